@@ -31,6 +31,7 @@ const (
 	queryDir    = "internal/runtime/query"
 	allowDir    = "internal/runtime/allowance"
 	tariffDir   = "internal/runtime/tariff"
+	dialogueDir = "internal/runtime/dialogue"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
 	// Rooms of what leaves.
@@ -64,7 +65,8 @@ var table = []rule{
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
@@ -85,7 +87,7 @@ var table = []rule{
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
 	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{cacheDir, "internal/runtime", historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
 	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},

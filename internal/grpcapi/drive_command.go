@@ -181,6 +181,18 @@ func (c *commander) ofTurn(ctx context.Context, in *pawlv1.DriveCommand, out *pa
 		got, err := guarded(ctx, c, pawlv1.RunService_ResolveStep_FullMethodName, item.ResolveStep, c.runs.ResolveStep)
 		out.Answer = &pawlv1.DriveAnswer_ResolveStep{ResolveStep: got}
 		return err
+	case *pawlv1.DriveCommand_RequestModel:
+		got, err := guarded(ctx, c, pawlv1.RunService_RequestModel_FullMethodName, item.RequestModel, c.runs.RequestModel)
+		out.Answer = &pawlv1.DriveAnswer_RequestModel{RequestModel: got}
+		return err
+	case *pawlv1.DriveCommand_AnswerModel:
+		got, err := guarded(ctx, c, pawlv1.RunService_AnswerModel_FullMethodName, item.AnswerModel, c.runs.AnswerModel)
+		out.Answer = &pawlv1.DriveAnswer_AnswerModel{AnswerModel: got}
+		return err
+	case *pawlv1.DriveCommand_NoteModel:
+		got, err := guarded(ctx, c, pawlv1.RunService_NoteModel_FullMethodName, item.NoteModel, c.runs.NoteModel)
+		out.Answer = &pawlv1.DriveAnswer_NoteModel{NoteModel: got}
+		return err
 	}
 	got, err := guarded(ctx, c, pawlv1.RunService_WriteOutput_FullMethodName, in.GetWriteOutput(), c.runs.WriteOutput)
 	out.Answer = &pawlv1.DriveAnswer_WriteOutput{WriteOutput: got}
@@ -207,6 +219,12 @@ func runOf(in *pawlv1.DriveCommand) string {
 		about = item.RequestStep
 	case *pawlv1.DriveCommand_ResolveStep:
 		about = item.ResolveStep
+	case *pawlv1.DriveCommand_RequestModel:
+		about = item.RequestModel
+	case *pawlv1.DriveCommand_AnswerModel:
+		about = item.AnswerModel
+	case *pawlv1.DriveCommand_NoteModel:
+		about = item.NoteModel
 	case *pawlv1.DriveCommand_SetArtifacts:
 		about = item.SetArtifacts
 	case *pawlv1.DriveCommand_WriteOutput:

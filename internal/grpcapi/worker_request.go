@@ -98,6 +98,12 @@ func aboutRun(in *pawlv1.WorkRequest) convert.RunRequest {
 		return item.RequestStep
 	case *pawlv1.WorkRequest_ResolveStep:
 		return item.ResolveStep
+	case *pawlv1.WorkRequest_RequestModel:
+		return item.RequestModel
+	case *pawlv1.WorkRequest_AnswerModel:
+		return item.AnswerModel
+	case *pawlv1.WorkRequest_NoteModel:
+		return item.NoteModel
 	case *pawlv1.WorkRequest_SetArtifacts:
 		return item.SetArtifacts
 	case *pawlv1.WorkRequest_WriteOutput:
@@ -163,6 +169,18 @@ func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.Wo
 	case *pawlv1.WorkRequest_WriteOutput:
 		got, err := runs.WriteOutput(ctx, item.WriteOutput)
 		out.Answer = &pawlv1.WorkReceipt_WriteOutput{WriteOutput: got}
+		return out, err
+	case *pawlv1.WorkRequest_RequestModel:
+		got, err := runs.RequestModel(ctx, item.RequestModel)
+		out.Answer = &pawlv1.WorkReceipt_RequestModel{RequestModel: got}
+		return out, err
+	case *pawlv1.WorkRequest_AnswerModel:
+		got, err := runs.AnswerModel(ctx, item.AnswerModel)
+		out.Answer = &pawlv1.WorkReceipt_AnswerModel{AnswerModel: got}
+		return out, err
+	case *pawlv1.WorkRequest_NoteModel:
+		got, err := runs.NoteModel(ctx, item.NoteModel)
+		out.Answer = &pawlv1.WorkReceipt_NoteModel{NoteModel: got}
 		return out, err
 	}
 	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())
@@ -233,7 +251,8 @@ func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, e
 // awaited: a worker cannot go on without the answer of its request.
 func awaited(in *pawlv1.WorkRequest) bool {
 	switch in.GetItem().(type) {
-	case *pawlv1.WorkRequest_RequestStep, *pawlv1.WorkRequest_Heartbeat, *pawlv1.WorkRequest_Output:
+	case *pawlv1.WorkRequest_RequestModel, *pawlv1.WorkRequest_AnswerModel,
+		*pawlv1.WorkRequest_RequestStep, *pawlv1.WorkRequest_Heartbeat, *pawlv1.WorkRequest_Output:
 		return true
 	}
 	return false

@@ -184,6 +184,9 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 		return Answer{}, err
 	}
 	outside, err := t.authorize()
+	if err == nil {
+		err = t.prepare(ctx)
+	}
 	t.stamp(outside)
 	if err != nil {
 		return t.refuse(ctx, err)

@@ -18,6 +18,9 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdSuspendTurn:  policy.Execute,
 	machine.CmdRequestSteps: policy.Execute,
 	machine.CmdWriteOutput:  policy.Execute,
+	machine.CmdRequestModel: policy.Execute,
+	machine.CmdAnswerModel:  policy.Execute,
+	machine.CmdNoteModel:    policy.Execute,
 	machine.CmdResolveStep:  policy.Resolve,
 	machine.CmdSendInput:    policy.Drive,
 	machine.CmdPause:        policy.Drive,
@@ -93,7 +96,7 @@ func (t *transit) standing(act policy.Act) (policy.Token, Grant) {
 		open = t.state.Turn
 	}
 	standing, tok := t.e.owner.standing(t.c.key, open, t.c.token)
-	if act == policy.Resolve && standing == policy.TokenStale {
+	if standing == policy.TokenStale && (act == policy.Resolve || machine.KindOf(t.c.command) == machine.CmdAnswerModel) {
 		if past, ok := t.e.owner.known(t.c.key, t.c.token); ok {
 			return policy.TokenHeld, past
 		}

@@ -43,6 +43,11 @@ func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
 	case row.BodyHash == t.input.BodyHash:
 		answer, err := t.firstAnswer(ctx, row)
 		return answer, true, err
+	case t.c.natural && key.Kind == machine.CmdAnswerModel:
+		return Answer{}, false, &machine.Refusal{
+			Code: machine.CodeAlreadyExists, Reason: "ANSWER_CONFLICT", Field: "outcome", Seq: row.First,
+			Message: "another answer is recorded for this attempt",
+		}
 	case t.c.natural:
 		// Another body for the same execution: the refusal (stale) stands.
 		return Answer{}, false, nil

@@ -134,6 +134,8 @@ type CompleteRequest struct {
 	Await machine.Awaiting
 	// Reply answers whoever asked with a message instead of a task.
 	Reply bool
+	// Said is the MODEL step up to which what the turn said joins the conversation.
+	Said uint32
 }
 
 // FailRequest is the argument of [Engine.FailTurn].

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -57,6 +58,8 @@ func (t *transit) stamp(outside bool) {
 		t.input.Command = t.stampSteps(cmd, &b)
 	case machine.ResolveStep:
 		t.input.Command = t.stampResolve(cmd, &b)
+	case machine.RequestModel, machine.AnswerModel, machine.NoteModel:
+		t.input.Command = t.stampModel(cmd, &b)
 	default:
 		b.Plain(cmd)
 		t.input.Command = cmd
@@ -79,15 +82,16 @@ func (t *transit) stampComplete(cmd machine.CompleteTurn, outside bool, b *reque
 	b.Number(uint64(cmd.Await))
 	b.Flag(cmd.Reply)
 	cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
+	if cmd.Said != 0 {
+		b.Number(uint64(cmd.Said))
+	}
 	t.naturalID(cmd.TurnSeq, cmd.Attempt)
 	return cmd
 }
 
 func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.RequestSteps {
-	t.execution(&cmd.TurnSeq, &cmd.Attempt)
-	if t.asked.Word != "" {
+	if cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.Attempt); cmd.Assigned != nil {
 		cmd.First = t.asked.Requests + 1
-		cmd.Assigned = &machine.Assignment{Worker: t.asked.Worker, Delivery: t.asked.Delivery, At: t.asked.At}
 	}
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
@@ -122,13 +126,7 @@ func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine
 	b.Flag(cmd.OK)
 	b.JSON(cmd.Result)
 	b.Fault(cmd.Error)
-	if cmd.Attempt == 0 {
-		for i := range t.state.Steps {
-			if t.state.Steps[i].Step == cmd.Step {
-				cmd.Attempt = t.state.Steps[i].Attempt
-			}
-		}
-	}
+	cmd.Attempt = cmp.Or(cmd.Attempt, request.AttemptOf(t.state, cmd.Step))
 	return cmd
 }
 
@@ -138,6 +136,8 @@ func (t *transit) execution(seq *uint64, attempt *int) {
 	turn := t.state.Turn
 	switch {
 	case *seq != 0 && *attempt != 0:
+	case *seq == 0 && t.asked.Turn != 0:
+		*seq, *attempt = t.asked.Turn, t.asked.Attempt
 	case *seq == 0:
 		if tok, ok := t.e.owner.known(t.c.key, t.c.token); ok {
 			*seq, *attempt = tok.Turn, tok.Attempt
@@ -158,8 +158,5 @@ func (t *transit) naturalID(seq uint64, attempt int) {
 		return
 	}
 	t.c.natural = true
-	t.input.ID = naturalPrefix + strconv.FormatUint(seq, 10) + "/" + strconv.Itoa(attempt)
+	t.input.ID = request.TurnID(seq, attempt)
 }
-
-// naturalPrefix begins the ids of completions that have none of their own.
-const naturalPrefix = request.ReservedPrefix + "turn/"

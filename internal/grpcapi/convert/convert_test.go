@@ -37,6 +37,7 @@ var bodies = []machine.Body{
 	&machine.OutputWritten{TurnSeq: 1, Attempt: 1, Piece: machine.OutputPiece{ID: "a"}},
 	&machine.StepDelegated{Step: 1, Tool: "t", Attempt: 1, Remote: machine.Remote{TaskID: "x"}},
 	&machine.Noted{Command: machine.CmdPause, ID: "p"},
+	&machine.ModelNoted{Step: 1, Attempt: 2, ResponseID: "r"},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

@@ -47,7 +47,7 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.RecArtifactsSet): "ARTIFACTS_SET", int(machine.RecPaused): "PAUSED", int(machine.RecResumed): "RESUMED",
 			int(machine.RecOrigin): "ORIGIN", int(machine.RecEnded): "ENDED", int(machine.RecTurnReady): "TURN_READY",
 			int(machine.RecOutputWritten): "OUTPUT_WRITTEN", int(machine.RecStepDelegated): "STEP_DELEGATED",
-			int(machine.RecNoted): "NOTED",
+			int(machine.RecNoted): "NOTED", int(machine.RecModelNoted): "MODEL_NOTED",
 		}},
 		{"Awaiting", "AWAITING_", pawlv1.Awaiting_name, []string{
 			int(machine.AwaitNothing): "UNSPECIFIED", int(machine.AwaitInput): "INPUT", int(machine.AwaitAuth): "AUTH",

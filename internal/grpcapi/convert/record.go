@@ -92,7 +92,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Output: partsToProto(b.Output), Messages: messagesToProto(b.Messages),
 			Usage: usageToProto(b.Usage), Event: b.Event, ArtifactsWritten: types.writesToProto(b.Artifacts),
-			Await: pawlv1.Awaiting(b.Await), Reply: b.Reply,
+			Await: pawlv1.Awaiting(b.Await), Reply: b.Reply, Said: b.Said.Step,
 		}}
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
@@ -122,18 +122,22 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
 			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
 			Reframe: b.Reframe, Deadline: TimeToProto(b.Deadline), Delegation: b.Delegation,
+			Kind: kindToProto(b.Kind, b.Delegation), Model: modelToProto(b.Model), Call: callToProto(b.Call), RequestChanged: b.Changed, Bound: usageToProto(b.Bound),
 		}}
 	case *machine.StepResolved:
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
 			Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Ok: b.OK, ResultJson: string(b.Result), Error: faultToProto(b.Error),
 			Unknown: b.Unknown, Next: int32(b.Next), Deadline: TimeToProto(b.Deadline), Worker: b.Worker,
 			ArtifactsWritten: types.writesToProto(b.Artifacts), Usage: usageToProto(b.Usage),
+			Kind: modelKind(b.Kind), Answer: modelAnswerToProto(b.Answer), NotBefore: TimeToProto(b.NotBefore),
 		}}
 	case *machine.StepRejected:
 		out.Body = &pawlv1.Record_StepRejected{StepRejected: &pawlv1.StepRejected{
-			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial),
+			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial), Kind: modelKind(b.Kind),
 		}}
 	case *machine.StepCancelled:
-		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why}}
+		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: modelKind(b.Kind)}}
+	case *machine.ModelNoted:
+		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
 	}
 }

@@ -135,7 +135,7 @@ func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 	return runtime.CompleteRequest{
 		TurnCall: c.turn(req), Output: output, Messages: messages, Usage: usageFromProto(req.GetUsage()),
 		Event: req.GetEvent(), Artifacts: writesFromProto(req.GetArtifacts()), ExpectedSeq: req.GetExpectedSeq(),
-		Await: machine.Awaiting(req.GetAwait()), Reply: req.GetReply(),
+		Await: machine.Awaiting(req.GetAwait()), Reply: req.GetReply(), Said: req.GetSaid(),
 	}, nil
 }
 
@@ -164,7 +164,7 @@ func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 		if payload == nil {
 			payload = []byte("{}")
 		}
-		out.Requests[i] = machine.StepRequest{Key: r.GetKey(), Tool: r.GetTool(), Payload: payload, Reframe: r.GetReframe()}
+		out.Requests[i] = machine.StepRequest{Key: r.GetKey(), Tool: r.GetTool(), Payload: payload, Reframe: r.GetReframe(), Call: callFromProto(r.GetCall())}
 	}
 	return out, nil
 }

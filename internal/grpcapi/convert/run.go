@@ -130,6 +130,7 @@ func stepsToProto(run string, in []machine.ToolStep) []*pawlv1.Step {
 
 func stepToProto(run string, s *machine.ToolStep) *pawlv1.Step {
 	return &pawlv1.Step{
+		Kind: kindToProto(s.Kind(), s.Delegation), Model: modelStepToProto(s), Call: callToProto(s.Call),
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
 		TurnSeq: s.TurnSeq, Deadline: TimeToProto(s.Deadline), Delegation: s.Delegation,
 		Remote: remoteToProto(s.Remote), IdempotencyKey: machine.IdempotencyKey(run, s.Step),

@@ -44,6 +44,7 @@ func StepViewToProto(run string, v *history.StepView) *pawlv1.Step {
 	out := stepToProto(run, &v.ToolStep)
 	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
 	out.BodiesOmitted = v.Omitted
+	withModel(out, v.Request, &v.Recorded)
 	return out
 }
 
@@ -53,7 +54,7 @@ func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 	if a.Step == 0 {
 		return out
 	}
-	out.Step = stepToProto(s.RunID, &machine.ToolStep{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: a.Status})
+	out.Step = stepToProto(s.RunID, &machine.ToolStep{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: a.Status, Call: req.Call})
 	for i := range s.Steps {
 		if s.Steps[i].Step == a.Step {
 			out.Step = stepToProto(s.RunID, &s.Steps[i])

@@ -180,7 +180,13 @@ func messagesFromProto(field string, in []*pawlv1.Message) ([]machine.Message, e
 		if err != nil {
 			return nil, err
 		}
-		out[i] = machine.Message{Role: m.GetRole(), Parts: parts, ToolCalls: calls, ToolCallID: m.GetToolCallId()}
+		provider, err := compactJSON(at+".provider_json", m.GetProviderJson())
+		if err != nil {
+			return nil, err
+		}
+		out[i] = machine.Message{
+			Role: m.GetRole(), Parts: parts, ToolCalls: calls, ToolCallID: m.GetToolCallId(), Provider: provider, Refusal: m.GetRefusal(),
+		}
 	}
 	return out, nil
 }
@@ -194,7 +200,7 @@ func messagesToProto(in []machine.Message) []*pawlv1.Message {
 		out[i] = &pawlv1.Message{
 			Role: in[i].Role, Parts: partsToProto(in[i].Parts),
 			ToolCallsJson: string(in[i].ToolCalls), ToolCallId: in[i].ToolCallID,
-			Envelope: envelopeToProto(in[i].Envelope),
+			ProviderJson: string(in[i].Provider), Refusal: in[i].Refusal, Envelope: envelopeToProto(in[i].Envelope),
 		}
 	}
 	return out

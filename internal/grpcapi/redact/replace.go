@@ -44,7 +44,7 @@ func (r *Rules) replace(m proto.Message) bool {
 		// The prompt is rendered with variables and artifacts.
 		return (r.anyVariable() || len(r.artifacts) > 0) && text(&m.SystemPrompt, TextMark) || changed
 	}
-	return r.step(m)
+	return r.model(m) || r.step(m)
 }
 
 // step takes out payloads, answers and errors of sensitive tools.
@@ -79,6 +79,9 @@ func (r *Rules) message(m *pawlv1.Message) bool {
 	if len(r.tools) > 0 || r.messages {
 		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
 	}
+	// What a provider wants to have back may quote anything.
+	changed = r.some() && text(&m.ProviderJson, JSONMark) || changed
+	changed = r.messages && text(&m.Refusal, TextMark) || changed
 	if len(r.tools) > 0 && m.GetRole() == "tool" || r.told() && m.GetRole() == "user" {
 		changed = parts(m.GetParts()) || changed
 	}

@@ -97,6 +97,14 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 		if err != nil {
 			return nil, err
 		}
+		if done, ok := body.(*machine.TurnCompleted); ok && done.Said.Step != 0 {
+			said, err := r.saidInTurn(ctx, key, done.TurnSeq, done.Said)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(append(messages, said...), done.Messages...)
+			continue
+		}
 		messages = append(messages, messagesOf(body, window.State)...)
 	}
 	return messages, nil

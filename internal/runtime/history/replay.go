@@ -107,7 +107,8 @@ func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Gra
 // plainAnswer: the answer holds nothing but the state and the records.
 func plainAnswer(c machine.Command) bool {
 	switch machine.KindOf(c) {
-	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn:
+	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn,
+		machine.CmdRequestModel, machine.CmdAnswerModel, machine.CmdNoteModel:
 		return false
 	}
 	return true

@@ -14,31 +14,43 @@ const MaxStepBytes = 16 << 20
 // FaultBytes is what a fault holds.
 func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
+// Recorded is the answer of a step: Result (StepStatusOK), Error (StepStatusError), or
+// Model with its Usage, of a MODEL step.
+type Recorded struct {
+	Result []byte
+	Error  machine.Fault
+	Model  *machine.ModelAnswer
+	Usage  machine.Usage
+}
+
+// Bytes is what the answer holds.
+func (r *Recorded) Bytes() int64 {
+	return int64(len(r.Result)) + FaultBytes(r.Error) + modelBytes(r.Model)
+}
+
 // Answer reads the recorded answer of a step, from the record seq; nothing for 0.
-func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (result []byte, fault machine.Fault, err error) {
+func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (out Recorded, err error) {
 	if seq == 0 {
-		return nil, fault, nil
+		return out, nil
 	}
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
-		return nil, fault, err
+		return out, err
 	}
 	switch b := body.(type) {
 	case *machine.StepResolved:
-		result, fault = b.Result, b.Error
+		out = Recorded{Result: b.Result, Error: b.Error, Model: b.Answer, Usage: b.Usage}
 	case *machine.Origin:
 		taken := takenStep(b, step)
-		result, fault = taken.Result, taken.Error
+		out = Recorded{Result: taken.Result, Error: taken.Error, Model: taken.Answer}
 	}
-	return result, fault, nil
+	return out, nil
 }
 
 // StepAnswer is one step as its turn sees it.
 type StepAnswer struct {
 	machine.StepOutcome
-	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
-	Result []byte
-	Error  machine.Fault
+	Recorded
 	// Omitted: they are left out, see [MaxStepBytes].
 	Omitted bool
 }
@@ -52,13 +64,13 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 		step := StepAnswer{StepOutcome: outcome}
 		if left >= 0 {
 			var err error
-			if step.Result, step.Error, err = r.Answer(ctx, key, step.Step, step.AnswerSeq); err != nil {
+			if step.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq); err != nil {
 				return nil, err
 			}
-			left -= int64(len(step.Result)) + FaultBytes(step.Error)
+			left -= step.Bytes()
 		}
 		if left < 0 && step.AnswerSeq != 0 {
-			step.Result, step.Error, step.Omitted = nil, machine.Fault{}, true
+			step.Recorded, step.Omitted = Recorded{}, true
 		}
 		answers = append(answers, step)
 	}
@@ -80,16 +92,16 @@ type StepView struct {
 	machine.ToolStep
 	// Payload is the request's compact JSON.
 	Payload []byte
-	// Result (StepStatusOK) and Error (StepStatusError) are what was recorded.
-	Result []byte
-	Error  machine.Fault
+	// Request is what was asked, of a MODEL step.
+	Request *machine.ModelRequest
+	Recorded
 	// Omitted: payload, result and error are left out, see [MaxStepBytes].
 	Omitted bool
 }
 
 // Bytes is what the view's bodies hold.
 func (v *StepView) Bytes() int64 {
-	return int64(len(v.Payload)+len(v.Result)) + FaultBytes(v.Error)
+	return int64(len(v.Payload)) + v.Recorded.Bytes() + askedBytes(v.Request)
 }
 
 // Step reads one step's request and answer.
@@ -101,11 +113,12 @@ func (r *Reader) Step(ctx context.Context, key machine.RunKey, step *machine.Too
 	}
 	switch b := body.(type) {
 	case *machine.StepRequested:
-		view.Payload = b.Payload
+		view.Payload, view.Request = b.Payload, b.Model
 	case *machine.Origin:
-		view.Payload = takenStep(b, step.Step).Payload
+		taken := takenStep(b, step.Step)
+		view.Payload, view.Request = taken.Payload, taken.Request
 	}
-	view.Result, view.Error, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)
+	view.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)
 	return view, err
 }
 

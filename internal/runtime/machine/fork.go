@@ -58,6 +58,9 @@ type (
 		// Result (OK) or Error.
 		Result []byte
 		Error  Fault
+		// Request and Answer of a MODEL step.
+		Request *ModelRequest
+		Answer  *ModelAnswer
 	}
 	// Forked says what a run took over from another; nil for a run that was
 	// started. Its bounds count none of it.

@@ -126,6 +126,9 @@ type (
 		Await Awaiting
 		// Reply: the output answers whoever asked as a message, not as a task.
 		Reply bool
+		// Said is the MODEL step up to which what the turn said joins the conversation,
+		// before Messages; 0 = nothing.
+		Said uint32
 	}
 	// FailTurn reports a failed execution.
 	FailTurn struct {
@@ -266,6 +269,8 @@ type StepRequest struct {
 	PayloadHash [32]byte
 	// Reframe counts one against max_reframes.
 	Reframe bool
+	// Call is the model's call that this is; its key follows from it. nil = none.
+	Call *CallRef
 	// Denied is the host's refusal (operator's allowlist, JSON Schema of the
 	// parameters), stamped in because it depends on more than the pack; nil = none.
 	Denied *Denial
@@ -333,6 +338,10 @@ type Message struct {
 	// ToolCalls and ToolCallID carry a model's own tool exchange as compact JSON.
 	ToolCalls  []byte
 	ToolCallID string
+	// Provider is JSON that the model's provider wants to have back, Refusal why the model
+	// would not answer.
+	Provider []byte
+	Refusal  string
 	// Envelope of an input that came as a message to an agent; nil = none.
 	Envelope *Envelope
 }
@@ -344,6 +353,7 @@ var commandNames = map[CommandKind]string{
 	CmdSetArtifacts: "SetArtifacts", CmdCompleteTurn: "CompleteTurn", CmdFailTurn: "FailTurn",
 	CmdSuspendTurn: "SuspendTurn", CmdRequestSteps: "RequestStep", CmdResolveStep: "ResolveStep",
 	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
+	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdNoteModel: "NoteModel",
 	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
 }
 

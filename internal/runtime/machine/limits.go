@@ -31,3 +31,9 @@ const (
 	DefaultDelegationTimeout = 24 * time.Hour
 	DefaultMaxPendingSteps   = 8
 )
+
+// What holds for calls of models.
+const (
+	DefaultModelTimeout  = 600 * time.Second
+	DefaultModelAttempts = 3
+)

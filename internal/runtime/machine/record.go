@@ -107,6 +107,8 @@ type (
 		Artifacts []ArtifactWrite
 		Await     Awaiting
 		Reply     bool
+		// Said names the MODEL step up to which the turn's words join the conversation.
+		Said Said
 	}
 	// TurnFailed: Next is the attempt that follows, 0 = none.
 	TurnFailed struct {
@@ -150,6 +152,13 @@ type (
 		// Deadline is Unix nanoseconds.
 		Deadline   int64
 		Delegation bool
+		// Kind of the step; Model is nil where an attempt asks what the one before did.
+		Kind  StepKind
+		Model *ModelRequest
+		Bound Usage
+		// Changed: an earlier attempt of this MODEL step asked something else.
+		Changed bool
+		Call    *CallRef
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.
@@ -166,8 +175,13 @@ type (
 		Deadline  int64
 		Worker    string
 		Artifacts []ArtifactWrite
-		// Usage of the attempt, settled into the run with this record (delegations).
+		// Usage of the attempt, settled into the run with this record (delegations, models).
 		Usage Usage
+		Kind  StepKind
+		// Answer of a MODEL step that is OK.
+		Answer *ModelAnswer
+		// NotBefore is when Next may begin, Unix nanoseconds; 0 = at once.
+		NotBefore int64
 	}
 	// StepRejected never got a number.
 	StepRejected struct {
@@ -175,12 +189,14 @@ type (
 		Tool    string
 		TurnSeq uint64
 		Denial  Denial
+		Kind    StepKind
 	}
 	// StepCancelled: the visit was left or the run ended before the answer.
 	StepCancelled struct {
 		Step uint32
 		Tool string
 		Why  string
+		Kind StepKind
 	}
 	// OutputWritten is a piece of the output of a turn that is open.
 	OutputWritten struct {

@@ -118,6 +118,10 @@ type State struct {
 	Steps []ToolStep
 	// LastStep is the last issued step number; never reused.
 	LastStep uint32
+	// ModelSteps counts those of them that are calls of models and were not taken over.
+	ModelSteps uint32
+	// Texts are those of requests to models that a record has, the oldest first.
+	Texts []KnownText
 
 	Artifacts     []ArtifactHead
 	ArtifactBytes int64
@@ -206,10 +210,11 @@ const (
 	StepStatusCancelled
 )
 
-// ToolStep is one tool call of the current visit (RFC-103).
+// ToolStep is one call of the current visit: of a tool (RFC-103), an agent or a model.
 type ToolStep struct {
-	Step        uint32
-	Key         string
+	Step uint32
+	Key  string
+	// Tool of a MODEL step is the model.
 	Tool        string
 	PayloadHash [32]byte
 	Status      StepStatus
@@ -225,6 +230,10 @@ type ToolStep struct {
 	Delegation bool
 	// Remote is what is known of a delegation's other side; nil = nothing yet.
 	Remote *Remote
+	// Model makes it a MODEL step; nil: it calls a tool.
+	Model *ModelStep
+	// Call is the model's call that it makes; nil = no model asked for it.
+	Call *CallRef
 }
 
 // ArtifactHead describes an artifact's current value.

@@ -127,6 +127,10 @@ func (b Body) Messages(messages []machine.Message) {
 		b.Parts(messages[i].Parts)
 		b.JSON(messages[i].ToolCalls)
 		b.Text(messages[i].ToolCallID)
+		if len(messages[i].Provider)+len(messages[i].Refusal) > 0 {
+			b.Bytes(messages[i].Provider)
+			b.Text(messages[i].Refusal)
+		}
 	}
 }
 

@@ -37,7 +37,11 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 		return checkSteps(cmd)
 	case machine.ResolveStep:
 		return checkAnswer(cmd)
-	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.Pause, machine.Resume, machine.Cancel:
+	case machine.RequestModel:
+		return checkModel(cmd)
+	case machine.AnswerModel:
+		return checkModelAnswer(cmd)
+	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.NoteModel, machine.Pause, machine.Resume, machine.Cancel:
 	default:
 		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
 	}
@@ -66,19 +70,8 @@ func checkCompletion(cmd *machine.CompleteTurn) error {
 		return err
 	}
 	for i := range cmd.Messages {
-		m := &cmd.Messages[i]
-		field := fmt.Sprintf("messages[%d]", i)
-		if !slices.Contains(roles, m.Role) {
-			return &machine.Refusal{
-				Code: machine.CodeInvalidArgument, Reason: "UNKNOWN_ROLE", Field: field + ".role",
-				Message: fmt.Sprintf("role %q", m.Role), Allowed: roles,
-			}
-		}
-		if err := CheckParts(field+".parts", m.Parts); err != nil {
+		if err := CheckMessage(fmt.Sprintf("messages[%d]", i), &cmd.Messages[i]); err != nil {
 			return err
-		}
-		if len(m.ToolCalls) > 0 && !json.Valid(m.ToolCalls) {
-			return Malformed("INVALID_JSON", field+".tool_calls", "is not JSON")
 		}
 	}
 	return nil

@@ -87,3 +87,11 @@ func (t *Table) Check(g *machine.Graph, model, field string) error {
 			"price it in the pack (workflow.engine.x_pawl.prices) or in the sidecar's file (--prices)", model),
 	}
 }
+
+// StampOf is Stamp for usage that names no model where it is known which one it was.
+func (t *Table) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
+	if u.Model == "" {
+		u.Model = model
+	}
+	return t.Stamp(g, u)
+}

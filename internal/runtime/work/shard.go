@@ -212,7 +212,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Status != machine.StepStatusPending || p.Delegation || s.Status.Terminal() {
+		if p.Status != machine.StepStatusPending || p.Delegation || p.Model != nil || s.Status.Terminal() {
 			continue
 		}
 		step := run.steps[p.Step]

@@ -176,7 +176,7 @@ func (sp *workShard) answered(run *workRun, c *runtime.Commit) func() {
 	}
 	var numbers []uint32
 	for i := range c.Entry.Records {
-		if r, ok := c.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 {
+		if r, ok := c.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next == 0 && r.Kind != machine.KindModel {
 			numbers = append(numbers, r.Step)
 		}
 	}
@@ -202,7 +202,7 @@ func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
 	}
 	var steps []machine.ToolStep
 	for i := range s.Steps {
-		if s.Steps[i].AnswerSeq != 0 && (numbers == nil || slices.Contains(numbers, s.Steps[i].Step)) {
+		if s.Steps[i].AnswerSeq != 0 && s.Steps[i].Model == nil && (numbers == nil || slices.Contains(numbers, s.Steps[i].Step)) {
 			steps = append(steps, s.Steps[i])
 		}
 	}

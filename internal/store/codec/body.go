@@ -21,6 +21,9 @@ type bodies struct {
 	state         *machine.State
 	conversations []machine.Talk
 	steps         []machine.TakenStep
+	// model is what was asked, answer what it answered.
+	model  *machine.ModelRequest
+	answer *machine.ModelAnswer
 
 	// What single values refer to.
 	requests []machine.StepRequest
@@ -50,6 +53,10 @@ func bodiesOf(c machine.Command) bodies {
 		return bodies{requests: c.Requests}
 	case machine.ResolveStep:
 		return bodies{error: c.Error, result: c.Result}
+	case machine.RequestModel:
+		return bodies{model: c.Model}
+	case machine.AnswerModel:
+		return bodies{error: c.Error, answer: c.Answer}
 	case machine.WriteOutput:
 		return bodies{parts: c.Piece.Parts}
 	case machine.NoteDelegation:
@@ -142,13 +149,19 @@ func sameTalks(a, b []machine.Talk) bool {
 
 func sameTaken(a, b []machine.TakenStep) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.TakenStep) bool {
-		return x.Step == y.Step && x.Error == y.Error && sameValue(x.Payload, y.Payload) && sameValue(x.Result, y.Result)
+		return x.Step == y.Step && x.Error == y.Error && x.Request == y.Request && x.Answer == y.Answer && sameValue(x.Payload, y.Payload) && sameValue(x.Result, y.Result)
 	})
 }
 
 func sameFault(a, b machine.Fault) bool { return a == b && a != (machine.Fault{}) }
 
 func sameState(a, b *machine.State) bool { return a == b && a != nil }
+
+// A record has the very request and answer of its input.
+
+func sameModel(a, b *machine.ModelRequest) bool { return a == b && a != nil }
+
+func sameAnswer(a, b *machine.ModelAnswer) bool { return a == b && a != nil }
 
 func equalParts(a, b []machine.Part) bool {
 	return slices.EqualFunc(a, b, func(x, y machine.Part) bool {
@@ -160,6 +173,7 @@ func equalParts(a, b []machine.Part) bool {
 func equalMessages(a, b []machine.Message) bool {
 	return slices.EqualFunc(a, b, func(x, y machine.Message) bool {
 		return x.Role == y.Role && x.ToolCallID == y.ToolCallID &&
-			sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts)
+			sameValue(x.ToolCalls, y.ToolCalls) && equalParts(x.Parts, y.Parts) &&
+			sameValue(x.Provider, y.Provider) && x.Refusal == y.Refusal
 	})
 }

@@ -49,7 +49,7 @@ func leftOfWork(c machine.Command) machine.Command {
 	case machine.CompleteTurn:
 		return machine.CompleteTurn{
 			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Usage: figures(c.Usage), Event: c.Event, ExpectedSeq: c.ExpectedSeq,
-			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply,
+			Outside: c.Outside, Assigned: c.Assigned, Await: c.Await, Reply: c.Reply, Said: c.Said,
 		}
 	case machine.FailTurn:
 		return machine.FailTurn{
@@ -63,6 +63,17 @@ func leftOfWork(c machine.Command) machine.Command {
 		return machine.ResolveStep{
 			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: figures(c.Usage), Unknown: c.Unknown,
 		}
+	case machine.RequestModel:
+		return machine.RequestModel{
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Round: c.Round, Bound: figures(c.Bound), Assigned: c.Assigned,
+		}
+	case machine.AnswerModel:
+		return machine.AnswerModel{
+			TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Final: c.Final, RetryAfter: c.RetryAfter,
+			Usage: figures(c.Usage), Assigned: c.Assigned,
+		}
+	case machine.NoteModel:
+		return machine.NoteModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.WriteOutput:
 		return machine.WriteOutput{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.NoteDelegation:
@@ -108,7 +119,7 @@ func leftOfBody(b machine.Body) machine.Body {
 func leftOfReport(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
-		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply}
+		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply, Said: b.Said}
 	case *machine.TurnFailed:
 		return &machine.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage),
@@ -116,14 +127,17 @@ func leftOfReport(b machine.Body) machine.Body {
 	case *machine.StepRequested:
 		return &machine.StepRequested{
 			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
+			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call,
 		}
 	case *machine.StepResolved:
 		return &machine.StepResolved{
 			Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, OK: b.OK, Unknown: b.Unknown, Next: b.Next, Deadline: b.Deadline,
-			Worker: b.Worker, Usage: figures(b.Usage),
+			Worker: b.Worker, Usage: figures(b.Usage), Kind: b.Kind, NotBefore: b.NotBefore,
 		}
 	case *machine.StepRejected:
-		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq}
+		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq, Kind: b.Kind}
+	case *machine.ModelNoted:
+		return &machine.ModelNoted{Step: b.Step, Attempt: b.Attempt, Usage: figures(b.Usage), Changed: b.Changed}
 	case *machine.OutputWritten:
 		return &machine.OutputWritten{TurnSeq: b.TurnSeq, Attempt: b.Attempt}
 	case *machine.StepDelegated:
@@ -146,7 +160,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Current: s.Current, VisitSeq: s.VisitSeq, Visits: s.Visits, Edges: s.Edges, TotalVisits: s.TotalVisits,
 		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
-		LastStep: s.LastStep, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
+		LastStep: s.LastStep, ModelSteps: s.ModelSteps, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Forked: s.Forked, Erasable: s.Erasable, Imported: s.Imported,
 	}
 }

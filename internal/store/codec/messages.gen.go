@@ -65,6 +65,15 @@ func appendCommand(b []byte, v machine.Command, of *bodies) ([]byte, error) {
 	case machine.NoteDelegation:
 		b, mark = open(b, 35)
 		return shut(appendNoteDelegation(b, &v), mark), nil
+	case machine.RequestModel:
+		b, mark = open(b, 40)
+		return shut(appendRequestModel(b, &v), mark), nil
+	case machine.AnswerModel:
+		b, mark = open(b, 41)
+		return shut(appendAnswerModel(b, &v), mark), nil
+	case machine.NoteModel:
+		b, mark = open(b, 42)
+		return shut(appendNoteModel(b, &v), mark), nil
 	case machine.Fork:
 		b, mark = open(b, 24)
 		return shut(appendFork(b, &v, of), mark), nil
@@ -143,6 +152,18 @@ func readCommand(num protowire.Number, b []byte, of *bodies) (machine.Command, e
 		v := new(machine.NoteDelegation)
 		err := readNoteDelegation(b, v)
 		return *v, err
+	case 40:
+		v := new(machine.RequestModel)
+		err := readRequestModel(b, v)
+		return *v, err
+	case 41:
+		v := new(machine.AnswerModel)
+		err := readAnswerModel(b, v)
+		return *v, err
+	case 42:
+		v := new(machine.NoteModel)
+		err := readNoteModel(b, v)
+		return *v, err
 	case 24:
 		v := new(machine.Fork)
 		err := readFork(b, v, of)
@@ -217,6 +238,9 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.Noted:
 		b, mark = open(b, 34)
 		return shut(appendNoted(b, v), mark), nil
+	case *machine.ModelNoted:
+		b, mark = open(b, 35)
+		return shut(appendModelNoted(b, v), mark), nil
 	}
 	return nil, fmt.Errorf("encode record: unknown body %T", v)
 }
@@ -307,6 +331,10 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 	case 34:
 		v := new(machine.Noted)
 		err := readNoted(b, v)
+		return v, err
+	case 35:
+		v := new(machine.ModelNoted)
+		err := readModelNoted(b, v)
 		return v, err
 	}
 	return nil, nil
@@ -537,6 +565,7 @@ func appendCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) []byte {
 	}
 	b = appendUint(b, 30, uint64(v.Await))
 	b = appendBool(b, 31, v.Reply)
+	b = appendUint(b, 32, uint64(v.Said))
 	return b
 }
 
@@ -572,6 +601,8 @@ func readCompleteTurn(b []byte, v *machine.CompleteTurn, of *bodies) error {
 			v.Await = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 31:
 			v.Reply = s.bool()
+		case 32:
+			v.Said = fit[uint32](s)
 		default:
 			s.unknown()
 		}
@@ -962,6 +993,157 @@ func readNoteDelegation(b []byte, v *machine.NoteDelegation) error {
 	return s.err
 }
 
+func appendRequestModel(b []byte, v *machine.RequestModel) []byte {
+	b = appendUint(b, 1, uint64(v.TurnSeq))
+	b = appendInt(b, 2, int64(v.Attempt))
+	b = appendInt(b, 3, int64(v.Round))
+	b = appendString(b, 4, v.Key)
+	if v.Model != nil {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendModelRequest(b, v.Model), mark)
+	}
+	if v.Bound != (machine.Usage{}) {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendUsage(b, &v.Bound), mark)
+	}
+	if v.Assigned != nil {
+		var mark int
+		b, mark = open(b, 7)
+		b = shut(appendAssignment(b, v.Assigned), mark)
+	}
+	return b
+}
+
+func readRequestModel(b []byte, v *machine.RequestModel) error {
+	s := newScan("request model", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.TurnSeq = fit[uint64](s)
+		case 2:
+			v.Attempt = int(s.int64())
+		case 3:
+			v.Round = int(s.int64())
+		case 4:
+			v.Key = s.string()
+		case 5:
+			v.Model = new(machine.ModelRequest)
+			s.keep(readModelRequest(s.message(), v.Model))
+		case 6:
+			s.keep(readUsage(s.message(), &v.Bound))
+		case 7:
+			v.Assigned = new(machine.Assignment)
+			s.keep(readAssignment(s.message(), v.Assigned))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendAnswerModel(b []byte, v *machine.AnswerModel) []byte {
+	b = appendUint(b, 1, uint64(v.TurnSeq))
+	b = appendInt(b, 2, int64(v.TurnAttempt))
+	b = appendUint(b, 3, uint64(v.Step))
+	b = appendInt(b, 4, int64(v.Attempt))
+	if v.Answer != nil {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendModelAnswer(b, v.Answer), mark)
+	}
+	if v.Error != (machine.Fault{}) {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendFault(b, &v.Error), mark)
+	}
+	b = appendBool(b, 7, v.Final)
+	b = appendInt(b, 8, int64(v.RetryAfter))
+	if v.Usage != (machine.Usage{}) {
+		var mark int
+		b, mark = open(b, 9)
+		b = shut(appendUsage(b, &v.Usage), mark)
+	}
+	if v.Assigned != nil {
+		var mark int
+		b, mark = open(b, 10)
+		b = shut(appendAssignment(b, v.Assigned), mark)
+	}
+	return b
+}
+
+func readAnswerModel(b []byte, v *machine.AnswerModel) error {
+	s := newScan("answer model", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.TurnSeq = fit[uint64](s)
+		case 2:
+			v.TurnAttempt = int(s.int64())
+		case 3:
+			v.Step = fit[uint32](s)
+		case 4:
+			v.Attempt = int(s.int64())
+		case 5:
+			v.Answer = new(machine.ModelAnswer)
+			s.keep(readModelAnswer(s.message(), v.Answer))
+		case 6:
+			s.keep(readFault(s.message(), &v.Error))
+		case 7:
+			v.Final = s.bool()
+		case 8:
+			v.RetryAfter = time.Duration(s.int64())
+		case 9:
+			s.keep(readUsage(s.message(), &v.Usage))
+		case 10:
+			v.Assigned = new(machine.Assignment)
+			s.keep(readAssignment(s.message(), v.Assigned))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendNoteModel(b []byte, v *machine.NoteModel) []byte {
+	b = appendUint(b, 1, uint64(v.TurnSeq))
+	b = appendInt(b, 2, int64(v.TurnAttempt))
+	b = appendUint(b, 3, uint64(v.Step))
+	b = appendInt(b, 4, int64(v.Attempt))
+	b = appendString(b, 5, v.ResponseID)
+	if v.Assigned != nil {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendAssignment(b, v.Assigned), mark)
+	}
+	return b
+}
+
+func readNoteModel(b []byte, v *machine.NoteModel) error {
+	s := newScan("note model", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.TurnSeq = fit[uint64](s)
+		case 2:
+			v.TurnAttempt = int(s.int64())
+		case 3:
+			v.Step = fit[uint32](s)
+		case 4:
+			v.Attempt = int(s.int64())
+		case 5:
+			v.ResponseID = s.string()
+		case 6:
+			v.Assigned = new(machine.Assignment)
+			s.keep(readAssignment(s.message(), v.Assigned))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendFork(b []byte, v *machine.Fork, of *bodies) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -1275,6 +1457,11 @@ func appendTurnCompleted(b []byte, v *machine.TurnCompleted, of *bodies) []byte 
 	b = appendBool(b, 10, in10)
 	b = appendUint(b, 30, uint64(v.Await))
 	b = appendBool(b, 31, v.Reply)
+	if v.Said != (machine.Said{}) {
+		var mark int
+		b, mark = open(b, 32)
+		b = shut(appendSaid(b, &v.Said), mark)
+	}
 	return b
 }
 
@@ -1315,6 +1502,8 @@ func readTurnCompleted(b []byte, v *machine.TurnCompleted, of *bodies) error {
 			v.Await = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 31:
 			v.Reply = s.bool()
+		case 32:
+			s.keep(readSaid(s.message(), &v.Said))
 		default:
 			s.unknown()
 		}
@@ -1424,6 +1613,7 @@ func readTurnSuspended(b []byte, v *machine.TurnSuspended) error {
 
 func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte {
 	in7 := of.ref(v.Payload)
+	in13 := sameModel(v.Model, of.model)
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Key)
 	b = appendString(b, 3, v.Tool)
@@ -1436,6 +1626,26 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 	b = appendBool(b, 8, v.Reframe)
 	b = appendTime(b, 9, v.Deadline)
 	b = appendBool(b, 10, v.Delegation)
+	b = appendUint(b, 11, uint64(v.Kind))
+	if !(in13) {
+		if v.Model != nil {
+			var mark int
+			b, mark = open(b, 12)
+			b = shut(appendModelRequest(b, v.Model), mark)
+		}
+	}
+	b = appendBool(b, 13, in13)
+	if v.Bound != (machine.Usage{}) {
+		var mark int
+		b, mark = open(b, 14)
+		b = shut(appendUsage(b, &v.Bound), mark)
+	}
+	b = appendBool(b, 15, v.Changed)
+	if v.Call != nil {
+		var mark int
+		b, mark = open(b, 16)
+		b = shut(appendCallRef(b, v.Call), mark)
+	}
 	return b
 }
 
@@ -1463,6 +1673,22 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 			v.Deadline = s.time()
 		case 10:
 			v.Delegation = s.bool()
+		case 11:
+			v.Kind = fit[machine.StepKind](s)
+		case 12:
+			v.Model = new(machine.ModelRequest)
+			s.keep(readModelRequest(s.message(), v.Model))
+		case 13:
+			if s.ofInput(of.model != nil) {
+				v.Model = of.model
+			}
+		case 14:
+			s.keep(readUsage(s.message(), &v.Bound))
+		case 15:
+			v.Changed = s.bool()
+		case 16:
+			v.Call = new(machine.CallRef)
+			s.keep(readCallRef(s.message(), v.Call))
 		default:
 			s.unknown()
 		}
@@ -1473,6 +1699,7 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 func appendStepResolved(b []byte, v *machine.StepResolved, of *bodies) []byte {
 	in6 := of.ref(v.Result)
 	in8 := sameFault(v.Error, of.error)
+	in17 := sameAnswer(v.Answer, of.answer)
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Tool)
 	b = appendInt(b, 3, int64(v.Attempt))
@@ -1503,6 +1730,16 @@ func appendStepResolved(b []byte, v *machine.StepResolved, of *bodies) []byte {
 		b, mark = open(b, 14)
 		b = shut(appendUsage(b, &v.Usage), mark)
 	}
+	b = appendUint(b, 15, uint64(v.Kind))
+	if !(in17) {
+		if v.Answer != nil {
+			var mark int
+			b, mark = open(b, 16)
+			b = shut(appendModelAnswer(b, v.Answer), mark)
+		}
+	}
+	b = appendBool(b, 17, in17)
+	b = appendTime(b, 18, v.NotBefore)
 	return b
 }
 
@@ -1541,6 +1778,17 @@ func readStepResolved(b []byte, v *machine.StepResolved, of *bodies) error {
 			s.keep(readArtifactWrite(s.message(), &v.Artifacts[len(v.Artifacts)-1], of))
 		case 14:
 			s.keep(readUsage(s.message(), &v.Usage))
+		case 15:
+			v.Kind = fit[machine.StepKind](s)
+		case 16:
+			v.Answer = new(machine.ModelAnswer)
+			s.keep(readModelAnswer(s.message(), v.Answer))
+		case 17:
+			if s.ofInput(of.answer != nil) {
+				v.Answer = of.answer
+			}
+		case 18:
+			v.NotBefore = s.time()
 		default:
 			s.unknown()
 		}
@@ -1557,6 +1805,7 @@ func appendStepRejected(b []byte, v *machine.StepRejected) []byte {
 		b, mark = open(b, 4)
 		b = shut(appendDenial(b, &v.Denial), mark)
 	}
+	b = appendUint(b, 5, uint64(v.Kind))
 	return b
 }
 
@@ -1572,6 +1821,8 @@ func readStepRejected(b []byte, v *machine.StepRejected) error {
 			v.TurnSeq = fit[uint64](s)
 		case 4:
 			s.keep(readDenial(s.message(), &v.Denial))
+		case 5:
+			v.Kind = fit[machine.StepKind](s)
 		default:
 			s.unknown()
 		}
@@ -1583,6 +1834,7 @@ func appendStepCancelled(b []byte, v *machine.StepCancelled) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendString(b, 2, v.Tool)
 	b = appendString(b, 3, v.Why)
+	b = appendUint(b, 4, uint64(v.Kind))
 	return b
 }
 
@@ -1596,6 +1848,8 @@ func readStepCancelled(b []byte, v *machine.StepCancelled) error {
 			v.Tool = s.string()
 		case 3:
 			v.Why = s.string()
+		case 4:
+			v.Kind = fit[machine.StepKind](s)
 		default:
 			s.unknown()
 		}
@@ -1915,6 +2169,43 @@ func readNoted(b []byte, v *machine.Noted) error {
 	return s.err
 }
 
+func appendModelNoted(b []byte, v *machine.ModelNoted) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendInt(b, 2, int64(v.Attempt))
+	b = appendString(b, 3, v.ResponseID)
+	if v.Usage != (machine.Usage{}) {
+		var mark int
+		b, mark = open(b, 4)
+		b = shut(appendUsage(b, &v.Usage), mark)
+	}
+	b = appendBool(b, 5, v.Changed)
+	b = appendHash(b, 6, &v.Hash)
+	return b
+}
+
+func readModelNoted(b []byte, v *machine.ModelNoted) error {
+	s := newScan("model noted", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Attempt = int(s.int64())
+		case 3:
+			v.ResponseID = s.string()
+		case 4:
+			s.keep(readUsage(s.message(), &v.Usage))
+		case 5:
+			v.Changed = s.bool()
+		case 6:
+			s.fixed(v.Hash[:])
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -1994,6 +2285,12 @@ func appendState(b []byte, v *machine.State) []byte {
 		b = shut(appendConversation(b, &v.Conversations[i]), mark)
 	}
 	b = appendInt(b, 42, int64(v.MessageBytes))
+	b = appendUint(b, 43, uint64(v.ModelSteps))
+	for i := range v.Texts {
+		var mark int
+		b, mark = open(b, 44)
+		b = shut(appendKnownText(b, &v.Texts[i]), mark)
+	}
 	if v.Forked != nil {
 		var mark int
 		b, mark = open(b, 80)
@@ -2107,6 +2404,11 @@ func readState(b []byte, v *machine.State) error {
 			s.keep(readConversation(s.message(), &v.Conversations[len(v.Conversations)-1]))
 		case 42:
 			v.MessageBytes = int64(s.int64())
+		case 43:
+			v.ModelSteps = fit[uint32](s)
+		case 44:
+			v.Texts = append(v.Texts, machine.KnownText{})
+			s.keep(readKnownText(s.message(), &v.Texts[len(v.Texts)-1]))
 		case 80:
 			v.Forked = new(machine.Forked)
 			s.keep(readForked(s.message(), v.Forked))
@@ -2708,6 +3010,8 @@ func appendMessage(b []byte, v *machine.Message) []byte {
 	}
 	b = appendBytes(b, 3, v.ToolCalls)
 	b = appendString(b, 4, v.ToolCallID)
+	b = appendBytes(b, 5, v.Provider)
+	b = appendString(b, 6, v.Refusal)
 	if v.Envelope != nil {
 		var mark int
 		b, mark = open(b, 30)
@@ -2729,6 +3033,10 @@ func readMessage(b []byte, v *machine.Message) error {
 			v.ToolCalls = s.bytes()
 		case 4:
 			v.ToolCallID = s.string()
+		case 5:
+			v.Provider = s.bytes()
+		case 6:
+			v.Refusal = s.string()
 		case 30:
 			v.Envelope = new(machine.Envelope)
 			s.keep(readEnvelope(s.message(), v.Envelope))
@@ -2818,6 +3126,11 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b, mark = open(b, 6)
 		b = shut(appendDenial(b, v.Denied), mark)
 	}
+	if v.Call != nil {
+		var mark int
+		b, mark = open(b, 7)
+		b = shut(appendCallRef(b, v.Call), mark)
+	}
 	return b
 }
 
@@ -2838,6 +3151,9 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 		case 6:
 			v.Denied = new(machine.Denial)
 			s.keep(readDenial(s.message(), v.Denied))
+		case 7:
+			v.Call = new(machine.CallRef)
+			s.keep(readCallRef(s.message(), v.Call))
 		default:
 			s.unknown()
 		}
@@ -2924,6 +3240,112 @@ func readRemote(b []byte, v *machine.Remote) error {
 	return s.err
 }
 
+func appendModelRequest(b []byte, v *machine.ModelRequest) []byte {
+	b = appendString(b, 1, v.Model)
+	if v.Follows != (machine.Said{}) {
+		var mark int
+		b, mark = open(b, 2)
+		b = shut(appendSaid(b, &v.Follows), mark)
+	}
+	if v.System != (machine.ModelText{}) {
+		var mark int
+		b, mark = open(b, 3)
+		b = shut(appendModelText(b, &v.System), mark)
+	}
+	if v.Tools != (machine.ModelText{}) {
+		var mark int
+		b, mark = open(b, 4)
+		b = shut(appendModelText(b, &v.Tools), mark)
+	}
+	if v.Parameters != (machine.ModelText{}) {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendModelText(b, &v.Parameters), mark)
+	}
+	for i := range v.Messages {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendModelMessage(b, &v.Messages[i]), mark)
+	}
+	b = appendHash(b, 7, &v.Thread)
+	b = appendHash(b, 8, &v.Hash)
+	return b
+}
+
+func readModelRequest(b []byte, v *machine.ModelRequest) error {
+	s := newScan("model request", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Model = s.string()
+		case 2:
+			s.keep(readSaid(s.message(), &v.Follows))
+		case 3:
+			s.keep(readModelText(s.message(), &v.System))
+		case 4:
+			s.keep(readModelText(s.message(), &v.Tools))
+		case 5:
+			s.keep(readModelText(s.message(), &v.Parameters))
+		case 6:
+			v.Messages = append(v.Messages, machine.ModelMessage{})
+			s.keep(readModelMessage(s.message(), &v.Messages[len(v.Messages)-1]))
+		case 7:
+			s.fixed(v.Thread[:])
+		case 8:
+			s.fixed(v.Hash[:])
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendModelAnswer(b []byte, v *machine.ModelAnswer) []byte {
+	for i := range v.Parts {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendPart(b, &v.Parts[i]), mark)
+	}
+	for i := range v.Calls {
+		var mark int
+		b, mark = open(b, 2)
+		b = shut(appendModelCall(b, &v.Calls[i]), mark)
+	}
+	b = appendString(b, 3, v.Refusal)
+	b = appendString(b, 4, v.Finish)
+	b = appendString(b, 5, v.Model)
+	b = appendString(b, 6, v.ResponseID)
+	b = appendBytes(b, 7, v.Provider)
+	return b
+}
+
+func readModelAnswer(b []byte, v *machine.ModelAnswer) error {
+	s := newScan("model answer", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Parts = append(v.Parts, machine.Part{})
+			s.keep(readPart(s.message(), &v.Parts[len(v.Parts)-1]))
+		case 2:
+			v.Calls = append(v.Calls, machine.ModelCall{})
+			s.keep(readModelCall(s.message(), &v.Calls[len(v.Calls)-1]))
+		case 3:
+			v.Refusal = s.string()
+		case 4:
+			v.Finish = s.string()
+		case 5:
+			v.Model = s.string()
+		case 6:
+			v.ResponseID = s.string()
+		case 7:
+			v.Provider = s.bytes()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendTalk(b []byte, v *machine.Talk) []byte {
 	b = appendString(b, 1, v.State)
 	for i := range v.Messages {
@@ -2985,6 +3407,16 @@ func appendTakenStep(b []byte, v *machine.TakenStep) []byte {
 		b, mark = open(b, 4)
 		b = shut(appendFault(b, &v.Error), mark)
 	}
+	if v.Request != nil {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendModelRequest(b, v.Request), mark)
+	}
+	if v.Answer != nil {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendModelAnswer(b, v.Answer), mark)
+	}
 	return b
 }
 
@@ -3000,6 +3432,12 @@ func readTakenStep(b []byte, v *machine.TakenStep) error {
 			v.Result = s.bytes()
 		case 4:
 			s.keep(readFault(s.message(), &v.Error))
+		case 5:
+			v.Request = new(machine.ModelRequest)
+			s.keep(readModelRequest(s.message(), v.Request))
+		case 6:
+			v.Answer = new(machine.ModelAnswer)
+			s.keep(readModelAnswer(s.message(), v.Answer))
 		default:
 			s.unknown()
 		}
@@ -3021,6 +3459,51 @@ func readRedirect(b []byte, v *machine.Redirect) error {
 			v.State = s.string()
 		case 2:
 			v.Guard = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendSaid(b []byte, v *machine.Said) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendUint(b, 2, uint64(v.Request))
+	b = appendUint(b, 3, uint64(v.Answer))
+	return b
+}
+
+func readSaid(b []byte, v *machine.Said) error {
+	s := newScan("said", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Request = fit[uint64](s)
+		case 3:
+			v.Answer = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendCallRef(b []byte, v *machine.CallRef) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendInt(b, 2, int64(v.Index))
+	return b
+}
+
+func readCallRef(b []byte, v *machine.CallRef) error {
+	s := newScan("call ref", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Index = int(s.int64())
 		default:
 			s.unknown()
 		}
@@ -3158,6 +3641,16 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 30)
 		b = shut(appendRemote(b, v.Remote), mark)
 	}
+	if v.Model != nil {
+		var mark int
+		b, mark = open(b, 31)
+		b = shut(appendModelStep(b, v.Model), mark)
+	}
+	if v.Call != nil {
+		var mark int
+		b, mark = open(b, 32)
+		b = shut(appendCallRef(b, v.Call), mark)
+	}
 	return b
 }
 
@@ -3192,6 +3685,12 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 		case 30:
 			v.Remote = new(machine.Remote)
 			s.keep(readRemote(s.message(), v.Remote))
+		case 31:
+			v.Model = new(machine.ModelStep)
+			s.keep(readModelStep(s.message(), v.Model))
+		case 32:
+			v.Call = new(machine.CallRef)
+			s.keep(readCallRef(s.message(), v.Call))
 		default:
 			s.unknown()
 		}
@@ -3252,6 +3751,27 @@ func readConversation(b []byte, v *machine.Conversation) error {
 			v.From = fit[uint64](s)
 		case 3:
 			v.Next = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendKnownText(b []byte, v *machine.KnownText) []byte {
+	b = appendHash(b, 1, &v.Hash)
+	b = appendUint(b, 2, uint64(v.Seq))
+	return b
+}
+
+func readKnownText(b []byte, v *machine.KnownText) error {
+	s := newScan("known text", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.fixed(v.Hash[:])
+		case 2:
+			v.Seq = fit[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -3344,6 +3864,202 @@ func readPrice(b []byte, v *machine.Price) error {
 			v.Output = int64(s.int64())
 		case 4:
 			v.Reasoning = int64(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendModelText(b []byte, v *machine.ModelText) []byte {
+	b = appendHash(b, 1, &v.Hash)
+	b = appendUint(b, 2, uint64(v.Seq))
+	b = appendString(b, 3, v.Text)
+	return b
+}
+
+func readModelText(b []byte, v *machine.ModelText) error {
+	s := newScan("model text", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.fixed(v.Hash[:])
+		case 2:
+			v.Seq = fit[uint64](s)
+		case 3:
+			v.Text = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendModelMessage(b []byte, v *machine.ModelMessage) []byte {
+	if v.Message != nil {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendMessage(b, v.Message), mark)
+	}
+	if v.Talk != nil {
+		var mark int
+		b, mark = open(b, 2)
+		b = shut(appendTalkRange(b, v.Talk), mark)
+	}
+	if v.Answer != nil {
+		var mark int
+		b, mark = open(b, 3)
+		b = shut(appendSaid(b, v.Answer), mark)
+	}
+	if v.Result != nil {
+		var mark int
+		b, mark = open(b, 4)
+		b = shut(appendToolResult(b, v.Result), mark)
+	}
+	return b
+}
+
+func readModelMessage(b []byte, v *machine.ModelMessage) error {
+	s := newScan("model message", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Message = new(machine.Message)
+			s.keep(readMessage(s.message(), v.Message))
+		case 2:
+			v.Talk = new(machine.TalkRange)
+			s.keep(readTalkRange(s.message(), v.Talk))
+		case 3:
+			v.Answer = new(machine.Said)
+			s.keep(readSaid(s.message(), v.Answer))
+		case 4:
+			v.Result = new(machine.ToolResult)
+			s.keep(readToolResult(s.message(), v.Result))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendModelCall(b []byte, v *machine.ModelCall) []byte {
+	b = appendString(b, 1, v.ID)
+	b = appendString(b, 2, v.Name)
+	b = appendString(b, 3, v.Arguments)
+	return b
+}
+
+func readModelCall(b []byte, v *machine.ModelCall) error {
+	s := newScan("model call", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.ID = s.string()
+		case 2:
+			v.Name = s.string()
+		case 3:
+			v.Arguments = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendModelStep(b []byte, v *machine.ModelStep) []byte {
+	b = appendInt(b, 1, int64(v.TurnAttempt))
+	if v.By != (machine.Assignment{}) {
+		var mark int
+		b, mark = open(b, 2)
+		b = shut(appendAssignment(b, &v.By), mark)
+	}
+	b = appendInt(b, 3, int64(v.Failed))
+	b = appendTime(b, 4, v.NotBefore)
+	b = appendString(b, 5, v.ResponseID)
+	b = appendInt(b, 6, int64(v.Tokens))
+	b = appendInt(b, 7, int64(v.CostMicro))
+	b = appendInt(b, 8, int64(v.Calls))
+	b = appendBool(b, 9, v.Changed)
+	return b
+}
+
+func readModelStep(b []byte, v *machine.ModelStep) error {
+	s := newScan("model step", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.TurnAttempt = int(s.int64())
+		case 2:
+			s.keep(readAssignment(s.message(), &v.By))
+		case 3:
+			v.Failed = int(s.int64())
+		case 4:
+			v.NotBefore = s.time()
+		case 5:
+			v.ResponseID = s.string()
+		case 6:
+			v.Tokens = int64(s.int64())
+		case 7:
+			v.CostMicro = int64(s.int64())
+		case 8:
+			v.Calls = int(s.int64())
+		case 9:
+			v.Changed = s.bool()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendTalkRange(b []byte, v *machine.TalkRange) []byte {
+	b = appendString(b, 1, v.State)
+	b = appendUint(b, 2, uint64(v.From))
+	b = appendUint(b, 3, uint64(v.Next))
+	b = appendInt(b, 4, int64(v.First))
+	b = appendInt(b, 5, int64(v.Count))
+	return b
+}
+
+func readTalkRange(b []byte, v *machine.TalkRange) error {
+	s := newScan("talk range", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.State = s.string()
+		case 2:
+			v.From = fit[uint64](s)
+		case 3:
+			v.Next = fit[uint64](s)
+		case 4:
+			v.First = int(s.int64())
+		case 5:
+			v.Count = int(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendToolResult(b []byte, v *machine.ToolResult) []byte {
+	if v.Said != (machine.Said{}) {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendSaid(b, &v.Said), mark)
+	}
+	b = appendString(b, 2, v.CallID)
+	return b
+}
+
+func readToolResult(b []byte, v *machine.ToolResult) error {
+	s := newScan("tool result", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.keep(readSaid(s.message(), &v.Said))
+		case 2:
+			v.CallID = s.string()
 		default:
 			s.unknown()
 		}

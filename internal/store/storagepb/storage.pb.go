@@ -123,6 +123,9 @@ type Input struct {
 	//	*Input_LoseStep
 	//	*Input_WriteOutput
 	//	*Input_NoteDelegation
+	//	*Input_RequestModel
+	//	*Input_AnswerModel
+	//	*Input_NoteModel
 	//	*Input_Fork
 	Command isInput_Command `protobuf_oneof:"command"`
 	// Version of the rules that the input was taken by; 0 = the first.
@@ -349,6 +352,33 @@ func (x *Input) GetNoteDelegation() *NoteDelegation {
 	return nil
 }
 
+func (x *Input) GetRequestModel() *RequestModel {
+	if x != nil {
+		if x, ok := x.Command.(*Input_RequestModel); ok {
+			return x.RequestModel
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetAnswerModel() *AnswerModel {
+	if x != nil {
+		if x, ok := x.Command.(*Input_AnswerModel); ok {
+			return x.AnswerModel
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetNoteModel() *NoteModel {
+	if x != nil {
+		if x, ok := x.Command.(*Input_NoteModel); ok {
+			return x.NoteModel
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetFork() *Fork {
 	if x != nil {
 		if x, ok := x.Command.(*Input_Fork); ok {
@@ -437,6 +467,18 @@ type Input_NoteDelegation struct {
 	NoteDelegation *NoteDelegation `protobuf:"bytes,35,opt,name=note_delegation,json=noteDelegation,proto3,oneof"`
 }
 
+type Input_RequestModel struct {
+	RequestModel *RequestModel `protobuf:"bytes,40,opt,name=request_model,json=requestModel,proto3,oneof"`
+}
+
+type Input_AnswerModel struct {
+	AnswerModel *AnswerModel `protobuf:"bytes,41,opt,name=answer_model,json=answerModel,proto3,oneof"`
+}
+
+type Input_NoteModel struct {
+	NoteModel *NoteModel `protobuf:"bytes,42,opt,name=note_model,json=noteModel,proto3,oneof"`
+}
+
 type Input_Fork struct {
 	Fork *Fork `protobuf:"bytes,24,opt,name=fork,proto3,oneof"`
 }
@@ -474,6 +516,12 @@ func (*Input_LoseStep) isInput_Command() {}
 func (*Input_WriteOutput) isInput_Command() {}
 
 func (*Input_NoteDelegation) isInput_Command() {}
+
+func (*Input_RequestModel) isInput_Command() {}
+
+func (*Input_AnswerModel) isInput_Command() {}
+
+func (*Input_NoteModel) isInput_Command() {}
 
 func (*Input_Fork) isInput_Command() {}
 
@@ -1294,6 +1342,7 @@ type CompleteTurn struct {
 	Assigned      *Assignment            `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
 	Await         uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
 	Reply         bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	Said          uint32                 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1412,6 +1461,927 @@ func (x *CompleteTurn) GetReply() bool {
 	return false
 }
 
+func (x *CompleteTurn) GetSaid() uint32 {
+	if x != nil {
+		return x.Said
+	}
+	return 0
+}
+
+type RequestModel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Round         int64                  `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	Key           string                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Model         *ModelRequest          `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Bound         *Usage                 `protobuf:"bytes,6,opt,name=bound,proto3" json:"bound,omitempty"`
+	Assigned      *Assignment            `protobuf:"bytes,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestModel) Reset() {
+	*x = RequestModel{}
+	mi := &file_storage_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestModel) ProtoMessage() {}
+
+func (x *RequestModel) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestModel.ProtoReflect.Descriptor instead.
+func (*RequestModel) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RequestModel) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *RequestModel) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RequestModel) GetRound() int64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *RequestModel) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RequestModel) GetModel() *ModelRequest {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *RequestModel) GetBound() *Usage {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+func (x *RequestModel) GetAssigned() *Assignment {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+type AnswerModel struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq     uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	TurnAttempt int64                  `protobuf:"varint,2,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
+	Step        uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt     int64                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Answer      *ModelAnswer           `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`
+	Error       *Fault                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Final       bool                   `protobuf:"varint,7,opt,name=final,proto3" json:"final,omitempty"`
+	// Nanoseconds.
+	RetryAfter    int64       `protobuf:"varint,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	Usage         *Usage      `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
+	Assigned      *Assignment `protobuf:"bytes,10,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerModel) Reset() {
+	*x = AnswerModel{}
+	mi := &file_storage_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerModel) ProtoMessage() {}
+
+func (x *AnswerModel) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerModel.ProtoReflect.Descriptor instead.
+func (*AnswerModel) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AnswerModel) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *AnswerModel) GetTurnAttempt() int64 {
+	if x != nil {
+		return x.TurnAttempt
+	}
+	return 0
+}
+
+func (x *AnswerModel) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *AnswerModel) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AnswerModel) GetAnswer() *ModelAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *AnswerModel) GetError() *Fault {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *AnswerModel) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *AnswerModel) GetRetryAfter() int64 {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return 0
+}
+
+func (x *AnswerModel) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *AnswerModel) GetAssigned() *Assignment {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+type NoteModel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	TurnAttempt   int64                  `protobuf:"varint,2,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
+	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt       int64                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ResponseId    string                 `protobuf:"bytes,5,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Assigned      *Assignment            `protobuf:"bytes,6,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteModel) Reset() {
+	*x = NoteModel{}
+	mi := &file_storage_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteModel) ProtoMessage() {}
+
+func (x *NoteModel) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteModel.ProtoReflect.Descriptor instead.
+func (*NoteModel) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *NoteModel) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *NoteModel) GetTurnAttempt() int64 {
+	if x != nil {
+		return x.TurnAttempt
+	}
+	return 0
+}
+
+func (x *NoteModel) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *NoteModel) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *NoteModel) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *NoteModel) GetAssigned() *Assignment {
+	if x != nil {
+		return x.Assigned
+	}
+	return nil
+}
+
+// ModelRequest says each thing once: what was said before is named by its record.
+type ModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Follows       *Said                  `protobuf:"bytes,2,opt,name=follows,proto3" json:"follows,omitempty"`
+	System        *ModelText             `protobuf:"bytes,3,opt,name=system,proto3" json:"system,omitempty"`
+	Tools         *ModelText             `protobuf:"bytes,4,opt,name=tools,proto3" json:"tools,omitempty"`
+	Parameters    *ModelText             `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
+	Messages      []*ModelMessage        `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
+	Thread        []byte                 `protobuf:"bytes,7,opt,name=thread,proto3" json:"thread,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelRequest) Reset() {
+	*x = ModelRequest{}
+	mi := &file_storage_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelRequest) ProtoMessage() {}
+
+func (x *ModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
+func (*ModelRequest) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ModelRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelRequest) GetFollows() *Said {
+	if x != nil {
+		return x.Follows
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetSystem() *ModelText {
+	if x != nil {
+		return x.System
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetTools() *ModelText {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetParameters() *ModelText {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetMessages() []*ModelMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetThread() []byte {
+	if x != nil {
+		return x.Thread
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+type Said struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
+	Answer        uint64                 `protobuf:"varint,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Said) Reset() {
+	*x = Said{}
+	mi := &file_storage_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Said) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Said) ProtoMessage() {}
+
+func (x *Said) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Said.ProtoReflect.Descriptor instead.
+func (*Said) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Said) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Said) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *Said) GetAnswer() uint64 {
+	if x != nil {
+		return x.Answer
+	}
+	return 0
+}
+
+type ModelText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelText) Reset() {
+	*x = ModelText{}
+	mi := &file_storage_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelText) ProtoMessage() {}
+
+func (x *ModelText) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelText.ProtoReflect.Descriptor instead.
+func (*ModelText) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ModelText) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *ModelText) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ModelText) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+type ModelMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Message       *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Talk          *TalkRange             `protobuf:"bytes,2,opt,name=talk,proto3" json:"talk,omitempty"`
+	Answer        *Said                  `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	Result        *ToolResult            `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelMessage) Reset() {
+	*x = ModelMessage{}
+	mi := &file_storage_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelMessage) ProtoMessage() {}
+
+func (x *ModelMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelMessage.ProtoReflect.Descriptor instead.
+func (*ModelMessage) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ModelMessage) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetTalk() *TalkRange {
+	if x != nil {
+		return x.Talk
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetAnswer() *Said {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetResult() *ToolResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+type TalkRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	From          uint64                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	Next          uint64                 `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
+	First         int64                  `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`
+	Count         int64                  `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TalkRange) Reset() {
+	*x = TalkRange{}
+	mi := &file_storage_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TalkRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TalkRange) ProtoMessage() {}
+
+func (x *TalkRange) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TalkRange.ProtoReflect.Descriptor instead.
+func (*TalkRange) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *TalkRange) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *TalkRange) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *TalkRange) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *TalkRange) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *TalkRange) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type ToolResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Said          *Said                  `protobuf:"bytes,1,opt,name=said,proto3" json:"said,omitempty"`
+	CallId        string                 `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolResult) Reset() {
+	*x = ToolResult{}
+	mi := &file_storage_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolResult) ProtoMessage() {}
+
+func (x *ToolResult) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
+func (*ToolResult) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ToolResult) GetSaid() *Said {
+	if x != nil {
+		return x.Said
+	}
+	return nil
+}
+
+func (x *ToolResult) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+type ModelAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	Calls         []*ModelCall           `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
+	Refusal       string                 `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Finish        string                 `protobuf:"bytes,4,opt,name=finish,proto3" json:"finish,omitempty"`
+	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	ResponseId    string                 `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Provider      []byte                 `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelAnswer) Reset() {
+	*x = ModelAnswer{}
+	mi := &file_storage_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelAnswer) ProtoMessage() {}
+
+func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelAnswer.ProtoReflect.Descriptor instead.
+func (*ModelAnswer) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ModelAnswer) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ModelAnswer) GetCalls() []*ModelCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *ModelAnswer) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetFinish() string {
+	if x != nil {
+		return x.Finish
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetProvider() []byte {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+type ModelCall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Arguments     string                 `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelCall) Reset() {
+	*x = ModelCall{}
+	mi := &file_storage_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCall) ProtoMessage() {}
+
+func (x *ModelCall) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCall.ProtoReflect.Descriptor instead.
+func (*ModelCall) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ModelCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ModelCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
+type CallRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Index         int64                  `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallRef) Reset() {
+	*x = CallRef{}
+	mi := &file_storage_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallRef) ProtoMessage() {}
+
+func (x *CallRef) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallRef.ProtoReflect.Descriptor instead.
+func (*CallRef) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CallRef) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *CallRef) GetIndex() int64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 type FailTurn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -1427,7 +2397,7 @@ type FailTurn struct {
 
 func (x *FailTurn) Reset() {
 	*x = FailTurn{}
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +2409,7 @@ func (x *FailTurn) String() string {
 func (*FailTurn) ProtoMessage() {}
 
 func (x *FailTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +2422,7 @@ func (x *FailTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurn.ProtoReflect.Descriptor instead.
 func (*FailTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{13}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FailTurn) GetTurnSeq() uint64 {
@@ -1515,7 +2485,7 @@ type SuspendTurn struct {
 
 func (x *SuspendTurn) Reset() {
 	*x = SuspendTurn{}
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +2497,7 @@ func (x *SuspendTurn) String() string {
 func (*SuspendTurn) ProtoMessage() {}
 
 func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +2510,7 @@ func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurn.ProtoReflect.Descriptor instead.
 func (*SuspendTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{14}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SuspendTurn) GetTurnSeq() uint64 {
@@ -1577,7 +2547,7 @@ type RequestSteps struct {
 
 func (x *RequestSteps) Reset() {
 	*x = RequestSteps{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +2559,7 @@ func (x *RequestSteps) String() string {
 func (*RequestSteps) ProtoMessage() {}
 
 func (x *RequestSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +2572,7 @@ func (x *RequestSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestSteps.ProtoReflect.Descriptor instead.
 func (*RequestSteps) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RequestSteps) GetTurnSeq() uint64 {
@@ -1658,7 +2628,7 @@ type ResolveStep struct {
 
 func (x *ResolveStep) Reset() {
 	*x = ResolveStep{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +2640,7 @@ func (x *ResolveStep) String() string {
 func (*ResolveStep) ProtoMessage() {}
 
 func (x *ResolveStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2653,7 @@ func (x *ResolveStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStep.ProtoReflect.Descriptor instead.
 func (*ResolveStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveStep) GetStep() uint32 {
@@ -1768,7 +2738,7 @@ type FireTimer struct {
 
 func (x *FireTimer) Reset() {
 	*x = FireTimer{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2750,7 @@ func (x *FireTimer) String() string {
 func (*FireTimer) ProtoMessage() {}
 
 func (x *FireTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2763,7 @@ func (x *FireTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireTimer.ProtoReflect.Descriptor instead.
 func (*FireTimer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FireTimer) GetKind() uint32 {
@@ -1833,7 +2803,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +2815,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +2828,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Note) GetNote() string {
@@ -1881,7 +2851,7 @@ type LoseTurn struct {
 
 func (x *LoseTurn) Reset() {
 	*x = LoseTurn{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2863,7 @@ func (x *LoseTurn) String() string {
 func (*LoseTurn) ProtoMessage() {}
 
 func (x *LoseTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2876,7 @@ func (x *LoseTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseTurn.ProtoReflect.Descriptor instead.
 func (*LoseTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LoseTurn) GetTurnSeq() uint64 {
@@ -1955,7 +2925,7 @@ type LoseStep struct {
 
 func (x *LoseStep) Reset() {
 	*x = LoseStep{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2937,7 @@ func (x *LoseStep) String() string {
 func (*LoseStep) ProtoMessage() {}
 
 func (x *LoseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2950,7 @@ func (x *LoseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseStep.ProtoReflect.Descriptor instead.
 func (*LoseStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LoseStep) GetStep() uint32 {
@@ -2031,7 +3001,7 @@ type Fork struct {
 
 func (x *Fork) Reset() {
 	*x = Fork{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +3013,7 @@ func (x *Fork) String() string {
 func (*Fork) ProtoMessage() {}
 
 func (x *Fork) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +3026,7 @@ func (x *Fork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fork.ProtoReflect.Descriptor instead.
 func (*Fork) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Fork) GetNamespace() uint32 {
@@ -2188,7 +3158,7 @@ type Talk struct {
 
 func (x *Talk) Reset() {
 	*x = Talk{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +3170,7 @@ func (x *Talk) String() string {
 func (*Talk) ProtoMessage() {}
 
 func (x *Talk) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +3183,7 @@ func (x *Talk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Talk.ProtoReflect.Descriptor instead.
 func (*Talk) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Talk) GetState() string {
@@ -2240,7 +3210,7 @@ type QueuedInput struct {
 
 func (x *QueuedInput) Reset() {
 	*x = QueuedInput{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +3222,7 @@ func (x *QueuedInput) String() string {
 func (*QueuedInput) ProtoMessage() {}
 
 func (x *QueuedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +3235,7 @@ func (x *QueuedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
 func (*QueuedInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *QueuedInput) GetParts() []*Part {
@@ -2288,13 +3258,15 @@ type TakenStep struct {
 	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
 	Result        []byte                 `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	Error         *Fault                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Request       *ModelRequest          `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
+	Answer        *ModelAnswer           `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakenStep) Reset() {
 	*x = TakenStep{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +3278,7 @@ func (x *TakenStep) String() string {
 func (*TakenStep) ProtoMessage() {}
 
 func (x *TakenStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +3291,7 @@ func (x *TakenStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
 func (*TakenStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TakenStep) GetStep() uint32 {
@@ -2350,6 +3322,20 @@ func (x *TakenStep) GetError() *Fault {
 	return nil
 }
 
+func (x *TakenStep) GetRequest() *ModelRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *TakenStep) GetAnswer() *ModelAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 type Forked struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2363,7 +3349,7 @@ type Forked struct {
 
 func (x *Forked) Reset() {
 	*x = Forked{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +3361,7 @@ func (x *Forked) String() string {
 func (*Forked) ProtoMessage() {}
 
 func (x *Forked) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +3374,7 @@ func (x *Forked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forked.ProtoReflect.Descriptor instead.
 func (*Forked) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Forked) GetRunId() string {
@@ -2440,7 +3426,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +3438,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +3451,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -2497,13 +3483,14 @@ type StepRequest struct {
 	PayloadHash   []byte                 `protobuf:"bytes,4,opt,name=payload_hash,json=payloadHash,proto3" json:"payload_hash,omitempty"`
 	Reframe       bool                   `protobuf:"varint,5,opt,name=reframe,proto3" json:"reframe,omitempty"`
 	Denied        *Fault                 `protobuf:"bytes,6,opt,name=denied,proto3" json:"denied,omitempty"`
+	Call          *CallRef               `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +3502,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +3515,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -2573,6 +3560,13 @@ func (x *StepRequest) GetDenied() *Fault {
 	return nil
 }
 
+func (x *StepRequest) GetCall() *CallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 // Fault also carries a Denial: code and message.
 type Fault struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2585,7 +3579,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +3591,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +3604,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Fault) GetCode() string {
@@ -2651,7 +3645,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +3657,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +3670,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -2748,7 +3742,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +3754,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +3767,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Price) GetInput() int64 {
@@ -2815,7 +3809,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2827,7 +3821,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2840,7 +3834,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -2878,7 +3872,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3884,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3897,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -2954,6 +3948,8 @@ type Message struct {
 	Parts         []*Part                `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	ToolCalls     []byte                 `protobuf:"bytes,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	ToolCallId    string                 `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	Provider      []byte                 `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
+	Refusal       string                 `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	Envelope      *Envelope              `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2961,7 +3957,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3969,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3982,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Message) GetRole() string {
@@ -3017,6 +4013,20 @@ func (x *Message) GetToolCallId() string {
 	return ""
 }
 
+func (x *Message) GetProvider() []byte {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+func (x *Message) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
 func (x *Message) GetEnvelope() *Envelope {
 	if x != nil {
 		return x.Envelope
@@ -3034,7 +4044,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +4056,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +4069,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Label) GetKey() string {
@@ -3089,7 +4099,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +4111,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +4124,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -3164,7 +4174,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +4186,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +4199,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Parent) GetRunId() string {
@@ -3250,6 +4260,7 @@ type Record struct {
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
 	//	*Record_Noted
+	//	*Record_ModelNoted
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3257,7 +4268,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +4280,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +4293,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -3495,6 +4506,15 @@ func (x *Record) GetNoted() *Noted {
 	return nil
 }
 
+func (x *Record) GetModelNoted() *ModelNoted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_ModelNoted); ok {
+			return x.ModelNoted
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -3583,6 +4603,10 @@ type Record_Noted struct {
 	Noted *Noted `protobuf:"bytes,34,opt,name=noted,proto3,oneof"`
 }
 
+type Record_ModelNoted struct {
+	ModelNoted *ModelNoted `protobuf:"bytes,35,opt,name=model_noted,json=modelNoted,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -3625,6 +4649,8 @@ func (*Record_StepDelegated) isRecord_Body() {}
 
 func (*Record_Noted) isRecord_Body() {}
 
+func (*Record_ModelNoted) isRecord_Body() {}
+
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
@@ -3644,7 +4670,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +4682,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +4695,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Transition) GetFrom() string {
@@ -3759,7 +4785,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +4797,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +4810,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -3853,7 +4879,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +4891,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4904,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -3906,7 +4932,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4944,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4957,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -3969,13 +4995,14 @@ type TurnCompleted struct {
 	ArtifactsOfInput bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
 	Await            uint32                 `protobuf:"varint,30,opt,name=await,proto3" json:"await,omitempty"`
 	Reply            bool                   `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	Said             *Said                  `protobuf:"bytes,32,opt,name=said,proto3" json:"said,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +5014,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +5027,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -4087,6 +5114,13 @@ func (x *TurnCompleted) GetReply() bool {
 	return false
 }
 
+func (x *TurnCompleted) GetSaid() *Said {
+	if x != nil {
+		return x.Said
+	}
+	return nil
+}
+
 type OutputWritten struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
@@ -4098,7 +5132,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4110,7 +5144,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4123,7 +5157,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -4161,7 +5195,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4173,7 +5207,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4186,7 +5220,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -4247,7 +5281,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +5293,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +5306,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -4342,7 +5376,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4354,7 +5388,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4367,7 +5401,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -4402,7 +5436,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +5448,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +5461,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -4461,7 +5495,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +5507,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +5520,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -4515,13 +5549,19 @@ type StepRequested struct {
 	Reframe       bool                   `protobuf:"varint,8,opt,name=reframe,proto3" json:"reframe,omitempty"`
 	Deadline      uint64                 `protobuf:"fixed64,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	Delegation    bool                   `protobuf:"varint,10,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	Kind          uint32                 `protobuf:"varint,11,opt,name=kind,proto3" json:"kind,omitempty"`
+	Model         *ModelRequest          `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
+	ModelOfInput  bool                   `protobuf:"varint,13,opt,name=model_of_input,json=modelOfInput,proto3" json:"model_of_input,omitempty"`
+	Bound         *Usage                 `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
+	Changed       bool                   `protobuf:"varint,15,opt,name=changed,proto3" json:"changed,omitempty"`
+	Call          *CallRef               `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +5573,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +5586,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -4619,6 +5659,48 @@ func (x *StepRequested) GetDelegation() bool {
 	return false
 }
 
+func (x *StepRequested) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *StepRequested) GetModel() *ModelRequest {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *StepRequested) GetModelOfInput() bool {
+	if x != nil {
+		return x.ModelOfInput
+	}
+	return false
+}
+
+func (x *StepRequested) GetBound() *Usage {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+func (x *StepRequested) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *StepRequested) GetCall() *CallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 type StepResolved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -4635,13 +5717,17 @@ type StepResolved struct {
 	Worker        string                 `protobuf:"bytes,12,opt,name=worker,proto3" json:"worker,omitempty"`
 	Artifacts     []*ArtifactWrite       `protobuf:"bytes,13,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	Usage         *Usage                 `protobuf:"bytes,14,opt,name=usage,proto3" json:"usage,omitempty"`
+	Kind          uint32                 `protobuf:"varint,15,opt,name=kind,proto3" json:"kind,omitempty"`
+	Answer        *ModelAnswer           `protobuf:"bytes,16,opt,name=answer,proto3" json:"answer,omitempty"`
+	AnswerOfInput bool                   `protobuf:"varint,17,opt,name=answer_of_input,json=answerOfInput,proto3" json:"answer_of_input,omitempty"`
+	NotBefore     uint64                 `protobuf:"fixed64,18,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4653,7 +5739,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4666,7 +5752,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -4767,19 +5853,48 @@ func (x *StepResolved) GetUsage() *Usage {
 	return nil
 }
 
+func (x *StepResolved) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *StepResolved) GetAnswer() *ModelAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *StepResolved) GetAnswerOfInput() bool {
+	if x != nil {
+		return x.AnswerOfInput
+	}
+	return false
+}
+
+func (x *StepResolved) GetNotBefore() uint64 {
+	if x != nil {
+		return x.NotBefore
+	}
+	return 0
+}
+
 type StepRejected struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	TurnSeq       uint64                 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
 	Denial        *Fault                 `protobuf:"bytes,4,opt,name=denial,proto3" json:"denial,omitempty"`
+	Kind          uint32                 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4791,7 +5906,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4804,7 +5919,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -4835,18 +5950,26 @@ func (x *StepRejected) GetDenial() *Fault {
 	return nil
 }
 
+func (x *StepRejected) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
 type StepCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Kind          uint32                 `protobuf:"varint,4,opt,name=kind,proto3" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +5981,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +5994,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -4895,6 +6018,98 @@ func (x *StepCancelled) GetWhy() string {
 	return ""
 }
 
+func (x *StepCancelled) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+// ModelNoted is news of a call of a model.
+type ModelNoted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ResponseId    string                 `protobuf:"bytes,3,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	Changed       bool                   `protobuf:"varint,5,opt,name=changed,proto3" json:"changed,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,6,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelNoted) Reset() {
+	*x = ModelNoted{}
+	mi := &file_storage_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelNoted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelNoted) ProtoMessage() {}
+
+func (x *ModelNoted) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
+func (*ModelNoted) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ModelNoted) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ModelNoted) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ModelNoted) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelNoted) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ModelNoted) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ModelNoted) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 type ArtifactsSet struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Artifacts        []*ArtifactWrite       `protobuf:"bytes,1,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
@@ -4905,7 +6120,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4917,7 +6132,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4930,7 +6145,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -4964,7 +6179,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4976,7 +6191,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4989,7 +6204,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Origin) GetRunId() string {
@@ -5070,7 +6285,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5082,7 +6297,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5095,7 +6310,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -5158,7 +6373,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +6385,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +6398,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -5210,7 +6425,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5222,7 +6437,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5235,7 +6450,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Redirect) GetState() string {
@@ -5297,6 +6512,8 @@ type State struct {
 	ArtifactBytes  int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
 	Conversations  []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
 	MessageBytes   int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
+	ModelSteps     uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
+	Texts          []*KnownText           `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
 	Forked         *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
 	Imported       bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
 	Task           *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
@@ -5309,7 +6526,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5321,7 +6538,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5334,7 +6551,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -5631,6 +6848,20 @@ func (x *State) GetMessageBytes() int64 {
 	return 0
 }
 
+func (x *State) GetModelSteps() uint32 {
+	if x != nil {
+		return x.ModelSteps
+	}
+	return 0
+}
+
+func (x *State) GetTexts() []*KnownText {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
 func (x *State) GetForked() *Forked {
 	if x != nil {
 		return x.Forked
@@ -5683,7 +6914,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5695,7 +6926,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5708,7 +6939,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Count) GetState() string {
@@ -5736,7 +6967,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5748,7 +6979,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5761,7 +6992,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -5802,7 +7033,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5814,7 +7045,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5827,7 +7058,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -5908,13 +7139,15 @@ type ToolStep struct {
 	Deadline      uint64                 `protobuf:"fixed64,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	Delegation    bool                   `protobuf:"varint,12,opt,name=delegation,proto3" json:"delegation,omitempty"`
 	Remote        *Remote                `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
+	Model         *ModelStep             `protobuf:"bytes,31,opt,name=model,proto3" json:"model,omitempty"`
+	Call          *CallRef               `protobuf:"bytes,32,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5926,7 +7159,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5939,7 +7172,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -6033,6 +7266,180 @@ func (x *ToolStep) GetRemote() *Remote {
 	return nil
 }
 
+func (x *ToolStep) GetModel() *ModelStep {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *ToolStep) GetCall() *CallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+type ModelStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnAttempt   int64                  `protobuf:"varint,1,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
+	By            *Assignment            `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Failed        int64                  `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	NotBefore     uint64                 `protobuf:"fixed64,4,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	ResponseId    string                 `protobuf:"bytes,5,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Tokens        int64                  `protobuf:"varint,6,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro     int64                  `protobuf:"varint,7,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	Calls         int64                  `protobuf:"varint,8,opt,name=calls,proto3" json:"calls,omitempty"`
+	Changed       bool                   `protobuf:"varint,9,opt,name=changed,proto3" json:"changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStep) Reset() {
+	*x = ModelStep{}
+	mi := &file_storage_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStep) ProtoMessage() {}
+
+func (x *ModelStep) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
+func (*ModelStep) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *ModelStep) GetTurnAttempt() int64 {
+	if x != nil {
+		return x.TurnAttempt
+	}
+	return 0
+}
+
+func (x *ModelStep) GetBy() *Assignment {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *ModelStep) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ModelStep) GetNotBefore() uint64 {
+	if x != nil {
+		return x.NotBefore
+	}
+	return 0
+}
+
+func (x *ModelStep) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelStep) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *ModelStep) GetCostMicro() int64 {
+	if x != nil {
+		return x.CostMicro
+	}
+	return 0
+}
+
+func (x *ModelStep) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ModelStep) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+type KnownText struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownText) Reset() {
+	*x = KnownText{}
+	mi := &file_storage_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownText) ProtoMessage() {}
+
+func (x *KnownText) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
+func (*KnownText) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *KnownText) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *KnownText) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 type ArtifactHead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -6048,7 +7455,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6060,7 +7467,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6073,7 +7480,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -6136,7 +7543,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +7555,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +7568,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Conversation) GetState() string {
@@ -6198,7 +7605,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6210,7 +7617,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6223,7 +7630,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -6264,7 +7671,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6276,7 +7683,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6289,7 +7696,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -6310,7 +7717,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6322,7 +7729,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6335,7 +7742,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -6369,7 +7776,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6381,7 +7788,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6394,7 +7801,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -6416,7 +7823,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6428,7 +7835,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6441,7 +7848,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Place) GetRunId() string {
@@ -6468,7 +7875,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6480,7 +7887,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6493,7 +7900,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -6523,7 +7930,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6535,7 +7942,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6548,7 +7955,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PackName) GetDigest() string {
@@ -6591,7 +7998,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6603,7 +8010,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6616,7 +8023,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -6655,7 +8062,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6667,7 +8074,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6680,7 +8087,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -6732,7 +8139,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +8151,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +8164,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -6814,7 +8221,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6826,7 +8233,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6839,7 +8246,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -6974,7 +8381,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6986,7 +8393,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6999,7 +8406,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -7052,7 +8459,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7064,7 +8471,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7077,7 +8484,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -7141,7 +8548,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7153,7 +8560,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7166,7 +8573,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -7253,7 +8660,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7265,7 +8672,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7278,7 +8685,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -7317,7 +8724,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xc5\t\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x8b\v\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -7343,7 +8750,11 @@ const file_storage_proto_rawDesc = "" +
 	"\tlose_turn\x18\x12 \x01(\v2\x19.pawl.storage.v1.LoseTurnH\x00R\bloseTurn\x128\n" +
 	"\tlose_step\x18\x13 \x01(\v2\x19.pawl.storage.v1.LoseStepH\x00R\bloseStep\x12A\n" +
 	"\fwrite_output\x18\" \x01(\v2\x1c.pawl.storage.v1.WriteOutputH\x00R\vwriteOutput\x12J\n" +
-	"\x0fnote_delegation\x18# \x01(\v2\x1f.pawl.storage.v1.NoteDelegationH\x00R\x0enoteDelegation\x12+\n" +
+	"\x0fnote_delegation\x18# \x01(\v2\x1f.pawl.storage.v1.NoteDelegationH\x00R\x0enoteDelegation\x12D\n" +
+	"\rrequest_model\x18( \x01(\v2\x1d.pawl.storage.v1.RequestModelH\x00R\frequestModel\x12A\n" +
+	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12;\n" +
+	"\n" +
+	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
 	"\tsemantics\x18$ \x01(\rR\tsemanticsB\t\n" +
 	"\acommand\"\x97\x04\n" +
@@ -7420,7 +8831,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06scopes\x18  \x03(\tR\x06scopes\"o\n" +
 	"\fSetArtifacts\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12!\n" +
-	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xcc\x03\n" +
+	"\fexpected_seq\x18\x02 \x01(\x04R\vexpectedSeq\"\xe0\x03\n" +
 	"\fCompleteTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -7434,7 +8845,87 @@ const file_storage_proto_rawDesc = "" +
 	"\bassigned\x18\n" +
 	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\"\x8a\x02\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
+	"\x04said\x18  \x01(\rR\x04said\"\x87\x02\n" +
+	"\fRequestModel\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\x03R\x05round\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x123\n" +
+	"\x05model\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12,\n" +
+	"\x05bound\x18\x06 \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x127\n" +
+	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xfb\x02\n" +
+	"\vAnswerModel\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
+	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x03R\aattempt\x124\n" +
+	"\x06answer\x18\x05 \x01(\v2\x1c.pawl.storage.v1.ModelAnswerR\x06answer\x12,\n" +
+	"\x05error\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x14\n" +
+	"\x05final\x18\a \x01(\bR\x05final\x12\x1f\n" +
+	"\vretry_after\x18\b \x01(\x03R\n" +
+	"retryAfter\x12,\n" +
+	"\x05usage\x18\t \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x127\n" +
+	"\bassigned\x18\n" +
+	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd1\x01\n" +
+	"\tNoteModel\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
+	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x03R\aattempt\x12\x1f\n" +
+	"\vresponse_id\x18\x05 \x01(\tR\n" +
+	"responseId\x127\n" +
+	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xde\x02\n" +
+	"\fModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12/\n" +
+	"\afollows\x18\x02 \x01(\v2\x15.pawl.storage.v1.SaidR\afollows\x122\n" +
+	"\x06system\x18\x03 \x01(\v2\x1a.pawl.storage.v1.ModelTextR\x06system\x120\n" +
+	"\x05tools\x18\x04 \x01(\v2\x1a.pawl.storage.v1.ModelTextR\x05tools\x12:\n" +
+	"\n" +
+	"parameters\x18\x05 \x01(\v2\x1a.pawl.storage.v1.ModelTextR\n" +
+	"parameters\x129\n" +
+	"\bmessages\x18\x06 \x03(\v2\x1d.pawl.storage.v1.ModelMessageR\bmessages\x12\x16\n" +
+	"\x06thread\x18\a \x01(\fR\x06thread\x12\x12\n" +
+	"\x04hash\x18\b \x01(\fR\x04hash\"L\n" +
+	"\x04Said\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x16\n" +
+	"\x06answer\x18\x03 \x01(\x04R\x06answer\"E\n" +
+	"\tModelText\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xd6\x01\n" +
+	"\fModelMessage\x122\n" +
+	"\amessage\x18\x01 \x01(\v2\x18.pawl.storage.v1.MessageR\amessage\x12.\n" +
+	"\x04talk\x18\x02 \x01(\v2\x1a.pawl.storage.v1.TalkRangeR\x04talk\x12-\n" +
+	"\x06answer\x18\x03 \x01(\v2\x15.pawl.storage.v1.SaidR\x06answer\x123\n" +
+	"\x06result\x18\x04 \x01(\v2\x1b.pawl.storage.v1.ToolResultR\x06result\"u\n" +
+	"\tTalkRange\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\x04R\x04next\x12\x14\n" +
+	"\x05first\x18\x04 \x01(\x03R\x05first\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x03R\x05count\"P\n" +
+	"\n" +
+	"ToolResult\x12)\n" +
+	"\x04said\x18\x01 \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\x12\x17\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\"\xf1\x01\n" +
+	"\vModelAnswer\x12+\n" +
+	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x120\n" +
+	"\x05calls\x18\x02 \x03(\v2\x1a.pawl.storage.v1.ModelCallR\x05calls\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\x12\x16\n" +
+	"\x06finish\x18\x04 \x01(\tR\x06finish\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1f\n" +
+	"\vresponse_id\x18\x06 \x01(\tR\n" +
+	"responseId\x12\x1a\n" +
+	"\bprovider\x18\a \x01(\fR\bprovider\"M\n" +
+	"\tModelCall\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"3\n" +
+	"\aCallRef\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x03R\x05index\"\x8a\x02\n" +
 	"\bFailTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12,\n" +
@@ -7507,12 +8998,14 @@ const file_storage_proto_rawDesc = "" +
 	"\vQueuedInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\"\x7f\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\"\xee\x01\n" +
 	"\tTakenStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x16\n" +
 	"\x06result\x18\x03 \x01(\fR\x06result\x12,\n" +
-	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\"s\n" +
+	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x127\n" +
+	"\arequest\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\arequest\x124\n" +
+	"\x06answer\x18\x06 \x01(\v2\x1c.pawl.storage.v1.ModelAnswerR\x06answer\"s\n" +
 	"\x06Forked\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +
@@ -7522,14 +9015,15 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xba\x01\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xe8\x01\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12!\n" +
 	"\fpayload_hash\x18\x04 \x01(\fR\vpayloadHash\x12\x18\n" +
 	"\areframe\x18\x05 \x01(\bR\areframe\x12.\n" +
-	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\"K\n" +
+	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\x12,\n" +
+	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
@@ -7562,14 +9056,16 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x04 \x01(\tR\tmediaType\x12\x1a\n" +
 	"\bfilename\x18\x05 \x01(\tR\bfilename\x12\x1a\n" +
-	"\bmetadata\x18\x06 \x01(\fR\bmetadata\"\xc2\x01\n" +
+	"\bmetadata\x18\x06 \x01(\fR\bmetadata\"\xf8\x01\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12+\n" +
 	"\x05parts\x18\x02 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
 	"tool_calls\x18\x03 \x01(\fR\ttoolCalls\x12 \n" +
 	"\ftool_call_id\x18\x04 \x01(\tR\n" +
-	"toolCallId\x125\n" +
+	"toolCallId\x12\x1a\n" +
+	"\bprovider\x18\x05 \x01(\fR\bprovider\x12\x18\n" +
+	"\arefusal\x18\x06 \x01(\tR\arefusal\x125\n" +
 	"\benvelope\x18\x1e \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -7584,7 +9080,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xaf\v\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xef\v\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -7614,7 +9110,9 @@ const file_storage_proto_rawDesc = "" +
 	"turn_ready\x18\x14 \x01(\v2\x1a.pawl.storage.v1.TurnReadyH\x00R\tturnReady\x12G\n" +
 	"\x0eoutput_written\x18  \x01(\v2\x1e.pawl.storage.v1.OutputWrittenH\x00R\routputWritten\x12G\n" +
 	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x12.\n" +
-	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05notedB\x06\n" +
+	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
+	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
+	"modelNotedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
 	"_principal\"\xdb\x02\n" +
@@ -7650,7 +9148,7 @@ const file_storage_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x127\n" +
-	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xd9\x03\n" +
+	"\bassigned\x18\x03 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x84\x04\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
@@ -7664,7 +9162,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInput\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\"x\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12)\n" +
+	"\x04said\x18  \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\"x\n" +
 	"\rOutputWritten\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x122\n" +
@@ -7697,7 +9196,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\x8f\x02\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xf4\x03\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -7712,7 +9211,13 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"delegation\x18\n" +
 	" \x01(\bR\n" +
-	"delegation\"\xb9\x03\n" +
+	"delegation\x12\x12\n" +
+	"\x04kind\x18\v \x01(\rR\x04kind\x123\n" +
+	"\x05model\x18\f \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12$\n" +
+	"\x0emodel_of_input\x18\r \x01(\bR\fmodelOfInput\x12,\n" +
+	"\x05bound\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x12\x18\n" +
+	"\achanged\x18\x0f \x01(\bR\achanged\x12,\n" +
+	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -7729,16 +9234,32 @@ const file_storage_proto_rawDesc = "" +
 	"\bdeadline\x18\v \x01(\x06R\bdeadline\x12\x16\n" +
 	"\x06worker\x18\f \x01(\tR\x06worker\x12<\n" +
 	"\tartifacts\x18\r \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
-	"\x05usage\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"\x7f\n" +
+	"\x05usage\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x12\n" +
+	"\x04kind\x18\x0f \x01(\rR\x04kind\x124\n" +
+	"\x06answer\x18\x10 \x01(\v2\x1c.pawl.storage.v1.ModelAnswerR\x06answer\x12&\n" +
+	"\x0fanswer_of_input\x18\x11 \x01(\bR\ranswerOfInput\x12\x1d\n" +
+	"\n" +
+	"not_before\x18\x12 \x01(\x06R\tnotBefore\"\x93\x01\n" +
 	"\fStepRejected\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12.\n" +
-	"\x06denial\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denial\"I\n" +
+	"\x06denial\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denial\x12\x12\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\"]\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"z\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\rR\x04kind\"\xb7\x01\n" +
+	"\n" +
+	"ModelNoted\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x1f\n" +
+	"\vresponse_id\x18\x03 \x01(\tR\n" +
+	"responseId\x12,\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x18\n" +
+	"\achanged\x18\x05 \x01(\bR\achanged\x12\x12\n" +
+	"\x04hash\x18\x06 \x01(\fR\x04hash\"z\n" +
 	"\fArtifactsSet\x12<\n" +
 	"\tartifacts\x18\x01 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\x02 \x01(\bR\x10artifactsOfInput\"\x8e\x03\n" +
@@ -7765,7 +9286,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xc9\f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x9c\r\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -7812,7 +9333,10 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18' \x03(\v2\x1d.pawl.storage.v1.ArtifactHeadR\tartifacts\x12%\n" +
 	"\x0eartifact_bytes\x18( \x01(\x03R\rartifactBytes\x12C\n" +
 	"\rconversations\x18) \x03(\v2\x1d.pawl.storage.v1.ConversationR\rconversations\x12#\n" +
-	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12/\n" +
+	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12\x1f\n" +
+	"\vmodel_steps\x18+ \x01(\rR\n" +
+	"modelSteps\x120\n" +
+	"\x05texts\x18, \x03(\v2\x1a.pawl.storage.v1.KnownTextR\x05texts\x12/\n" +
 	"\x06forked\x18P \x01(\v2\x17.pawl.storage.v1.ForkedR\x06forked\x12\x1a\n" +
 	"\bimported\x18Q \x01(\bR\bimported\x12)\n" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
@@ -7836,7 +9360,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\x82\x03\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xe2\x03\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -7856,7 +9380,25 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"delegation\x18\f \x01(\bR\n" +
 	"delegation\x12/\n" +
-	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\"\x9e\x01\n" +
+	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x120\n" +
+	"\x05model\x18\x1f \x01(\v2\x1a.pawl.storage.v1.ModelStepR\x05model\x12,\n" +
+	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\x9a\x02\n" +
+	"\tModelStep\x12!\n" +
+	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
+	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x03R\x06failed\x12\x1d\n" +
+	"\n" +
+	"not_before\x18\x04 \x01(\x06R\tnotBefore\x12\x1f\n" +
+	"\vresponse_id\x18\x05 \x01(\tR\n" +
+	"responseId\x12\x16\n" +
+	"\x06tokens\x18\x06 \x01(\x03R\x06tokens\x12\x1d\n" +
+	"\n" +
+	"cost_micro\x18\a \x01(\x03R\tcostMicro\x12\x14\n" +
+	"\x05calls\x18\b \x01(\x03R\x05calls\x12\x18\n" +
+	"\achanged\x18\t \x01(\bR\achanged\"1\n" +
+	"\tKnownText\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9e\x01\n" +
 	"\fArtifactHead\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -7976,7 +9518,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -7991,208 +9533,260 @@ var file_storage_proto_goTypes = []any{
 	(*SendInput)(nil),          // 10: pawl.storage.v1.SendInput
 	(*SetArtifacts)(nil),       // 11: pawl.storage.v1.SetArtifacts
 	(*CompleteTurn)(nil),       // 12: pawl.storage.v1.CompleteTurn
-	(*FailTurn)(nil),           // 13: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),        // 14: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),       // 15: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),        // 16: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),          // 17: pawl.storage.v1.FireTimer
-	(*Note)(nil),               // 18: pawl.storage.v1.Note
-	(*LoseTurn)(nil),           // 19: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),           // 20: pawl.storage.v1.LoseStep
-	(*Fork)(nil),               // 21: pawl.storage.v1.Fork
-	(*Talk)(nil),               // 22: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),        // 23: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),          // 24: pawl.storage.v1.TakenStep
-	(*Forked)(nil),             // 25: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),      // 26: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),        // 27: pawl.storage.v1.StepRequest
-	(*Fault)(nil),              // 28: pawl.storage.v1.Fault
-	(*Usage)(nil),              // 29: pawl.storage.v1.Usage
-	(*Price)(nil),              // 30: pawl.storage.v1.Price
-	(*Assignment)(nil),         // 31: pawl.storage.v1.Assignment
-	(*Part)(nil),               // 32: pawl.storage.v1.Part
-	(*Message)(nil),            // 33: pawl.storage.v1.Message
-	(*Label)(nil),              // 34: pawl.storage.v1.Label
-	(*Limits)(nil),             // 35: pawl.storage.v1.Limits
-	(*Parent)(nil),             // 36: pawl.storage.v1.Parent
-	(*Record)(nil),             // 37: pawl.storage.v1.Record
-	(*Transition)(nil),         // 38: pawl.storage.v1.Transition
-	(*InputReceived)(nil),      // 39: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),         // 40: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),       // 41: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),      // 42: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),      // 43: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),      // 44: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),         // 45: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),      // 46: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),      // 47: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),          // 48: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),      // 49: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),       // 50: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),       // 51: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),      // 52: pawl.storage.v1.StepCancelled
-	(*ArtifactsSet)(nil),       // 53: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 54: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 55: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 56: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 57: pawl.storage.v1.Redirect
-	(*State)(nil),              // 58: pawl.storage.v1.State
-	(*Count)(nil),              // 59: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 60: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),               // 61: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 62: pawl.storage.v1.ToolStep
-	(*ArtifactHead)(nil),       // 63: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 64: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 65: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 66: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 67: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 68: pawl.storage.v1.Places
-	(*Place)(nil),              // 69: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 70: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 71: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 72: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 73: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 74: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 75: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 76: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 77: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 78: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 79: pawl.storage.v1.Erased
+	(*RequestModel)(nil),       // 13: pawl.storage.v1.RequestModel
+	(*AnswerModel)(nil),        // 14: pawl.storage.v1.AnswerModel
+	(*NoteModel)(nil),          // 15: pawl.storage.v1.NoteModel
+	(*ModelRequest)(nil),       // 16: pawl.storage.v1.ModelRequest
+	(*Said)(nil),               // 17: pawl.storage.v1.Said
+	(*ModelText)(nil),          // 18: pawl.storage.v1.ModelText
+	(*ModelMessage)(nil),       // 19: pawl.storage.v1.ModelMessage
+	(*TalkRange)(nil),          // 20: pawl.storage.v1.TalkRange
+	(*ToolResult)(nil),         // 21: pawl.storage.v1.ToolResult
+	(*ModelAnswer)(nil),        // 22: pawl.storage.v1.ModelAnswer
+	(*ModelCall)(nil),          // 23: pawl.storage.v1.ModelCall
+	(*CallRef)(nil),            // 24: pawl.storage.v1.CallRef
+	(*FailTurn)(nil),           // 25: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),        // 26: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),       // 27: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),        // 28: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),          // 29: pawl.storage.v1.FireTimer
+	(*Note)(nil),               // 30: pawl.storage.v1.Note
+	(*LoseTurn)(nil),           // 31: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),           // 32: pawl.storage.v1.LoseStep
+	(*Fork)(nil),               // 33: pawl.storage.v1.Fork
+	(*Talk)(nil),               // 34: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),        // 35: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),          // 36: pawl.storage.v1.TakenStep
+	(*Forked)(nil),             // 37: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),      // 38: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),        // 39: pawl.storage.v1.StepRequest
+	(*Fault)(nil),              // 40: pawl.storage.v1.Fault
+	(*Usage)(nil),              // 41: pawl.storage.v1.Usage
+	(*Price)(nil),              // 42: pawl.storage.v1.Price
+	(*Assignment)(nil),         // 43: pawl.storage.v1.Assignment
+	(*Part)(nil),               // 44: pawl.storage.v1.Part
+	(*Message)(nil),            // 45: pawl.storage.v1.Message
+	(*Label)(nil),              // 46: pawl.storage.v1.Label
+	(*Limits)(nil),             // 47: pawl.storage.v1.Limits
+	(*Parent)(nil),             // 48: pawl.storage.v1.Parent
+	(*Record)(nil),             // 49: pawl.storage.v1.Record
+	(*Transition)(nil),         // 50: pawl.storage.v1.Transition
+	(*InputReceived)(nil),      // 51: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),         // 52: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),       // 53: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),      // 54: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),      // 55: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),      // 56: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),         // 57: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),      // 58: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),      // 59: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),          // 60: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),      // 61: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),       // 62: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),       // 63: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),      // 64: pawl.storage.v1.StepCancelled
+	(*ModelNoted)(nil),         // 65: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 66: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 67: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 68: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 69: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 70: pawl.storage.v1.Redirect
+	(*State)(nil),              // 71: pawl.storage.v1.State
+	(*Count)(nil),              // 72: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 73: pawl.storage.v1.EdgeCount
+	(*Turn)(nil),               // 74: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 75: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 76: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 77: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 78: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 79: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 80: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 81: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 82: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 83: pawl.storage.v1.Places
+	(*Place)(nil),              // 84: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 85: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 86: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 87: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 88: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 89: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 90: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 91: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 92: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 93: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 94: pawl.storage.v1.Erased
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	37,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	49,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
 	2,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
 	9,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
 	10,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
 	11,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
 	12,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	13,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	14,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	15,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	16,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	17,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	18,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	18,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	18,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	19,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	20,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	25,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	26,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	27,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	28,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	29,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	30,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	30,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	30,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	31,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	32,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
 	6,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
 	8,   // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
-	21,  // 19: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	32,  // 20: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	34,  // 21: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	35,  // 22: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	36,  // 23: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	3,   // 24: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	4,   // 25: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	32,  // 26: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	5,   // 27: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	31,  // 28: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 29: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	32,  // 30: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	26,  // 31: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	31,  // 32: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	32,  // 33: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	4,   // 34: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	26,  // 35: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	32,  // 36: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	33,  // 37: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	29,  // 38: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	26,  // 39: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	31,  // 40: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	28,  // 41: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	29,  // 42: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	31,  // 43: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	31,  // 44: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	27,  // 45: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	31,  // 46: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	28,  // 47: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	29,  // 48: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	31,  // 49: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	34,  // 50: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	35,  // 51: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	58,  // 52: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	26,  // 53: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	26,  // 54: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 55: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	23,  // 56: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	24,  // 57: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	33,  // 58: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	32,  // 59: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	28,  // 60: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	28,  // 61: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	30,  // 62: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	32,  // 63: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	4,   // 64: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	38,  // 65: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	39,  // 66: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	40,  // 67: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	41,  // 68: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	42,  // 69: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	45,  // 70: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	46,  // 71: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	47,  // 72: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	49,  // 73: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	50,  // 74: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	51,  // 75: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	52,  // 76: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	53,  // 77: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	18,  // 78: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	18,  // 79: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	54,  // 80: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	55,  // 81: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	48,  // 82: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	43,  // 83: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	44,  // 84: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	56,  // 85: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	57,  // 86: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 87: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	32,  // 88: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	4,   // 89: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	31,  // 90: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	32,  // 91: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	33,  // 92: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	29,  // 93: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	26,  // 94: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	5,   // 95: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	7,   // 96: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	32,  // 97: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	28,  // 98: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	29,  // 99: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	28,  // 100: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	26,  // 101: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	29,  // 102: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	28,  // 103: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	26,  // 104: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	58,  // 105: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	26,  // 106: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	22,  // 107: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	24,  // 108: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	57,  // 109: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	26,  // 110: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	34,  // 111: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	35,  // 112: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	36,  // 113: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	59,  // 114: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	60,  // 115: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	61,  // 116: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	62,  // 117: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	63,  // 118: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	64,  // 119: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	25,  // 120: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 121: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	31,  // 122: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 123: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	67,  // 124: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	69,  // 125: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	76,  // 126: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	34,  // 127: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	128, // [128:128] is the sub-list for method output_type
-	128, // [128:128] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	13,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
+	14,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
+	15,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
+	33,  // 22: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	44,  // 23: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	46,  // 24: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	47,  // 25: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	48,  // 26: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	3,   // 27: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	4,   // 28: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	44,  // 29: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	5,   // 30: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	43,  // 31: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 32: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	44,  // 33: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	38,  // 34: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	43,  // 35: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	44,  // 36: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	4,   // 37: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	38,  // 38: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 39: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	45,  // 40: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	41,  // 41: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 42: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	43,  // 43: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	16,  // 44: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	41,  // 45: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	43,  // 46: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	22,  // 47: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 48: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	41,  // 49: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 50: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 51: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	17,  // 52: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	18,  // 53: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	18,  // 54: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	18,  // 55: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	19,  // 56: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	45,  // 57: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	20,  // 58: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	17,  // 59: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	21,  // 60: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	17,  // 61: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	44,  // 62: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	23,  // 63: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	40,  // 64: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	41,  // 65: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 66: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 67: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	39,  // 68: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	43,  // 69: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	40,  // 70: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	41,  // 71: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 72: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 73: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	47,  // 74: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	71,  // 75: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	38,  // 76: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	38,  // 77: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	34,  // 78: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	35,  // 79: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	36,  // 80: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	45,  // 81: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	44,  // 82: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	40,  // 83: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	16,  // 84: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	22,  // 85: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 86: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	24,  // 87: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	42,  // 88: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	44,  // 89: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	4,   // 90: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	50,  // 91: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	51,  // 92: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	52,  // 93: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	53,  // 94: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	54,  // 95: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	57,  // 96: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	58,  // 97: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	59,  // 98: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	61,  // 99: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	62,  // 100: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	63,  // 101: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	64,  // 102: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	66,  // 103: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	30,  // 104: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	30,  // 105: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	67,  // 106: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	68,  // 107: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	60,  // 108: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	55,  // 109: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	56,  // 110: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	69,  // 111: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	65,  // 112: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	70,  // 113: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	38,  // 114: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 115: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	4,   // 116: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	43,  // 117: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	44,  // 118: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	45,  // 119: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	41,  // 120: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 121: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	17,  // 122: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	5,   // 123: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	7,   // 124: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	44,  // 125: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	40,  // 126: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	41,  // 127: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	16,  // 128: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	41,  // 129: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	24,  // 130: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	40,  // 131: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	38,  // 132: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	41,  // 133: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	22,  // 134: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 135: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	41,  // 136: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 137: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	71,  // 138: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	38,  // 139: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	34,  // 140: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	36,  // 141: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	70,  // 142: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	38,  // 143: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 144: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	47,  // 145: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	48,  // 146: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	72,  // 147: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	73,  // 148: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	74,  // 149: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	75,  // 150: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	78,  // 151: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	79,  // 152: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	77,  // 153: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	37,  // 154: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 155: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	43,  // 156: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 157: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	76,  // 158: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	24,  // 159: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	43,  // 160: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	82,  // 161: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	84,  // 162: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	91,  // 163: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	46,  // 164: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	165, // [165:165] is the sub-list for method output_type
+	165, // [165:165] is the sub-list for method input_type
+	165, // [165:165] is the sub-list for extension type_name
+	165, // [165:165] is the sub-list for extension extendee
+	0,   // [0:165] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -8218,9 +9812,12 @@ func file_storage_proto_init() {
 		(*Input_LoseStep)(nil),
 		(*Input_WriteOutput)(nil),
 		(*Input_NoteDelegation)(nil),
+		(*Input_RequestModel)(nil),
+		(*Input_AnswerModel)(nil),
+		(*Input_NoteModel)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[37].OneofWrappers = []any{
+	file_storage_proto_msgTypes[49].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -8242,15 +9839,16 @@ func file_storage_proto_init() {
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
+		(*Record_ModelNoted)(nil),
 	}
-	file_storage_proto_msgTypes[38].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   80,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,15 @@ from pawl._drive import Driver, Holder
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
+from pawl._models import (
+    AnsweredModel,
+    ModelAnswer,
+    ModelFailure,
+    ModelRequest,
+    NotedModel,
+    RequestedModel,
+    ShownModel,
+)
 from pawl._outcomes import (
     Outcome,
     Reply,
@@ -219,6 +228,41 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         return await self._client.call(
             self._runs.resolve_step(self.id, step, tool, attempt, answer, token)
         )
+
+    async def request_model(
+        self,
+        turn: TurnRef,
+        round: int,
+        asked: ModelRequest,
+        *,
+        bound: Usage | None = None,
+        key: str = "",
+    ) -> RequestedModel:
+        """Asks for a call of a model in the open turn: PENDING is made by the caller and
+        told by `answer_model`, OK has its answer on record. `round` counts from 1."""
+        return await self._client.call(self._runs.request_model(turn, round, asked, bound, key))
+
+    async def answer_model(
+        self,
+        turn: TurnRef,
+        step: int,
+        attempt: int,
+        outcome: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        """Tells what came of a call of a model, and what it consumed."""
+        return await self._client.call(self._runs.answer_model(turn, step, attempt, outcome, usage))
+
+    async def note_model(
+        self, turn: TurnRef, step: int, attempt: int, response_id: str
+    ) -> NotedModel:
+        """Keeps the provider's id of a response that is being made."""
+        return await self._client.call(self._runs.note_model(turn, step, attempt, response_id))
+
+    async def model_step(self, step: int) -> ShownModel:
+        """A MODEL step of any visit with all that the model was shown."""
+        return await self._client.call(self._runs.model_step(self.id, step))
 
     async def wait(self, *, until: str = "TERMINAL", timeout: float = 30.0) -> Waited:
         """Waits up to `timeout` seconds (at most 600) until the run has ended, or waits

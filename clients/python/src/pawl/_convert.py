@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from pawl import _enums, _history, _packs, _records, _runs, _values
+from pawl import _enums, _history, _models, _packs, _records, _runs, _values
 from pawl.v1 import record_pb2
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def _named(*modules: Any) -> dict[str, type]:
     }
 
 
-_CLASSES = _named(_values, _runs, _packs, _records, _history)
+_CLASSES = _named(_values, _models, _runs, _packs, _records, _history)
 _ALIASES = {
     "Run": _runs.RunInfo,
     "GetTurnResponse": _runs.TurnInfo,
@@ -49,6 +49,10 @@ _ALIASES = {
     "DeleteRunResponse": _history.Deletion,
     "EraseRunResponse": _history.Erased,
     "Erasure": _runs.Erasure,
+    "RequestModelResponse": _models.RequestedModel,
+    "AnswerModelResponse": _models.AnsweredModel,
+    "NoteModelResponse": _models.NotedModel,
+    "GetModelStepResponse": _models.ShownModel,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }
@@ -104,6 +108,7 @@ _SPECIAL: dict[str, Getter] = {
     "google.protobuf.Duration": duration,
     "pawl.v1.Part": _part,
     "pawl.v1.ArtifactValue": _artifact_value,
+    "pawl.v1.Record": lambda value: record_from_proto(value),
 }
 
 

@@ -76,6 +76,15 @@ class StepStatus(_Word):
     CANCELLED = "CANCELLED"
 
 
+class StepKind(_Word):
+    """What a step is; UNSPECIFIED where a record does not say."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    TOOL = "TOOL"
+    DELEGATION = "DELEGATION"
+    MODEL = "MODEL"
+
+
 class Awaiting(_Word):
     """What a WAITING run waits for from outside; UNSPECIFIED: nothing."""
 
@@ -109,6 +118,7 @@ class RecordKind(_Word):
     OUTPUT_WRITTEN = "OUTPUT_WRITTEN"
     STEP_DELEGATED = "STEP_DELEGATED"
     NOTED = "NOTED"
+    MODEL_NOTED = "MODEL_NOTED"
 
 
 class Disposition(_Word):

@@ -13,6 +13,20 @@ from pawl import _outcomes as outcomes
 from pawl import _requests as wire
 from pawl._convert import from_proto, optional, parse_json, record_from_proto
 from pawl._flow import Operation, new_id
+from pawl._model_requests import (
+    answer_model_request,
+    note_model_request,
+    request_model_request,
+)
+from pawl._models import (
+    AnsweredModel,
+    ModelAnswer,
+    ModelFailure,
+    ModelRequest,
+    NotedModel,
+    RequestedModel,
+    ShownModel,
+)
 from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
 from pawl._records import Record
 from pawl._runs import (
@@ -218,6 +232,33 @@ class Runs:
         return Operation(
             _RUN + "ResolveStep", request, run_pb2.ResolveStepResponse, outcomes.step_answer
         )
+
+    def request_model(
+        self, turn: TurnRef, round: int, asked: ModelRequest, bound: Usage | None, key: str
+    ) -> Operation[RequestedModel]:
+        request = request_model_request(self.namespace, turn, round, asked, bound, key)
+        return Operation(_RUN + "RequestModel", request, run_pb2.RequestModelResponse, from_proto)
+
+    def answer_model(
+        self,
+        turn: TurnRef,
+        step: int,
+        attempt: int,
+        outcome: ModelAnswer | ModelFailure,
+        usage: Usage | None,
+    ) -> Operation[AnsweredModel]:
+        request = answer_model_request(self.namespace, turn, step, attempt, outcome, usage)
+        return Operation(_RUN + "AnswerModel", request, run_pb2.AnswerModelResponse, from_proto)
+
+    def note_model(
+        self, turn: TurnRef, step: int, attempt: int, response_id: str
+    ) -> Operation[NotedModel]:
+        request = note_model_request(self.namespace, turn, step, attempt, response_id)
+        return Operation(_RUN + "NoteModel", request, run_pb2.NoteModelResponse, from_proto)
+
+    def model_step(self, run_id: str, step: int) -> Operation[ShownModel]:
+        request = run_pb2.GetModelStepRequest(namespace=self.namespace, run_id=run_id, step=step)
+        return Operation(_RUN + "GetModelStep", request, run_pb2.GetModelStepResponse, from_proto)
 
     def list_transitions(
         self,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from pawl._enums import Awaiting, Cause, RecordKind, RunStatus
+from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, StepKind
+from pawl._models import ModelAnswer, ModelRequest, ToolCallRef
 from pawl._runs import Remote, Snapshot
 from pawl._values import (
     Artifact,
@@ -107,6 +108,8 @@ class TurnCompleted:
     artifacts_written: tuple[ArtifactWrite, ...]
     awaiting: Awaiting = field(metadata={"proto": "await"})
     reply: bool
+    said: int = 0
+    """MODEL step up to which what the turn said is part of the conversation; 0: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,11 @@ class StepRequested:
     reframe: bool
     deadline: datetime | None
     delegation: bool
+    kind: StepKind = StepKind.UNSPECIFIED
+    model: ModelRequest | None = None
+    call: ToolCallRef | None = None
+    request_changed: bool = False
+    bound: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +187,10 @@ class StepResolved:
     worker: str
     artifacts_written: tuple[ArtifactWrite, ...]
     usage: Usage | None = None
-    """What the run of a delegation consumed, settled into this run; None: no delegation."""
+    """What a delegation or a call of a model consumed, settled into this run; None: neither."""
+    kind: StepKind = StepKind.UNSPECIFIED
+    answer: ModelAnswer | None = None
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +201,7 @@ class StepRejected:
     tool: str
     turn_seq: int
     denial: Denial | None
+    kind: StepKind = StepKind.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +211,19 @@ class StepCancelled:
     step: int
     tool: str
     why: str
+    kind: StepKind = StepKind.UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelNoted:
+    """News of a MODEL step that neither asks nor answers it."""
+
+    step: int
+    attempt: int
+    response_id: str
+    usage: Usage | None
+    request_changed: bool
+    request_hash: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,6 +322,7 @@ Body: TypeAlias = (
     | OutputWritten
     | ArtifactsSet
     | Noted
+    | ModelNoted
     | Paused
     | Resumed
     | Origin

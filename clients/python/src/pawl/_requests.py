@@ -66,6 +66,8 @@ def message(value: _values.Message) -> record_pb2.Message:
         role=value.role,
         parts=[part(item) for item in value.parts],
         tool_calls_json="" if value.tool_calls is None else dump_json(value.tool_calls),
+        provider_json="" if value.provider is None else dump_json(value.provider),
+        refusal=value.refusal,
         tool_call_id=value.tool_call_id,
     )
 

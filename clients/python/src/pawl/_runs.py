@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepStatus
+from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepKind, StepStatus
+from pawl._models import ModelStep, ToolCallRef
 from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
 
 
@@ -99,6 +100,10 @@ class Step:
     bodies_omitted: bool
     remote: Remote | None
     redacted: bool = False
+    kind: StepKind = StepKind.UNSPECIFIED
+    model: ModelStep | None = None
+    """What there is to a MODEL step besides; None: another kind."""
+    call: ToolCallRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

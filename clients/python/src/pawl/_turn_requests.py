@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from pawl import _requests as wire
 from pawl._flow import new_id
+from pawl._models import ToolCallRef
 from pawl._outcomes import Reply
 from pawl._runs import ArtifactSlot, TurnRef
 from pawl._values import Fault, Json, OutputPiece, Usage
-from pawl.v1 import run_pb2
+from pawl.v1 import record_pb2, run_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class StepCall:
     payload: Json
     key: str = ""
     reframe: bool = False
+    call: ToolCallRef | None = None
+    """The model's call that this is; the key is then made of it."""
 
 
 def complete_request(
@@ -98,6 +101,9 @@ def step_request(
                 tool=call.tool,
                 payload_json=wire.dump_json(call.payload),
                 reframe=call.reframe,
+                call=None
+                if call.call is None
+                else record_pb2.ToolCallRef(model_step=call.call.model_step, index=call.call.index),
             )
             for call in calls
         ],

@@ -109,6 +109,7 @@ class Message:
 
     `role` is user, assistant, tool or system. `tool_calls` are a model's own tool
     calls, kept as they are; `tool_call_id` says which of them a tool message answers.
+    `provider` is what the model's provider wants to have back with the message.
     `envelope` is set where it came as a message to an agent; it is only read.
     """
 
@@ -116,6 +117,8 @@ class Message:
     parts: tuple[Part, ...] = ()
     tool_calls: Json = None
     tool_call_id: str = ""
+    provider: Json = None
+    refusal: str = ""
     envelope: Envelope | None = None
 
     @staticmethod

@@ -332,6 +332,63 @@ func (StepStatus) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{4}
 }
 
+// StepKind says what a step is.
+type StepKind int32
+
+const (
+	// Not set; so for steps of a program that knew no kinds.
+	StepKind_STEP_KIND_UNSPECIFIED StepKind = 0
+	// A tool call, made by a worker that serves the tool.
+	StepKind_STEP_KIND_TOOL StepKind = 1
+	// A tool call whose tool is an agent, made by the sidecar.
+	StepKind_STEP_KIND_DELEGATION StepKind = 2
+	// A call of a model, made by whoever executes the turn.
+	StepKind_STEP_KIND_MODEL StepKind = 3
+)
+
+// Enum value maps for StepKind.
+var (
+	StepKind_name = map[int32]string{
+		0: "STEP_KIND_UNSPECIFIED",
+		1: "STEP_KIND_TOOL",
+		2: "STEP_KIND_DELEGATION",
+		3: "STEP_KIND_MODEL",
+	}
+	StepKind_value = map[string]int32{
+		"STEP_KIND_UNSPECIFIED": 0,
+		"STEP_KIND_TOOL":        1,
+		"STEP_KIND_DELEGATION":  2,
+		"STEP_KIND_MODEL":       3,
+	}
+)
+
+func (x StepKind) Enum() *StepKind {
+	p := new(StepKind)
+	*p = x
+	return p
+}
+
+func (x StepKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StepKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_record_proto_enumTypes[5].Descriptor()
+}
+
+func (StepKind) Type() protoreflect.EnumType {
+	return &file_pawl_v1_record_proto_enumTypes[5]
+}
+
+func (x StepKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StepKind.Descriptor instead.
+func (StepKind) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{5}
+}
+
 // Awaiting says what a WAITING run waits for from outside.
 type Awaiting int32
 
@@ -369,11 +426,11 @@ func (x Awaiting) String() string {
 }
 
 func (Awaiting) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_record_proto_enumTypes[5].Descriptor()
+	return file_pawl_v1_record_proto_enumTypes[6].Descriptor()
 }
 
 func (Awaiting) Type() protoreflect.EnumType {
-	return &file_pawl_v1_record_proto_enumTypes[5]
+	return &file_pawl_v1_record_proto_enumTypes[6]
 }
 
 func (x Awaiting) Number() protoreflect.EnumNumber {
@@ -382,7 +439,7 @@ func (x Awaiting) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Awaiting.Descriptor instead.
 func (Awaiting) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 // RecordKind names the kinds of records, for filters. The numbers are those of
@@ -434,6 +491,8 @@ const (
 	RecordKind_RECORD_KIND_STEP_DELEGATED RecordKind = 31
 	// Record.noted.
 	RecordKind_RECORD_KIND_NOTED RecordKind = 32
+	// Record.model_noted.
+	RecordKind_RECORD_KIND_MODEL_NOTED RecordKind = 33
 )
 
 // Enum value maps for RecordKind.
@@ -461,6 +520,7 @@ var (
 		30: "RECORD_KIND_OUTPUT_WRITTEN",
 		31: "RECORD_KIND_STEP_DELEGATED",
 		32: "RECORD_KIND_NOTED",
+		33: "RECORD_KIND_MODEL_NOTED",
 	}
 	RecordKind_value = map[string]int32{
 		"RECORD_KIND_UNSPECIFIED":    0,
@@ -485,6 +545,7 @@ var (
 		"RECORD_KIND_OUTPUT_WRITTEN": 30,
 		"RECORD_KIND_STEP_DELEGATED": 31,
 		"RECORD_KIND_NOTED":          32,
+		"RECORD_KIND_MODEL_NOTED":    33,
 	}
 )
 
@@ -499,11 +560,11 @@ func (x RecordKind) String() string {
 }
 
 func (RecordKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_record_proto_enumTypes[6].Descriptor()
+	return file_pawl_v1_record_proto_enumTypes[7].Descriptor()
 }
 
 func (RecordKind) Type() protoreflect.EnumType {
-	return &file_pawl_v1_record_proto_enumTypes[6]
+	return &file_pawl_v1_record_proto_enumTypes[7]
 }
 
 func (x RecordKind) Number() protoreflect.EnumNumber {
@@ -512,7 +573,7 @@ func (x RecordKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RecordKind.Descriptor instead.
 func (RecordKind) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{7}
 }
 
 // ArtifactValue is one value of an artifact, in the form that its media type
@@ -1012,6 +1073,11 @@ type Message struct {
 	ToolCallsJson string `protobuf:"bytes,3,opt,name=tool_calls_json,json=toolCallsJson,proto3" json:"tool_calls_json,omitempty"`
 	// For role "tool": which call this answers. Default: empty.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// What the model's provider wants to have back with the message, as JSON, kept as it is:
+	// reasoning items, signatures. Default: empty.
+	ProviderJson string `protobuf:"bytes,5,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
+	// Why the model would not answer, in its words. Default: empty.
+	Refusal string `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// What the message says besides its parts, where it came as a message to an
 	// agent; unset otherwise. Ignored in what an executor sends.
 	Envelope      *Envelope `protobuf:"bytes,30,opt,name=envelope,proto3" json:"envelope,omitempty"`
@@ -1073,6 +1139,20 @@ func (x *Message) GetToolCallsJson() string {
 func (x *Message) GetToolCallId() string {
 	if x != nil {
 		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *Message) GetProviderJson() string {
+	if x != nil {
+		return x.ProviderJson
+	}
+	return ""
+}
+
+func (x *Message) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
 	}
 	return ""
 }
@@ -1351,7 +1431,8 @@ func (x *Remote) GetAnswerSeq() uint64 {
 }
 
 // Usage is what an execution consumed outside the sidecar. It is added to the
-// run's totals when the turn completes or fails.
+// run's totals when the turn completes or fails, that of a model's call when the call is
+// answered. What was told with a call is not told again with its turn.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tokens read by the model. Default 0.
@@ -1454,6 +1535,594 @@ func (x *Usage) GetModel() string {
 	return ""
 }
 
+// ModelRequest is what a model is asked: settings and messages, each said once and
+// referred to from then on (docs/models.md). Shown whole by GetModelStep.
+type ModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model, as the executor and x_pawl.prices call it; required.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// An answered MODEL step of the same visit: its messages and its answer come before
+	// `messages`, and its system, tools and parameters hold unless they are set here.
+	// Default 0: none.
+	Follows uint32 `protobuf:"varint,2,opt,name=follows,proto3" json:"follows,omitempty"`
+	// System prompt. Default: unset, that of `follows`; else none. Stored once in a run
+	// however often it is set: in records it is left out where an earlier one has it.
+	System *string `protobuf:"bytes,3,opt,name=system,proto3,oneof" json:"system,omitempty"`
+	// What the model is told of tools, as JSON. As for system.
+	ToolsJson *string `protobuf:"bytes,4,opt,name=tools_json,json=toolsJson,proto3,oneof" json:"tools_json,omitempty"`
+	// Parameters of the call, as JSON. As for system.
+	ParametersJson *string `protobuf:"bytes,5,opt,name=parameters_json,json=parametersJson,proto3,oneof" json:"parameters_json,omitempty"`
+	// Messages, in order, behind those of `follows`; at most 1024.
+	Messages []*ModelMessage `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
+	// SHA-256 of system, empty: there is none. Only read from the server.
+	SystemHash []byte `protobuf:"bytes,11,opt,name=system_hash,json=systemHash,proto3" json:"system_hash,omitempty"`
+	// SHA-256 of tools_json, empty: there are none. Only read from the server.
+	ToolsHash []byte `protobuf:"bytes,12,opt,name=tools_hash,json=toolsHash,proto3" json:"tools_hash,omitempty"`
+	// SHA-256 of parameters_json, empty: there are none. Only read from the server.
+	ParametersHash []byte `protobuf:"bytes,13,opt,name=parameters_hash,json=parametersHash,proto3" json:"parameters_hash,omitempty"`
+	// Digest of the whole: equal for requests that say the same, whether inline or by
+	// reference. Only read from the server.
+	Hash          []byte `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelRequest) Reset() {
+	*x = ModelRequest{}
+	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelRequest) ProtoMessage() {}
+
+func (x *ModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
+func (*ModelRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ModelRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelRequest) GetFollows() uint32 {
+	if x != nil {
+		return x.Follows
+	}
+	return 0
+}
+
+func (x *ModelRequest) GetSystem() string {
+	if x != nil && x.System != nil {
+		return *x.System
+	}
+	return ""
+}
+
+func (x *ModelRequest) GetToolsJson() string {
+	if x != nil && x.ToolsJson != nil {
+		return *x.ToolsJson
+	}
+	return ""
+}
+
+func (x *ModelRequest) GetParametersJson() string {
+	if x != nil && x.ParametersJson != nil {
+		return *x.ParametersJson
+	}
+	return ""
+}
+
+func (x *ModelRequest) GetMessages() []*ModelMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetSystemHash() []byte {
+	if x != nil {
+		return x.SystemHash
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetToolsHash() []byte {
+	if x != nil {
+		return x.ToolsHash
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetParametersHash() []byte {
+	if x != nil {
+		return x.ParametersHash
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+// ModelMessage is messages of a request: a new one, or some that were said before.
+type ModelMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which; required.
+	//
+	// Types that are valid to be assigned to Content:
+	//
+	//	*ModelMessage_Message
+	//	*ModelMessage_Conversation
+	//	*ModelMessage_Answer
+	//	*ModelMessage_Result
+	Content       isModelMessage_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelMessage) Reset() {
+	*x = ModelMessage{}
+	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelMessage) ProtoMessage() {}
+
+func (x *ModelMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelMessage.ProtoReflect.Descriptor instead.
+func (*ModelMessage) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ModelMessage) GetContent() isModelMessage_Content {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetMessage() *Message {
+	if x != nil {
+		if x, ok := x.Content.(*ModelMessage_Message); ok {
+			return x.Message
+		}
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetConversation() *ConversationRange {
+	if x != nil {
+		if x, ok := x.Content.(*ModelMessage_Conversation); ok {
+			return x.Conversation
+		}
+	}
+	return nil
+}
+
+func (x *ModelMessage) GetAnswer() uint32 {
+	if x != nil {
+		if x, ok := x.Content.(*ModelMessage_Answer); ok {
+			return x.Answer
+		}
+	}
+	return 0
+}
+
+func (x *ModelMessage) GetResult() *ToolResult {
+	if x != nil {
+		if x, ok := x.Content.(*ModelMessage_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isModelMessage_Content interface {
+	isModelMessage_Content()
+}
+
+type ModelMessage_Message struct {
+	// A new message, stored with the request.
+	Message *Message `protobuf:"bytes,1,opt,name=message,proto3,oneof"`
+}
+
+type ModelMessage_Conversation struct {
+	// Messages of the conversation that the turn sees (GetTurnResponse.messages).
+	Conversation *ConversationRange `protobuf:"bytes,2,opt,name=conversation,proto3,oneof"`
+}
+
+type ModelMessage_Answer struct {
+	// The answer of an answered MODEL step of the same visit, by its number.
+	Answer uint32 `protobuf:"varint,3,opt,name=answer,proto3,oneof"`
+}
+
+type ModelMessage_Result struct {
+	// What an answered tool step of the same visit says to the model.
+	Result *ToolResult `protobuf:"bytes,4,opt,name=result,proto3,oneof"`
+}
+
+func (*ModelMessage_Message) isModelMessage_Content() {}
+
+func (*ModelMessage_Conversation) isModelMessage_Content() {}
+
+func (*ModelMessage_Answer) isModelMessage_Content() {}
+
+func (*ModelMessage_Result) isModelMessage_Content() {}
+
+// ConversationRange is some messages of a turn's conversation, in order.
+type ConversationRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first of them, from 0.
+	First int32 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	// How many. Default 0: all from the first on; in records it is always set, unless there
+	// is none.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationRange) Reset() {
+	*x = ConversationRange{}
+	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationRange) ProtoMessage() {}
+
+func (x *ConversationRange) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationRange.ProtoReflect.Descriptor instead.
+func (*ConversationRange) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConversationRange) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *ConversationRange) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// ToolResult is the message of role "tool" that a step's answer is to the model: one JSON
+// part, its result, or {"error":{"code":…,"message":…}}.
+type ToolResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The step; required.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Id of the model's call that it answers. Default: empty.
+	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolResult) Reset() {
+	*x = ToolResult{}
+	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolResult) ProtoMessage() {}
+
+func (x *ToolResult) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
+func (*ToolResult) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ToolResult) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ToolResult) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+// ModelCall is one tool call of a model, as it worded it.
+type ModelCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider's id of the call; may be empty.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the tool, known or not.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Its arguments as the model wrote them, JSON or not.
+	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelCall) Reset() {
+	*x = ModelCall{}
+	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelCall) ProtoMessage() {}
+
+func (x *ModelCall) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelCall.ProtoReflect.Descriptor instead.
+func (*ModelCall) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ModelCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ModelCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
+// ModelAnswer is what a model answered. As a message it has the role "assistant", and
+// tool_calls_json is [{"id":…,"name":…,"arguments":"…"},…], fields that are empty included.
+type ModelAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Content, in order; at most 64.
+	Parts []*Part `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	// Tool calls, in order; at most 256. A step of the call i of the MODEL step with the key
+	// K has the key K/i, from 0.
+	Calls []*ModelCall `protobuf:"bytes,2,rep,name=calls,proto3" json:"calls,omitempty"`
+	// Why it would not answer, in its words. Default: empty.
+	Refusal string `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Why it ended: "stop", "tool_calls", "length", "content_filter", or the provider's own
+	// word. Default: empty.
+	FinishReason string `protobuf:"bytes,4,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	// Model that answered, as the provider names it. Default: empty, the one that was asked.
+	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	// The provider's id of the response. Default: empty.
+	ResponseId string `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	// What the provider wants to have back with the message, as JSON, kept as it is.
+	// Default: empty.
+	ProviderJson  string `protobuf:"bytes,7,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelAnswer) Reset() {
+	*x = ModelAnswer{}
+	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelAnswer) ProtoMessage() {}
+
+func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelAnswer.ProtoReflect.Descriptor instead.
+func (*ModelAnswer) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ModelAnswer) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ModelAnswer) GetCalls() []*ModelCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+func (x *ModelAnswer) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetFinishReason() string {
+	if x != nil {
+		return x.FinishReason
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetProviderJson() string {
+	if x != nil {
+		return x.ProviderJson
+	}
+	return ""
+}
+
+// ToolCallRef names the tool call of a model that a step makes.
+type ToolCallRef struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The MODEL step, answered in the same visit; required.
+	ModelStep uint32 `protobuf:"varint,1,opt,name=model_step,json=modelStep,proto3" json:"model_step,omitempty"`
+	// Its call, from 0.
+	Index         int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCallRef) Reset() {
+	*x = ToolCallRef{}
+	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCallRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCallRef) ProtoMessage() {}
+
+func (x *ToolCallRef) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCallRef.ProtoReflect.Descriptor instead.
+func (*ToolCallRef) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ToolCallRef) GetModelStep() uint32 {
+	if x != nil {
+		return x.ModelStep
+	}
+	return 0
+}
+
+func (x *ToolCallRef) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 // Fault is an error as data.
 type Fault struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1471,7 +2140,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	mi := &file_pawl_v1_record_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +2152,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[10]
+	mi := &file_pawl_v1_record_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +2165,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Fault) GetCode() string {
@@ -1533,7 +2202,7 @@ type Denial struct {
 
 func (x *Denial) Reset() {
 	*x = Denial{}
-	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	mi := &file_pawl_v1_record_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +2214,7 @@ func (x *Denial) String() string {
 func (*Denial) ProtoMessage() {}
 
 func (x *Denial) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[11]
+	mi := &file_pawl_v1_record_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +2227,7 @@ func (x *Denial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Denial.ProtoReflect.Descriptor instead.
 func (*Denial) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Denial) GetCode() string {
@@ -1598,7 +2267,7 @@ type TurnRef struct {
 
 func (x *TurnRef) Reset() {
 	*x = TurnRef{}
-	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	mi := &file_pawl_v1_record_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +2279,7 @@ func (x *TurnRef) String() string {
 func (*TurnRef) ProtoMessage() {}
 
 func (x *TurnRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[12]
+	mi := &file_pawl_v1_record_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +2292,7 @@ func (x *TurnRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnRef.ProtoReflect.Descriptor instead.
 func (*TurnRef) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TurnRef) GetRunId() string {
@@ -1683,7 +2352,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	mi := &file_pawl_v1_record_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +2364,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[13]
+	mi := &file_pawl_v1_record_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +2377,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -1747,7 +2416,7 @@ type PackRef struct {
 
 func (x *PackRef) Reset() {
 	*x = PackRef{}
-	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	mi := &file_pawl_v1_record_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +2428,7 @@ func (x *PackRef) String() string {
 func (*PackRef) ProtoMessage() {}
 
 func (x *PackRef) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[14]
+	mi := &file_pawl_v1_record_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +2441,7 @@ func (x *PackRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackRef.ProtoReflect.Descriptor instead.
 func (*PackRef) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PackRef) GetId() string {
@@ -1810,7 +2479,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	mi := &file_pawl_v1_record_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2491,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[15]
+	mi := &file_pawl_v1_record_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2504,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Redirect) GetState() string {
@@ -1909,6 +2578,7 @@ type Record struct {
 	//	*Record_OutputWritten
 	//	*Record_StepDelegated
 	//	*Record_Noted
+	//	*Record_ModelNoted
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1916,7 +2586,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	mi := &file_pawl_v1_record_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2598,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[16]
+	mi := &file_pawl_v1_record_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2611,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Record) GetRunId() string {
@@ -2217,6 +2887,15 @@ func (x *Record) GetNoted() *Noted {
 	return nil
 }
 
+func (x *Record) GetModelNoted() *ModelNoted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_ModelNoted); ok {
+			return x.ModelNoted
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -2326,6 +3005,11 @@ type Record_Noted struct {
 	Noted *Noted `protobuf:"bytes,52,opt,name=noted,proto3,oneof"`
 }
 
+type Record_ModelNoted struct {
+	// News of a call of a model.
+	ModelNoted *ModelNoted `protobuf:"bytes,53,opt,name=model_noted,json=modelNoted,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -2368,6 +3052,8 @@ func (*Record_StepDelegated) isRecord_Body() {}
 
 func (*Record_Noted) isRecord_Body() {}
 
+func (*Record_ModelNoted) isRecord_Body() {}
+
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
 type Transition struct {
@@ -2394,7 +3080,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_pawl_v1_record_proto_msgTypes[17]
+	mi := &file_pawl_v1_record_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +3092,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[17]
+	mi := &file_pawl_v1_record_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +3105,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Transition) GetFrom() string {
@@ -2500,7 +3186,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_pawl_v1_record_proto_msgTypes[18]
+	mi := &file_pawl_v1_record_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +3198,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[18]
+	mi := &file_pawl_v1_record_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +3211,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -2583,7 +3269,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_pawl_v1_record_proto_msgTypes[19]
+	mi := &file_pawl_v1_record_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +3281,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[19]
+	mi := &file_pawl_v1_record_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +3294,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -2640,7 +3326,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_pawl_v1_record_proto_msgTypes[20]
+	mi := &file_pawl_v1_record_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +3338,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[20]
+	mi := &file_pawl_v1_record_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +3351,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -2709,14 +3395,17 @@ type TurnCompleted struct {
 	// What the run waits for after it.
 	Await Awaiting `protobuf:"varint,30,opt,name=await,proto3,enum=pawl.v1.Awaiting" json:"await,omitempty"`
 	// True: the output answers the sender as a message, not as a task.
-	Reply         bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	Reply bool `protobuf:"varint,31,opt,name=reply,proto3" json:"reply,omitempty"`
+	// MODEL step up to which what was said in the turn is part of the conversation, before
+	// `messages`; 0: nothing.
+	Said          uint32 `protobuf:"varint,32,opt,name=said,proto3" json:"said,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[21]
+	mi := &file_pawl_v1_record_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +3417,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[21]
+	mi := &file_pawl_v1_record_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +3430,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -2807,6 +3496,13 @@ func (x *TurnCompleted) GetReply() bool {
 	return false
 }
 
+func (x *TurnCompleted) GetSaid() uint32 {
+	if x != nil {
+		return x.Said
+	}
+	return 0
+}
+
 // TurnFailed is a failed execution of a turn.
 type TurnFailed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2830,7 +3526,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[22]
+	mi := &file_pawl_v1_record_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3538,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[22]
+	mi := &file_pawl_v1_record_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3551,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -2922,7 +3618,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_pawl_v1_record_proto_msgTypes[23]
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3630,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[23]
+	mi := &file_pawl_v1_record_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3643,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -2986,7 +3682,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[24]
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3694,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[24]
+	mi := &file_pawl_v1_record_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3707,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -3049,7 +3745,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_pawl_v1_record_proto_msgTypes[25]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3757,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[25]
+	mi := &file_pawl_v1_record_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3770,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -3091,7 +3787,8 @@ func (x *TurnReady) GetAttempt() int32 {
 	return 0
 }
 
-// StepRequested is one tool call that is to be made.
+// StepRequested is one call that is to be made. Of a MODEL step there is one for each
+// request that was put to the model anew, each with its attempt.
 type StepRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number in the run, from 1, never reused.
@@ -3111,14 +3808,24 @@ type StepRequested struct {
 	// When its outcome counts as unknown.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// True: the tool is an agent.
-	Delegation    bool `protobuf:"varint,9,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	Delegation bool `protobuf:"varint,9,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	// What the step is.
+	Kind StepKind `protobuf:"varint,10,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	// What the model is asked, of a MODEL step; unset: the same as in the attempt before.
+	Model *ModelRequest `protobuf:"bytes,11,opt,name=model,proto3" json:"model,omitempty"`
+	// The model's call that the step makes; unset: no model asked for it.
+	Call *ToolCallRef `protobuf:"bytes,12,opt,name=call,proto3" json:"call,omitempty"`
+	// True: an earlier attempt of this MODEL step asked something else.
+	RequestChanged bool `protobuf:"varint,13,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
+	// What a MODEL step may consume at most, as its executor says.
+	Bound         *Usage `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_pawl_v1_record_proto_msgTypes[26]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3837,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[26]
+	mi := &file_pawl_v1_record_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3850,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -3209,6 +3916,41 @@ func (x *StepRequested) GetDelegation() bool {
 	return false
 }
 
+func (x *StepRequested) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
+func (x *StepRequested) GetModel() *ModelRequest {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *StepRequested) GetCall() *ToolCallRef {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *StepRequested) GetRequestChanged() bool {
+	if x != nil {
+		return x.RequestChanged
+	}
+	return false
+}
+
+func (x *StepRequested) GetBound() *Usage {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
 // StepResolved is the accepted answer to a step.
 type StepResolved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3234,16 +3976,22 @@ type StepResolved struct {
 	Worker string `protobuf:"bytes,10,opt,name=worker,proto3" json:"worker,omitempty"`
 	// Artifacts written with it (result_bindings). Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,11,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
-	// What the run of a delegation consumed, its own delegations included; settled
-	// into this run's totals with this record. Unset for all other steps.
-	Usage         *Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
+	// What the run of a delegation consumed, its own delegations included, or a call of a
+	// model; settled into this run's totals with this record. Unset for all other steps.
+	Usage *Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
+	// MODEL; unset: a tool or an agent.
+	Kind StepKind `protobuf:"varint,13,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	// What the model answered, of a MODEL step that is ok.
+	Answer *ModelAnswer `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
+	// When `next` may begin, of a MODEL step; unset: at once.
+	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_pawl_v1_record_proto_msgTypes[27]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +4003,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[27]
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +4016,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -3355,6 +4103,27 @@ func (x *StepResolved) GetUsage() *Usage {
 	return nil
 }
 
+func (x *StepResolved) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
+func (x *StepResolved) GetAnswer() *ModelAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *StepResolved) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
 // StepRejected is a refused request; nothing was issued or charged.
 type StepRejected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3365,14 +4134,16 @@ type StepRejected struct {
 	// Turn that asked.
 	TurnSeq uint64 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
 	// Why.
-	Denial        *Denial `protobuf:"bytes,4,opt,name=denial,proto3" json:"denial,omitempty"`
+	Denial *Denial `protobuf:"bytes,4,opt,name=denial,proto3" json:"denial,omitempty"`
+	// MODEL; unset: a tool or an agent.
+	Kind          StepKind `protobuf:"varint,5,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_pawl_v1_record_proto_msgTypes[28]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3384,7 +4155,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[28]
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3397,7 +4168,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -3428,6 +4199,13 @@ func (x *StepRejected) GetDenial() *Denial {
 	return nil
 }
 
+func (x *StepRejected) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
 // StepCancelled: the visit was left or the run ended before the answer.
 type StepCancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3436,14 +4214,16 @@ type StepCancelled struct {
 	// Tool.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Why, machine-readable.
-	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// MODEL; unset: a tool or an agent.
+	Kind          StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_pawl_v1_record_proto_msgTypes[29]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +4235,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[29]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +4248,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -3492,6 +4272,105 @@ func (x *StepCancelled) GetWhy() string {
 	return ""
 }
 
+func (x *StepCancelled) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
+// ModelNoted is news of a MODEL step that neither asks nor answers it.
+type ModelNoted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number in the run.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Attempt that the news are of, from 1.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The provider's id of the response that is being made; empty: not told.
+	ResponseId string `protobuf:"bytes,3,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	// What the attempt consumed, whose answer came too late to be one; settled into the
+	// run's totals with this record.
+	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	// True: a later execution asked something else in this round; the recorded answer counts.
+	RequestChanged bool `protobuf:"varint,5,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
+	// Digest of what it asked (ModelRequest.hash).
+	RequestHash   []byte `protobuf:"bytes,6,opt,name=request_hash,json=requestHash,proto3" json:"request_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelNoted) Reset() {
+	*x = ModelNoted{}
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelNoted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelNoted) ProtoMessage() {}
+
+func (x *ModelNoted) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
+func (*ModelNoted) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ModelNoted) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *ModelNoted) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ModelNoted) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *ModelNoted) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ModelNoted) GetRequestChanged() bool {
+	if x != nil {
+		return x.RequestChanged
+	}
+	return false
+}
+
+func (x *ModelNoted) GetRequestHash() []byte {
+	if x != nil {
+		return x.RequestHash
+	}
+	return nil
+}
+
 // OutputWritten is a piece of the output of a turn that is under way.
 type OutputWritten struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3507,7 +4386,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +4398,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[30]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +4411,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -3575,7 +4454,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +4466,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[31]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +4479,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -3653,7 +4532,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3665,7 +4544,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[32]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3678,7 +4557,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Noted) GetCall() string {
@@ -3706,7 +4585,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +4597,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[33]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +4610,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -3752,7 +4631,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3764,7 +4643,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3777,7 +4656,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Paused) GetNote() string {
@@ -3798,7 +4677,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3810,7 +4689,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3823,7 +4702,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Resumed) GetNote() string {
@@ -3852,7 +4731,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4743,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4756,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Origin) GetRunId() string {
@@ -3941,7 +4820,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3953,7 +4832,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3966,7 +4845,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -4057,13 +4936,15 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"media_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\tmediaType\x12$\n" +
 	"\bfilename\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\bfilename\x12.\n" +
 	"\rmetadata_json\x18\a \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\fmetadataJsonB\x10\n" +
-	"\acontent\x12\x05\xbaH\x02\b\x01\"\xf5\x01\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"\xb4\x02\n" +
 	"\aMessage\x128\n" +
 	"\x04role\x18\x01 \x01(\tB$\xbaH!r\x1fR\x04userR\tassistantR\x04toolR\x06systemR\x04role\x12-\n" +
 	"\x05parts\x18\x02 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x12&\n" +
 	"\x0ftool_calls_json\x18\x03 \x01(\tR\rtoolCallsJson\x12*\n" +
 	"\ftool_call_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
-	"toolCallId\x12-\n" +
+	"toolCallId\x12#\n" +
+	"\rprovider_json\x18\x05 \x01(\tR\fproviderJson\x12\x18\n" +
+	"\arefusal\x18\x06 \x01(\tR\arefusal\x12-\n" +
 	"\benvelope\x18\x1e \x01(\v2\x11.pawl.v1.EnvelopeR\benvelope\"\xee\x01\n" +
 	"\bEnvelope\x12'\n" +
 	"\n" +
@@ -4100,7 +4981,56 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\x123\n" +
 	"\rcached_tokens\x18\x05 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcachedTokens\x129\n" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x0freasoningTokens\x12\x1e\n" +
-	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\"m\n" +
+	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\"\xa2\x03\n" +
+	"\fModelRequest\x12 \n" +
+	"\x05model\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05model\x12\x18\n" +
+	"\afollows\x18\x02 \x01(\rR\afollows\x12\x1b\n" +
+	"\x06system\x18\x03 \x01(\tH\x00R\x06system\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"tools_json\x18\x04 \x01(\tH\x01R\ttoolsJson\x88\x01\x01\x12,\n" +
+	"\x0fparameters_json\x18\x05 \x01(\tH\x02R\x0eparametersJson\x88\x01\x01\x12<\n" +
+	"\bmessages\x18\x06 \x03(\v2\x15.pawl.v1.ModelMessageB\t\xbaH\x06\x92\x01\x03\x10\x80\bR\bmessages\x12\x1f\n" +
+	"\vsystem_hash\x18\v \x01(\fR\n" +
+	"systemHash\x12\x1d\n" +
+	"\n" +
+	"tools_hash\x18\f \x01(\fR\ttoolsHash\x12'\n" +
+	"\x0fparameters_hash\x18\r \x01(\fR\x0eparametersHash\x12\x12\n" +
+	"\x04hash\x18\x0e \x01(\fR\x04hashB\t\n" +
+	"\a_systemB\r\n" +
+	"\v_tools_jsonB\x12\n" +
+	"\x10_parameters_json\"\xe2\x01\n" +
+	"\fModelMessage\x12,\n" +
+	"\amessage\x18\x01 \x01(\v2\x10.pawl.v1.MessageH\x00R\amessage\x12@\n" +
+	"\fconversation\x18\x02 \x01(\v2\x1a.pawl.v1.ConversationRangeH\x00R\fconversation\x12!\n" +
+	"\x06answer\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\x06answer\x12-\n" +
+	"\x06result\x18\x04 \x01(\v2\x13.pawl.v1.ToolResultH\x00R\x06resultB\x10\n" +
+	"\acontent\x12\x05\xbaH\x02\b\x01\"Q\n" +
+	"\x11ConversationRange\x12\x1d\n" +
+	"\x05first\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05first\x12\x1d\n" +
+	"\x05count\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05count\"L\n" +
+	"\n" +
+	"ToolResult\x12\x1b\n" +
+	"\x04step\x18\x01 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12!\n" +
+	"\acall_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06callId\"a\n" +
+	"\tModelCall\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x02id\x12\x1c\n" +
+	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xaa\x02\n" +
+	"\vModelAnswer\x12-\n" +
+	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x123\n" +
+	"\x05calls\x18\x02 \x03(\v2\x12.pawl.v1.ModelCallB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05calls\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\x12-\n" +
+	"\rfinish_reason\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\ffinishReason\x12\x1e\n" +
+	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\x12)\n" +
+	"\vresponse_id\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
+	"responseId\x12#\n" +
+	"\rprovider_json\x18\a \x01(\tR\fproviderJson\"W\n" +
+	"\vToolCallRef\x12&\n" +
+	"\n" +
+	"model_step\x18\x01 \x01(\rB\a\xbaH\x04*\x02(\x01R\tmodelStep\x12 \n" +
+	"\x05index\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xff\x01(\x00R\x05index\"m\n" +
 	"\x05Fault\x12\x1e\n" +
 	"\x04code\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x01R\x04code\x12#\n" +
@@ -4127,7 +5057,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xf1\v\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa9\f\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -4165,7 +5095,9 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"turn_ready\x18& \x01(\v2\x12.pawl.v1.TurnReadyH\x00R\tturnReady\x12?\n" +
 	"\x0eoutput_written\x182 \x01(\v2\x16.pawl.v1.OutputWrittenH\x00R\routputWritten\x12?\n" +
 	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegated\x12&\n" +
-	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05notedB\x06\n" +
+	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05noted\x126\n" +
+	"\vmodel_noted\x185 \x01(\v2\x13.pawl.v1.ModelNotedH\x00R\n" +
+	"modelNotedB\x06\n" +
 	"\x04body\"\x9c\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
@@ -4192,7 +5124,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\fTurnAssigned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12/\n" +
-	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\xd9\x02\n" +
+	"\bassigned\x18\x03 \x01(\v2\x13.pawl.v1.AssignmentR\bassigned\"\xed\x02\n" +
 	"\rTurnCompleted\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12%\n" +
@@ -4202,7 +5134,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12C\n" +
 	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12'\n" +
 	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\x05await\x12\x14\n" +
-	"\x05reply\x18\x1f \x01(\bR\x05reply\"\xfa\x01\n" +
+	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
+	"\x04said\x18  \x01(\rR\x04said\"\xfa\x01\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -4223,7 +5156,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\x93\x02\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xe0\x03\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -4235,7 +5168,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\t \x01(\bR\n" +
-	"delegation\"\x90\x03\n" +
+	"delegation\x12%\n" +
+	"\x04kind\x18\n" +
+	" \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\x12+\n" +
+	"\x05model\x18\v \x01(\v2\x15.pawl.v1.ModelRequestR\x05model\x12(\n" +
+	"\x04call\x18\f \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
+	"\x0frequest_changed\x18\r \x01(\bR\x0erequestChanged\x12$\n" +
+	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\"\xa0\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -4250,16 +5189,31 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06worker\x18\n" +
 	" \x01(\tR\x06worker\x12C\n" +
 	"\x11artifacts_written\x18\v \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12$\n" +
-	"\x05usage\x18\f \x01(\v2\x0e.pawl.v1.UsageR\x05usage\"x\n" +
+	"\x05usage\x18\f \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12%\n" +
+	"\x04kind\x18\r \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\x12,\n" +
+	"\x06answer\x18\x0e \x01(\v2\x14.pawl.v1.ModelAnswerR\x06answer\x129\n" +
+	"\n" +
+	"not_before\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\"\x9f\x01\n" +
 	"\fStepRejected\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12'\n" +
-	"\x06denial\x18\x04 \x01(\v2\x0f.pawl.v1.DenialR\x06denial\"I\n" +
+	"\x06denial\x18\x04 \x01(\v2\x0f.pawl.v1.DenialR\x06denial\x12%\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"p\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"p\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12%\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\xcd\x01\n" +
+	"\n" +
+	"ModelNoted\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1f\n" +
+	"\vresponse_id\x18\x03 \x01(\tR\n" +
+	"responseId\x12$\n" +
+	"\x05usage\x18\x04 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12'\n" +
+	"\x0frequest_changed\x18\x05 \x01(\bR\x0erequestChanged\x12!\n" +
+	"\frequest_hash\x18\x06 \x01(\fR\vrequestHash\"p\n" +
 	"\rOutputWritten\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12*\n" +
@@ -4322,11 +5276,16 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x13STEP_STATUS_PENDING\x10\x01\x12\x12\n" +
 	"\x0eSTEP_STATUS_OK\x10\x02\x12\x15\n" +
 	"\x11STEP_STATUS_ERROR\x10\x03\x12\x19\n" +
-	"\x15STEP_STATUS_CANCELLED\x10\x04*K\n" +
+	"\x15STEP_STATUS_CANCELLED\x10\x04*h\n" +
+	"\bStepKind\x12\x19\n" +
+	"\x15STEP_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eSTEP_KIND_TOOL\x10\x01\x12\x18\n" +
+	"\x14STEP_KIND_DELEGATION\x10\x02\x12\x13\n" +
+	"\x0fSTEP_KIND_MODEL\x10\x03*K\n" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\x8e\x05\n" +
+	"\rAWAITING_AUTH\x10\x02*\xab\x05\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -4351,7 +5310,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x16RECORD_KIND_TURN_READY\x10\x12\x12\x1e\n" +
 	"\x1aRECORD_KIND_OUTPUT_WRITTEN\x10\x1e\x12\x1e\n" +
 	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
-	"\x11RECORD_KIND_NOTED\x10 B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x11RECORD_KIND_NOTED\x10 \x12\x1b\n" +
+	"\x17RECORD_KIND_MODEL_NOTED\x10!B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -4365,122 +5325,148 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_record_proto_rawDescData
 }
 
-var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
 	(Cause)(0),                    // 2: pawl.v1.Cause
 	(ArtifactMode)(0),             // 3: pawl.v1.ArtifactMode
 	(StepStatus)(0),               // 4: pawl.v1.StepStatus
-	(Awaiting)(0),                 // 5: pawl.v1.Awaiting
-	(RecordKind)(0),               // 6: pawl.v1.RecordKind
-	(*ArtifactValue)(nil),         // 7: pawl.v1.ArtifactValue
-	(*ArtifactWrite)(nil),         // 8: pawl.v1.ArtifactWrite
-	(*ArtifactHead)(nil),          // 9: pawl.v1.ArtifactHead
-	(*Artifact)(nil),              // 10: pawl.v1.Artifact
-	(*Part)(nil),                  // 11: pawl.v1.Part
-	(*Message)(nil),               // 12: pawl.v1.Message
-	(*Envelope)(nil),              // 13: pawl.v1.Envelope
-	(*OutputPiece)(nil),           // 14: pawl.v1.OutputPiece
-	(*Remote)(nil),                // 15: pawl.v1.Remote
-	(*Usage)(nil),                 // 16: pawl.v1.Usage
-	(*Fault)(nil),                 // 17: pawl.v1.Fault
-	(*Denial)(nil),                // 18: pawl.v1.Denial
-	(*TurnRef)(nil),               // 19: pawl.v1.TurnRef
-	(*Assignment)(nil),            // 20: pawl.v1.Assignment
-	(*PackRef)(nil),               // 21: pawl.v1.PackRef
-	(*Redirect)(nil),              // 22: pawl.v1.Redirect
-	(*Record)(nil),                // 23: pawl.v1.Record
-	(*Transition)(nil),            // 24: pawl.v1.Transition
-	(*InputReceived)(nil),         // 25: pawl.v1.InputReceived
-	(*TurnOpened)(nil),            // 26: pawl.v1.TurnOpened
-	(*TurnAssigned)(nil),          // 27: pawl.v1.TurnAssigned
-	(*TurnCompleted)(nil),         // 28: pawl.v1.TurnCompleted
-	(*TurnFailed)(nil),            // 29: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 30: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 31: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 32: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 33: pawl.v1.StepRequested
-	(*StepResolved)(nil),          // 34: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 35: pawl.v1.StepRejected
-	(*StepCancelled)(nil),         // 36: pawl.v1.StepCancelled
-	(*OutputWritten)(nil),         // 37: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 38: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 39: pawl.v1.Noted
-	(*ArtifactsSet)(nil),          // 40: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 41: pawl.v1.Paused
-	(*Resumed)(nil),               // 42: pawl.v1.Resumed
-	(*Origin)(nil),                // 43: pawl.v1.Origin
-	(*Ended)(nil),                 // 44: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
+	(StepKind)(0),                 // 5: pawl.v1.StepKind
+	(Awaiting)(0),                 // 6: pawl.v1.Awaiting
+	(RecordKind)(0),               // 7: pawl.v1.RecordKind
+	(*ArtifactValue)(nil),         // 8: pawl.v1.ArtifactValue
+	(*ArtifactWrite)(nil),         // 9: pawl.v1.ArtifactWrite
+	(*ArtifactHead)(nil),          // 10: pawl.v1.ArtifactHead
+	(*Artifact)(nil),              // 11: pawl.v1.Artifact
+	(*Part)(nil),                  // 12: pawl.v1.Part
+	(*Message)(nil),               // 13: pawl.v1.Message
+	(*Envelope)(nil),              // 14: pawl.v1.Envelope
+	(*OutputPiece)(nil),           // 15: pawl.v1.OutputPiece
+	(*Remote)(nil),                // 16: pawl.v1.Remote
+	(*Usage)(nil),                 // 17: pawl.v1.Usage
+	(*ModelRequest)(nil),          // 18: pawl.v1.ModelRequest
+	(*ModelMessage)(nil),          // 19: pawl.v1.ModelMessage
+	(*ConversationRange)(nil),     // 20: pawl.v1.ConversationRange
+	(*ToolResult)(nil),            // 21: pawl.v1.ToolResult
+	(*ModelCall)(nil),             // 22: pawl.v1.ModelCall
+	(*ModelAnswer)(nil),           // 23: pawl.v1.ModelAnswer
+	(*ToolCallRef)(nil),           // 24: pawl.v1.ToolCallRef
+	(*Fault)(nil),                 // 25: pawl.v1.Fault
+	(*Denial)(nil),                // 26: pawl.v1.Denial
+	(*TurnRef)(nil),               // 27: pawl.v1.TurnRef
+	(*Assignment)(nil),            // 28: pawl.v1.Assignment
+	(*PackRef)(nil),               // 29: pawl.v1.PackRef
+	(*Redirect)(nil),              // 30: pawl.v1.Redirect
+	(*Record)(nil),                // 31: pawl.v1.Record
+	(*Transition)(nil),            // 32: pawl.v1.Transition
+	(*InputReceived)(nil),         // 33: pawl.v1.InputReceived
+	(*TurnOpened)(nil),            // 34: pawl.v1.TurnOpened
+	(*TurnAssigned)(nil),          // 35: pawl.v1.TurnAssigned
+	(*TurnCompleted)(nil),         // 36: pawl.v1.TurnCompleted
+	(*TurnFailed)(nil),            // 37: pawl.v1.TurnFailed
+	(*TurnAbandoned)(nil),         // 38: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 39: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 40: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 41: pawl.v1.StepRequested
+	(*StepResolved)(nil),          // 42: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 43: pawl.v1.StepRejected
+	(*StepCancelled)(nil),         // 44: pawl.v1.StepCancelled
+	(*ModelNoted)(nil),            // 45: pawl.v1.ModelNoted
+	(*OutputWritten)(nil),         // 46: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 47: pawl.v1.StepDelegated
+	(*Noted)(nil),                 // 48: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 49: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 50: pawl.v1.Paused
+	(*Resumed)(nil),               // 51: pawl.v1.Resumed
+	(*Origin)(nil),                // 52: pawl.v1.Origin
+	(*Ended)(nil),                 // 53: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	7,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	8,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
 	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	9,  // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	7,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	11, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	13, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
-	11, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
-	5,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
-	45, // 8: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	45, // 9: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
-	2,  // 10: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	24, // 11: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	25, // 12: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	26, // 13: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	27, // 14: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	28, // 15: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	29, // 16: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	30, // 17: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	31, // 18: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	33, // 19: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	34, // 20: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	35, // 21: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	36, // 22: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	40, // 23: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	41, // 24: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	42, // 25: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	43, // 26: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	44, // 27: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	32, // 28: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	37, // 29: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	38, // 30: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	39, // 31: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	22, // 32: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	8,  // 33: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	11, // 34: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	13, // 35: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	20, // 36: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	11, // 37: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	12, // 38: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	16, // 39: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	8,  // 40: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	5,  // 41: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	17, // 42: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	45, // 43: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	16, // 44: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	45, // 45: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	17, // 46: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	45, // 47: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	8,  // 48: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	16, // 49: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	18, // 50: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	14, // 51: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	15, // 52: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	11, // 53: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	8,  // 54: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	8,  // 55: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 56: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	22, // 57: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	8,  // 58: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	10, // 59: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	10, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	8,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	12, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	14, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	12, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	6,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
+	19, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
+	13, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
+	20, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
+	21, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
+	12, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
+	22, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
+	54, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	54, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
+	32, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	33, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	34, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	35, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	36, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	37, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	38, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	39, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	41, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	42, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	43, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	44, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	49, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	50, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	51, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	52, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	53, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	40, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	46, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	47, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	48, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	45, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	30, // 39: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	9,  // 40: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	12, // 41: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	14, // 42: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	28, // 43: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	12, // 44: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	13, // 45: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	17, // 46: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	9,  // 47: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,  // 48: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	25, // 49: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	54, // 50: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	17, // 51: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	54, // 52: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 53: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	18, // 54: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	24, // 55: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	17, // 56: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	25, // 57: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	54, // 58: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 59: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	17, // 60: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,  // 61: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	23, // 62: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	54, // 63: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	26, // 64: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,  // 65: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	5,  // 66: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	17, // 67: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	15, // 68: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	16, // 69: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	12, // 70: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	9,  // 71: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	9,  // 72: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 73: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	30, // 74: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	9,  // 75: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	11, // 76: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	77, // [77:77] is the sub-list for method output_type
+	77, // [77:77] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -4499,7 +5485,14 @@ func file_pawl_v1_record_proto_init() {
 		(*Part_Data)(nil),
 		(*Part_Uri)(nil),
 	}
-	file_pawl_v1_record_proto_msgTypes[16].OneofWrappers = []any{
+	file_pawl_v1_record_proto_msgTypes[10].OneofWrappers = []any{}
+	file_pawl_v1_record_proto_msgTypes[11].OneofWrappers = []any{
+		(*ModelMessage_Message)(nil),
+		(*ModelMessage_Conversation)(nil),
+		(*ModelMessage_Answer)(nil),
+		(*ModelMessage_Result)(nil),
+	}
+	file_pawl_v1_record_proto_msgTypes[23].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -4521,14 +5514,15 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_OutputWritten)(nil),
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
+		(*Record_ModelNoted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   38,
+			NumEnums:      8,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -39,6 +39,10 @@ const (
 	RunService_SuspendTurn_FullMethodName       = "/pawl.v1.RunService/SuspendTurn"
 	RunService_RequestStep_FullMethodName       = "/pawl.v1.RunService/RequestStep"
 	RunService_ResolveStep_FullMethodName       = "/pawl.v1.RunService/ResolveStep"
+	RunService_RequestModel_FullMethodName      = "/pawl.v1.RunService/RequestModel"
+	RunService_AnswerModel_FullMethodName       = "/pawl.v1.RunService/AnswerModel"
+	RunService_NoteModel_FullMethodName         = "/pawl.v1.RunService/NoteModel"
+	RunService_GetModelStep_FullMethodName      = "/pawl.v1.RunService/GetModelStep"
 	RunService_StreamTransitions_FullMethodName = "/pawl.v1.RunService/StreamTransitions"
 	RunService_ListTransitions_FullMethodName   = "/pawl.v1.RunService/ListTransitions"
 	RunService_ListRuns_FullMethodName          = "/pawl.v1.RunService/ListRuns"
@@ -243,6 +247,41 @@ type RunServiceClient interface {
 	// INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE).
 	ResolveStep(ctx context.Context, in *ResolveStepRequest, opts ...grpc.CallOption) (*ResolveStepResponse, error)
+	// Asks for a call of a model in the open turn. The executor that asked makes the call
+	// itself and tells what came of it by AnswerModel. A round that was answered is answered
+	// from the record, marked replayed, whatever is asked now; one that an execution before
+	// this one asked for in vain is asked for again, with the next attempt. A call whose
+	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
+	// the run. Scope runs:write, or events:external in an external state.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
+	// a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit),
+	// PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
+	// INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
+	// (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
+	RequestModel(ctx context.Context, in *RequestModelRequest, opts ...grpc.CallOption) (*RequestModelResponse, error)
+	// Tells what came of a call of a model: its answer, or why there is none; in both cases
+	// what it consumed. The same again is a duplicate. What comes from an execution that is
+	// over is IGNORED_STALE; its usage is counted all the same. Scope runs:write with the
+	// turn's token, or events:external in an external state.
+	//
+	// Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
+	// FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step), PERMISSION_DENIED
+	// (STEP_NOT_HELD, TURN_TOKEN_STALE), NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT
+	// (INVALID_JSON, NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
+	// RequestModel told).
+	AnswerModel(ctx context.Context, in *AnswerModelRequest, opts ...grpc.CallOption) (*AnswerModelResponse, error)
+	// Keeps the provider's id of a response that is being made, so that an execution that
+	// comes after this one may fetch it instead of asking again. Scope runs:write with the
+	// turn's token, or events:external in an external state.
+	//
+	// Errors: those of AnswerModel.
+	NoteModel(ctx context.Context, in *NoteModelRequest, opts ...grpc.CallOption) (*NoteModelResponse, error)
+	// Shows a MODEL step of any visit: its request with every reference resolved, byte for
+	// byte what the model was asked, and the answer. Scope runs:read.
+	//
+	// Errors: NOT_FOUND (STEP_NOT_FOUND), FAILED_PRECONDITION (STEP_KIND).
+	GetModelStep(ctx context.Context, in *GetModelStepRequest, opts ...grpc.CallOption) (*GetModelStepResponse, error)
 	// Streams records: of one run, or of all runs under a filter, from a position
 	// on, without gap or repeat. Ends by itself at the end of the journal unless
 	// `follow`, and when a followed run is terminal. A slow reader gets everything,
@@ -567,6 +606,46 @@ func (c *runServiceClient) ResolveStep(ctx context.Context, in *ResolveStepReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResolveStepResponse)
 	err := c.cc.Invoke(ctx, RunService_ResolveStep_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) RequestModel(ctx context.Context, in *RequestModelRequest, opts ...grpc.CallOption) (*RequestModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RequestModelResponse)
+	err := c.cc.Invoke(ctx, RunService_RequestModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) AnswerModel(ctx context.Context, in *AnswerModelRequest, opts ...grpc.CallOption) (*AnswerModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerModelResponse)
+	err := c.cc.Invoke(ctx, RunService_AnswerModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) NoteModel(ctx context.Context, in *NoteModelRequest, opts ...grpc.CallOption) (*NoteModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NoteModelResponse)
+	err := c.cc.Invoke(ctx, RunService_NoteModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) GetModelStep(ctx context.Context, in *GetModelStepRequest, opts ...grpc.CallOption) (*GetModelStepResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetModelStepResponse)
+	err := c.cc.Invoke(ctx, RunService_GetModelStep_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -925,6 +1004,41 @@ type RunServiceServer interface {
 	// INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE).
 	ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error)
+	// Asks for a call of a model in the open turn. The executor that asked makes the call
+	// itself and tells what came of it by AnswerModel. A round that was answered is answered
+	// from the record, marked replayed, whatever is asked now; one that an execution before
+	// this one asked for in vain is asked for again, with the next attempt. A call whose
+	// bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
+	// the run. Scope runs:write, or events:external in an external state.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
+	// a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit),
+	// PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
+	// INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
+	// (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
+	RequestModel(context.Context, *RequestModelRequest) (*RequestModelResponse, error)
+	// Tells what came of a call of a model: its answer, or why there is none; in both cases
+	// what it consumed. The same again is a duplicate. What comes from an execution that is
+	// over is IGNORED_STALE; its usage is counted all the same. Scope runs:write with the
+	// turn's token, or events:external in an external state.
+	//
+	// Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
+	// FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step), PERMISSION_DENIED
+	// (STEP_NOT_HELD, TURN_TOKEN_STALE), NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT
+	// (INVALID_JSON, NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
+	// RequestModel told).
+	AnswerModel(context.Context, *AnswerModelRequest) (*AnswerModelResponse, error)
+	// Keeps the provider's id of a response that is being made, so that an execution that
+	// comes after this one may fetch it instead of asking again. Scope runs:write with the
+	// turn's token, or events:external in an external state.
+	//
+	// Errors: those of AnswerModel.
+	NoteModel(context.Context, *NoteModelRequest) (*NoteModelResponse, error)
+	// Shows a MODEL step of any visit: its request with every reference resolved, byte for
+	// byte what the model was asked, and the answer. Scope runs:read.
+	//
+	// Errors: NOT_FOUND (STEP_NOT_FOUND), FAILED_PRECONDITION (STEP_KIND).
+	GetModelStep(context.Context, *GetModelStepRequest) (*GetModelStepResponse, error)
 	// Streams records: of one run, or of all runs under a filter, from a position
 	// on, without gap or repeat. Ends by itself at the end of the journal unless
 	// `follow`, and when a followed run is terminal. A slow reader gets everything,
@@ -1116,6 +1230,18 @@ func (UnimplementedRunServiceServer) RequestStep(context.Context, *RequestStepRe
 }
 func (UnimplementedRunServiceServer) ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveStep not implemented")
+}
+func (UnimplementedRunServiceServer) RequestModel(context.Context, *RequestModelRequest) (*RequestModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RequestModel not implemented")
+}
+func (UnimplementedRunServiceServer) AnswerModel(context.Context, *AnswerModelRequest) (*AnswerModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnswerModel not implemented")
+}
+func (UnimplementedRunServiceServer) NoteModel(context.Context, *NoteModelRequest) (*NoteModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method NoteModel not implemented")
+}
+func (UnimplementedRunServiceServer) GetModelStep(context.Context, *GetModelStepRequest) (*GetModelStepResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetModelStep not implemented")
 }
 func (UnimplementedRunServiceServer) StreamTransitions(*StreamTransitionsRequest, grpc.ServerStreamingServer[StreamTransitionsResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamTransitions not implemented")
@@ -1486,6 +1612,78 @@ func _RunService_ResolveStep_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunService_RequestModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequestModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).RequestModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_RequestModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).RequestModel(ctx, req.(*RequestModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_AnswerModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).AnswerModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_AnswerModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).AnswerModel(ctx, req.(*AnswerModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_NoteModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NoteModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).NoteModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_NoteModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).NoteModel(ctx, req.(*NoteModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_GetModelStep_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetModelStepRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).GetModelStep(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_GetModelStep_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).GetModelStep(ctx, req.(*GetModelStepRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunService_StreamTransitions_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(StreamTransitionsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1772,6 +1970,22 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveStep",
 			Handler:    _RunService_ResolveStep_Handler,
+		},
+		{
+			MethodName: "RequestModel",
+			Handler:    _RunService_RequestModel_Handler,
+		},
+		{
+			MethodName: "AnswerModel",
+			Handler:    _RunService_AnswerModel_Handler,
+		},
+		{
+			MethodName: "NoteModel",
+			Handler:    _RunService_NoteModel_Handler,
+		},
+		{
+			MethodName: "GetModelStep",
+			Handler:    _RunService_GetModelStep_Handler,
 		},
 		{
 			MethodName: "ListTransitions",

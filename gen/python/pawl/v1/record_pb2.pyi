@@ -49,6 +49,13 @@ class StepStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STEP_STATUS_ERROR: _ClassVar[StepStatus]
     STEP_STATUS_CANCELLED: _ClassVar[StepStatus]
 
+class StepKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_KIND_UNSPECIFIED: _ClassVar[StepKind]
+    STEP_KIND_TOOL: _ClassVar[StepKind]
+    STEP_KIND_DELEGATION: _ClassVar[StepKind]
+    STEP_KIND_MODEL: _ClassVar[StepKind]
+
 class Awaiting(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     AWAITING_UNSPECIFIED: _ClassVar[Awaiting]
@@ -79,6 +86,7 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_OUTPUT_WRITTEN: _ClassVar[RecordKind]
     RECORD_KIND_STEP_DELEGATED: _ClassVar[RecordKind]
     RECORD_KIND_NOTED: _ClassVar[RecordKind]
+    RECORD_KIND_MODEL_NOTED: _ClassVar[RecordKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
 RUN_STATUS_WAITING: RunStatus
@@ -103,6 +111,10 @@ STEP_STATUS_PENDING: StepStatus
 STEP_STATUS_OK: StepStatus
 STEP_STATUS_ERROR: StepStatus
 STEP_STATUS_CANCELLED: StepStatus
+STEP_KIND_UNSPECIFIED: StepKind
+STEP_KIND_TOOL: StepKind
+STEP_KIND_DELEGATION: StepKind
+STEP_KIND_MODEL: StepKind
 AWAITING_UNSPECIFIED: Awaiting
 AWAITING_INPUT: Awaiting
 AWAITING_AUTH: Awaiting
@@ -128,6 +140,7 @@ RECORD_KIND_TURN_READY: RecordKind
 RECORD_KIND_OUTPUT_WRITTEN: RecordKind
 RECORD_KIND_STEP_DELEGATED: RecordKind
 RECORD_KIND_NOTED: RecordKind
+RECORD_KIND_MODEL_NOTED: RecordKind
 
 class ArtifactValue(_message.Message):
     __slots__ = ("json", "text", "data", "media_type")
@@ -196,18 +209,22 @@ class Part(_message.Message):
     def __init__(self, text: _Optional[str] = ..., json: _Optional[str] = ..., data: _Optional[bytes] = ..., uri: _Optional[str] = ..., media_type: _Optional[str] = ..., filename: _Optional[str] = ..., metadata_json: _Optional[str] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("role", "parts", "tool_calls_json", "tool_call_id", "envelope")
+    __slots__ = ("role", "parts", "tool_calls_json", "tool_call_id", "provider_json", "refusal", "envelope")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALLS_JSON_FIELD_NUMBER: _ClassVar[int]
     TOOL_CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_JSON_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     role: str
     parts: _containers.RepeatedCompositeFieldContainer[Part]
     tool_calls_json: str
     tool_call_id: str
+    provider_json: str
+    refusal: str
     envelope: Envelope
-    def __init__(self, role: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ...) -> None: ...
+    def __init__(self, role: _Optional[str] = ..., parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., tool_calls_json: _Optional[str] = ..., tool_call_id: _Optional[str] = ..., provider_json: _Optional[str] = ..., refusal: _Optional[str] = ..., envelope: _Optional[_Union[Envelope, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("message_id", "context_id", "reference_task_ids", "extensions", "metadata_json")
@@ -273,6 +290,94 @@ class Usage(_message.Message):
     model: str
     def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., model: _Optional[str] = ...) -> None: ...
 
+class ModelRequest(_message.Message):
+    __slots__ = ("model", "follows", "system", "tools_json", "parameters_json", "messages", "system_hash", "tools_hash", "parameters_hash", "hash")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_JSON_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_JSON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_HASH_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_HASH_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_HASH_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    follows: int
+    system: str
+    tools_json: str
+    parameters_json: str
+    messages: _containers.RepeatedCompositeFieldContainer[ModelMessage]
+    system_hash: bytes
+    tools_hash: bytes
+    parameters_hash: bytes
+    hash: bytes
+    def __init__(self, model: _Optional[str] = ..., follows: _Optional[int] = ..., system: _Optional[str] = ..., tools_json: _Optional[str] = ..., parameters_json: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ModelMessage, _Mapping]]] = ..., system_hash: _Optional[bytes] = ..., tools_hash: _Optional[bytes] = ..., parameters_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ...) -> None: ...
+
+class ModelMessage(_message.Message):
+    __slots__ = ("message", "conversation", "answer", "result")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    message: Message
+    conversation: ConversationRange
+    answer: int
+    result: ToolResult
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., conversation: _Optional[_Union[ConversationRange, _Mapping]] = ..., answer: _Optional[int] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class ConversationRange(_message.Message):
+    __slots__ = ("first", "count")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    count: int
+    def __init__(self, first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ToolResult(_message.Message):
+    __slots__ = ("step", "call_id")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    call_id: str
+    def __init__(self, step: _Optional[int] = ..., call_id: _Optional[str] = ...) -> None: ...
+
+class ModelCall(_message.Message):
+    __slots__ = ("id", "name", "arguments")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    arguments: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+
+class ModelAnswer(_message.Message):
+    __slots__ = ("parts", "calls", "refusal", "finish_reason", "model", "response_id", "provider_json")
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_JSON_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedCompositeFieldContainer[Part]
+    calls: _containers.RepeatedCompositeFieldContainer[ModelCall]
+    refusal: str
+    finish_reason: str
+    model: str
+    response_id: str
+    provider_json: str
+    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., refusal: _Optional[str] = ..., finish_reason: _Optional[str] = ..., model: _Optional[str] = ..., response_id: _Optional[str] = ..., provider_json: _Optional[str] = ...) -> None: ...
+
+class ToolCallRef(_message.Message):
+    __slots__ = ("model_step", "index")
+    MODEL_STEP_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    model_step: int
+    index: int
+    def __init__(self, model_step: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+
 class Fault(_message.Message):
     __slots__ = ("code", "message", "trace")
     CODE_FIELD_NUMBER: _ClassVar[int]
@@ -336,7 +441,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -369,6 +474,7 @@ class Record(_message.Message):
     OUTPUT_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     STEP_DELEGATED_FIELD_NUMBER: _ClassVar[int]
     NOTED_FIELD_NUMBER: _ClassVar[int]
+    MODEL_NOTED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -401,7 +507,8 @@ class Record(_message.Message):
     output_written: OutputWritten
     step_delegated: StepDelegated
     noted: Noted
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ...) -> None: ...
+    model_noted: ModelNoted
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -457,7 +564,7 @@ class TurnAssigned(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., assigned: _Optional[_Union[Assignment, _Mapping]] = ...) -> None: ...
 
 class TurnCompleted(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written", "reply")
+    __slots__ = ("turn_seq", "attempt", "output", "messages", "usage", "event", "artifacts_written", "reply", "said")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
@@ -467,6 +574,7 @@ class TurnCompleted(_message.Message):
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     AWAIT_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
+    SAID_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     output: _containers.RepeatedCompositeFieldContainer[Part]
@@ -475,7 +583,8 @@ class TurnCompleted(_message.Message):
     event: str
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
     reply: bool
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., reply: bool = ..., **kwargs) -> None: ...
+    said: int
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., reply: bool = ..., said: _Optional[int] = ..., **kwargs) -> None: ...
 
 class TurnFailed(_message.Message):
     __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage")
@@ -524,7 +633,7 @@ class TurnReady(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class StepRequested(_message.Message):
-    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation")
+    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -534,6 +643,11 @@ class StepRequested(_message.Message):
     REFRAME_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     DELEGATION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -543,10 +657,15 @@ class StepRequested(_message.Message):
     reframe: bool
     deadline: _timestamp_pb2.Timestamp
     delegation: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ...) -> None: ...
+    kind: StepKind
+    model: ModelRequest
+    call: ToolCallRef
+    request_changed: bool
+    bound: Usage
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class StepResolved(_message.Message):
-    __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written", "usage")
+    __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written", "usage", "kind", "answer", "not_before")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -559,6 +678,9 @@ class StepResolved(_message.Message):
     WORKER_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     step: int
     tool: str
     attempt: int
@@ -571,29 +693,52 @@ class StepResolved(_message.Message):
     worker: str
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
     usage: Usage
-    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., ok: bool = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., unknown: bool = ..., next: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    kind: StepKind
+    answer: ModelAnswer
+    not_before: _timestamp_pb2.Timestamp
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., ok: bool = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., unknown: bool = ..., next: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., worker: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., kind: _Optional[_Union[StepKind, str]] = ..., answer: _Optional[_Union[ModelAnswer, _Mapping]] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StepRejected(_message.Message):
-    __slots__ = ("key", "tool", "turn_seq", "denial")
+    __slots__ = ("key", "tool", "turn_seq", "denial", "kind")
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     DENIAL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     key: str
     tool: str
     turn_seq: int
     denial: Denial
-    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., denial: _Optional[_Union[Denial, _Mapping]] = ...) -> None: ...
+    kind: StepKind
+    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., denial: _Optional[_Union[Denial, _Mapping]] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
 
 class StepCancelled(_message.Message):
-    __slots__ = ("step", "tool", "why")
+    __slots__ = ("step", "tool", "why", "kind")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     step: int
     tool: str
     why: str
-    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
+    kind: StepKind
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
+
+class ModelNoted(_message.Message):
+    __slots__ = ("step", "attempt", "response_id", "usage", "request_changed", "request_hash")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    attempt: int
+    response_id: str
+    usage: Usage
+    request_changed: bool
+    request_hash: bytes
+    def __init__(self, step: _Optional[int] = ..., attempt: _Optional[int] = ..., response_id: _Optional[str] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., request_changed: bool = ..., request_hash: _Optional[bytes] = ...) -> None: ...
 
 class OutputWritten(_message.Message):
     __slots__ = ("turn_seq", "attempt", "piece")

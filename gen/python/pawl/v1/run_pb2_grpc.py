@@ -147,6 +147,26 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.ResolveStepRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.ResolveStepResponse.FromString,
                 _registered_method=True)
+        self.RequestModel = channel.unary_unary(
+                '/pawl.v1.RunService/RequestModel',
+                request_serializer=pawl_dot_v1_dot_run__pb2.RequestModelRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.RequestModelResponse.FromString,
+                _registered_method=True)
+        self.AnswerModel = channel.unary_unary(
+                '/pawl.v1.RunService/AnswerModel',
+                request_serializer=pawl_dot_v1_dot_run__pb2.AnswerModelRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.AnswerModelResponse.FromString,
+                _registered_method=True)
+        self.NoteModel = channel.unary_unary(
+                '/pawl.v1.RunService/NoteModel',
+                request_serializer=pawl_dot_v1_dot_run__pb2.NoteModelRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.NoteModelResponse.FromString,
+                _registered_method=True)
+        self.GetModelStep = channel.unary_unary(
+                '/pawl.v1.RunService/GetModelStep',
+                request_serializer=pawl_dot_v1_dot_run__pb2.GetModelStepRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_run__pb2.GetModelStepResponse.FromString,
+                _registered_method=True)
         self.StreamTransitions = channel.unary_stream(
                 '/pawl.v1.RunService/StreamTransitions',
                 request_serializer=pawl_dot_v1_dot_run__pb2.StreamTransitionsRequest.SerializeToString,
@@ -498,6 +518,61 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestModel(self, request, context):
+        """Asks for a call of a model in the open turn. The executor that asked makes the call
+        itself and tells what came of it by AnswerModel. A round that was answered is answered
+        from the record, marked replayed, whatever is asked now; one that an execution before
+        this one asked for in vain is asked for again, with the next attempt. A call whose
+        bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
+        the run. Scope runs:write, or events:external in an external state.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
+        a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit),
+        PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
+        INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
+        (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AnswerModel(self, request, context):
+        """Tells what came of a call of a model: its answer, or why there is none; in both cases
+        what it consumed. The same again is a duplicate. What comes from an execution that is
+        over is IGNORED_STALE; its usage is counted all the same. Scope runs:write with the
+        turn's token, or events:external in an external state.
+
+        Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
+        FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step), PERMISSION_DENIED
+        (STEP_NOT_HELD, TURN_TOKEN_STALE), NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT
+        (INVALID_JSON, NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
+        RequestModel told).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NoteModel(self, request, context):
+        """Keeps the provider's id of a response that is being made, so that an execution that
+        comes after this one may fetch it instead of asking again. Scope runs:write with the
+        turn's token, or events:external in an external state.
+
+        Errors: those of AnswerModel.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetModelStep(self, request, context):
+        """Shows a MODEL step of any visit: its request with every reference resolved, byte for
+        byte what the model was asked, and the answer. Scope runs:read.
+
+        Errors: NOT_FOUND (STEP_NOT_FOUND), FAILED_PRECONDITION (STEP_KIND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamTransitions(self, request, context):
         """Streams records: of one run, or of all runs under a filter, from a position
         on, without gap or repeat. Ends by itself at the end of the journal unless
@@ -788,6 +863,26 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.ResolveStep,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.ResolveStepRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.ResolveStepResponse.SerializeToString,
+            ),
+            'RequestModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestModel,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.RequestModelRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.RequestModelResponse.SerializeToString,
+            ),
+            'AnswerModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerModel,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.AnswerModelRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.AnswerModelResponse.SerializeToString,
+            ),
+            'NoteModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteModel,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.NoteModelRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.NoteModelResponse.SerializeToString,
+            ),
+            'GetModelStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetModelStep,
+                    request_deserializer=pawl_dot_v1_dot_run__pb2.GetModelStepRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_run__pb2.GetModelStepResponse.SerializeToString,
             ),
             'StreamTransitions': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamTransitions,
@@ -1369,6 +1464,114 @@ class RunService(object):
             '/pawl.v1.RunService/ResolveStep',
             pawl_dot_v1_dot_run__pb2.ResolveStepRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.ResolveStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/RequestModel',
+            pawl_dot_v1_dot_run__pb2.RequestModelRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.RequestModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/AnswerModel',
+            pawl_dot_v1_dot_run__pb2.AnswerModelRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.AnswerModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/NoteModel',
+            pawl_dot_v1_dot_run__pb2.NoteModelRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.NoteModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetModelStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.RunService/GetModelStep',
+            pawl_dot_v1_dot_run__pb2.GetModelStepRequest.SerializeToString,
+            pawl_dot_v1_dot_run__pb2.GetModelStepResponse.FromString,
             options,
             channel_credentials,
             insecure,

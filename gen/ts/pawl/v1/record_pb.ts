@@ -19,7 +19,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/record.proto.
  */
 export const file_pawl_v1_record: GenFile = /*@__PURE__*/
-  fileDesc("ChRwYXdsL3YxL3JlY29yZC5wcm90bxIHcGF3bC52MSJtCg1BcnRpZmFjdFZhbHVlEg4KBGpzb24YASABKAlIABIOCgR0ZXh0GAIgASgJSAASDgoEZGF0YRgDIAEoDEgAEhwKCm1lZGlhX3R5cGUYBCABKAlCCLpIBXIDKP8BQg4KBXZhbHVlEgW6SAIIASJYCg1BcnRpZmFjdFdyaXRlEhgKBG5hbWUYASABKAlCCrpIB3IFEAEogAISLQoFdmFsdWUYAiABKAsyFi5wYXdsLnYxLkFydGlmYWN0VmFsdWVCBrpIA8gBASKPAQoMQXJ0aWZhY3RIZWFkEgwKBG5hbWUYASABKAkSEgoKbWVkaWFfdHlwZRgCIAEoCRIjCgRtb2RlGAMgASgOMhUucGF3bC52MS5BcnRpZmFjdE1vZGUSCwoDc2VxGAQgASgEEg4KBndyaXRlcxgFIAEoBRINCgVieXRlcxgGIAEoAxIMCgRoYXNoGAcgASgMImgKCEFydGlmYWN0EiMKBGhlYWQYASABKAsyFS5wYXdsLnYxLkFydGlmYWN0SGVhZBIlCgV2YWx1ZRgCIAEoCzIWLnBhd2wudjEuQXJ0aWZhY3RWYWx1ZRIQCghyZWRhY3RlZBgDIAEoCCK/AQoEUGFydBIOCgR0ZXh0GAEgASgJSAASDgoEanNvbhgCIAEoCUgAEg4KBGRhdGEYAyABKAxIABIZCgN1cmkYBCABKAlCCrpIB3IFEAEogEBIABIcCgptZWRpYV90eXBlGAUgASgJQgi6SAVyAyj/ARIaCghmaWxlbmFtZRgGIAEoCUIIukgFcgMogAgSIAoNbWV0YWRhdGFfanNvbhgHIAEoCUIJukgGcgQogIAEQhAKB2NvbnRlbnQSBbpIAggBIsMBCgdNZXNzYWdlEjIKBHJvbGUYASABKAlCJLpIIXIfUgR1c2VyUglhc3Npc3RhbnRSBHRvb2xSBnN5c3RlbRImCgVwYXJ0cxgCIAMoCzINLnBhd2wudjEuUGFydEIIukgFkgECEEASFwoPdG9vbF9jYWxsc19qc29uGAMgASgJEh4KDHRvb2xfY2FsbF9pZBgEIAEoCUIIukgFcgMogAISIwoIZW52ZWxvcGUYHiABKAsyES5wYXdsLnYxLkVudmVsb3BlIqwBCghFbnZlbG9wZRIcCgptZXNzYWdlX2lkGAEgASgJQgi6SAVyAyiACBIcCgpjb250ZXh0X2lkGAIgASgJQgi6SAVyAyiACBIkChJyZWZlcmVuY2VfdGFza19pZHMYAyADKAlCCLpIBZIBAhBAEhwKCmV4dGVuc2lvbnMYBCADKAlCCLpIBZIBAhBAEiAKDW1ldGFkYXRhX2pzb24YBSABKAlCCbpIBnIEKICABCLEAQoLT3V0cHV0UGllY2USFgoCaWQYASABKAlCCrpIB3IFEAEogAISFgoEbmFtZRgCIAEoCUIIukgFcgMogAgSHQoLZGVzY3JpcHRpb24YAyABKAlCCLpIBXIDKIAgEiYKBXBhcnRzGAQgAygLMg0ucGF3bC52MS5QYXJ0Qgi6SAWSAQIQQBIOCgZhcHBlbmQYBSABKAgSDAoEbGFzdBgGIAEoCBIgCg1tZXRhZGF0YV9qc29uGAcgASgJQgm6SAZyBCiAgAQidgoGUmVtb3RlEg8KB3Rhc2tfaWQYASABKAkSEgoKY29udGV4dF9pZBgCIAEoCRIQCghjYXJkX3VybBgDIAEoCRIhCgZhc2tpbmcYBCABKA4yES5wYXdsLnYxLkF3YWl0aW5nEhIKCmFuc3dlcl9zZXEYBSABKAQihwIKBVVzYWdlEiQKDGlucHV0X3Rva2VucxgBIAEoA0IOukgLIgkYgKCUpY0dKAASJQoNb3V0cHV0X3Rva2VucxgCIAEoA0IOukgLIgkYgKCUpY0dKAASJgoOY29zdF9taWNyb191c2QYAyABKANCDrpICyIJGICglKWNHSgAEh8KCnRvb2xfY2FsbHMYBCABKAVCC7pICBoGGMCEPSgAEiUKDWNhY2hlZF90b2tlbnMYBSABKANCDrpICyIJGICglKWNHSgAEigKEHJlYXNvbmluZ190b2tlbnMYBiABKANCDrpICyIJGICglKWNHSgAEhcKBW1vZGVsGAcgASgJQgi6SAVyAyiAAiJXCgVGYXVsdBIYCgRjb2RlGAEgASgJQgq6SAdyBRABKIABEhoKB21lc3NhZ2UYAiABKAlCCbpIBnIEKICAARIYCgV0cmFjZRgDIAEoCUIJukgGcgQogIABIicKBkRlbmlhbBIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiaQoHVHVyblJlZhIOCgZydW5faWQYASABKAkSEAoIdHVybl9zZXEYAiABKAQSDQoFc3RhdGUYAyABKAkSDQoFdmlzaXQYBCABKAUSDwoHYXR0ZW1wdBgFIAEoBRINCgV0b2tlbhgGIAEoCSJWCgpBc3NpZ25tZW50Eg4KBndvcmtlchgBIAEoCRIQCghkZWxpdmVyeRgCIAEoBRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiNgoHUGFja1JlZhIKCgJpZBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEg4KBmRpZ2VzdBgDIAEoCSIoCghSZWRpcmVjdBINCgVzdGF0ZRgBIAEoCRINCgVndWFyZBgCIAEoCSKWCQoGUmVjb3JkEg4KBnJ1bl9pZBgBIAEoCRILCgNzZXEYAiABKAQSEAoIcHJldl9zZXEYAyABKAQSDgoGY3Vyc29yGAQgASgJEiYKAmF0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgVjYXVzZRgGIAEoDjIOLnBhd2wudjEuQ2F1c2USEQoJcHJpbmNpcGFsGAcgASgJEhEKCXByZXZfaGFzaBgIIAEoDBIMCgRoYXNoGAkgASgMEhAKCHJlZGFjdGVkGDwgASgIEg4KBmVyYXNlZBg9IAEoCBIpCgp0cmFuc2l0aW9uGBUgASgLMhMucGF3bC52MS5UcmFuc2l0aW9uSAASMAoOaW5wdXRfcmVjZWl2ZWQYFiABKAsyFi5wYXdsLnYxLklucHV0UmVjZWl2ZWRIABIqCgt0dXJuX29wZW5lZBgXIAEoCzITLnBhd2wudjEuVHVybk9wZW5lZEgAEi4KDXR1cm5fYXNzaWduZWQYGCABKAsyFS5wYXdsLnYxLlR1cm5Bc3NpZ25lZEgAEjAKDnR1cm5fY29tcGxldGVkGBkgASgLMhYucGF3bC52MS5UdXJuQ29tcGxldGVkSAASKgoLdHVybl9mYWlsZWQYGiABKAsyEy5wYXdsLnYxLlR1cm5GYWlsZWRIABIwCg50dXJuX2FiYW5kb25lZBgbIAEoCzIWLnBhd2wudjEuVHVybkFiYW5kb25lZEgAEjAKDnR1cm5fc3VzcGVuZGVkGBwgASgLMhYucGF3bC52MS5UdXJuU3VzcGVuZGVkSAASMAoOc3RlcF9yZXF1ZXN0ZWQYHSABKAsyFi5wYXdsLnYxLlN0ZXBSZXF1ZXN0ZWRIABIuCg1zdGVwX3Jlc29sdmVkGB4gASgLMhUucGF3bC52MS5TdGVwUmVzb2x2ZWRIABIuCg1zdGVwX3JlamVjdGVkGB8gASgLMhUucGF3bC52MS5TdGVwUmVqZWN0ZWRIABIwCg5zdGVwX2NhbmNlbGxlZBggIAEoCzIWLnBhd2wudjEuU3RlcENhbmNlbGxlZEgAEi4KDWFydGlmYWN0c19zZXQYISABKAsyFS5wYXdsLnYxLkFydGlmYWN0c1NldEgAEiEKBnBhdXNlZBgiIAEoCzIPLnBhd2wudjEuUGF1c2VkSAASIwoHcmVzdW1lZBgjIAEoCzIQLnBhd2wudjEuUmVzdW1lZEgAEiEKBm9yaWdpbhgkIAEoCzIPLnBhd2wudjEuT3JpZ2luSAASHwoFZW5kZWQYJSABKAsyDi5wYXdsLnYxLkVuZGVkSAASKAoKdHVybl9yZWFkeRgmIAEoCzISLnBhd2wudjEuVHVyblJlYWR5SAASMAoOb3V0cHV0X3dyaXR0ZW4YMiABKAsyFi5wYXdsLnYxLk91dHB1dFdyaXR0ZW5IABIwCg5zdGVwX2RlbGVnYXRlZBgzIAEoCzIWLnBhd2wudjEuU3RlcERlbGVnYXRlZEgAEh8KBW5vdGVkGDQgASgLMg4ucGF3bC52MS5Ob3RlZEgAQgYKBGJvZHkiywEKClRyYW5zaXRpb24SDAoEZnJvbRgBIAEoCRINCgVldmVudBgCIAEoCRIKCgJ0bxgDIAEoCRIWCg5pbnRlbmRlZF9zdGF0ZRgEIAEoCRIkCglyZWRpcmVjdHMYBSADKAsyES5wYXdsLnYxLlJlZGlyZWN0Eg0KBXZpc2l0GAYgASgFEhQKDHRvdGFsX3Zpc2l0cxgHIAEoBRIxChFhcnRpZmFjdHNfd3JpdHRlbhgIIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZSKUAQoNSW5wdXRSZWNlaXZlZBIcCgVwYXJ0cxgBIAMoCzINLnBhd2wudjEuUGFydBISCgptZXNzYWdlX2lkGAIgASgJEg4KBnF1ZXVlZBgDIAEoCBIjCghlbnZlbG9wZRgeIAEoCzIRLnBhd2wudjEuRW52ZWxvcGUSDAoEc3RlcBgfIAEoDRIOCgZzY29wZXMYICADKAkiKwoKVHVybk9wZW5lZBINCgVzdGF0ZRgBIAEoCRIOCgZpbnB1dHMYAiADKAQiWAoMVHVybkFzc2lnbmVkEhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUSJQoIYXNzaWduZWQYAyABKAsyEy5wYXdsLnYxLkFzc2lnbm1lbnQihwIKDVR1cm5Db21wbGV0ZWQSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRIdCgZvdXRwdXQYAyADKAsyDS5wYXdsLnYxLlBhcnQSIgoIbWVzc2FnZXMYBCADKAsyEC5wYXdsLnYxLk1lc3NhZ2USHQoFdXNhZ2UYBSABKAsyDi5wYXdsLnYxLlVzYWdlEg0KBWV2ZW50GAYgASgJEjEKEWFydGlmYWN0c193cml0dGVuGAcgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlEiAKBWF3YWl0GB4gASgOMhEucGF3bC52MS5Bd2FpdGluZxINCgVyZXBseRgfIAEoCCK+AQoKVHVybkZhaWxlZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEh0KBWVycm9yGAMgASgLMg4ucGF3bC52MS5GYXVsdBIRCglyZXRyeWFibGUYBCABKAgSDAoEbmV4dBgFIAEoBRIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgV1c2FnZRgHIAEoCzIOLnBhd2wudjEuVXNhZ2UiPwoNVHVybkFiYW5kb25lZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEgsKA3doeRgDIAEoCSJDCg1UdXJuU3VzcGVuZGVkEhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUSDwoHcGVuZGluZxgDIAMoDSIuCglUdXJuUmVhZHkSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBSLEAQoNU3RlcFJlcXVlc3RlZBIMCgRzdGVwGAEgASgNEgsKA2tleRgCIAEoCRIMCgR0b29sGAMgASgJEhAKCHR1cm5fc2VxGAQgASgEEg8KB2F0dGVtcHQYBSABKAUSFAoMcGF5bG9hZF9qc29uGAYgASgJEg8KB3JlZnJhbWUYByABKAgSLAoIZGVhZGxpbmUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmRlbGVnYXRpb24YCSABKAgiqgIKDFN0ZXBSZXNvbHZlZBIMCgRzdGVwGAEgASgNEgwKBHRvb2wYAiABKAkSDwoHYXR0ZW1wdBgDIAEoBRIKCgJvaxgEIAEoCBITCgtyZXN1bHRfanNvbhgFIAEoCRIdCgVlcnJvchgGIAEoCzIOLnBhd2wudjEuRmF1bHQSDwoHdW5rbm93bhgHIAEoCBIMCgRuZXh0GAggASgFEiwKCGRlYWRsaW5lGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZ3b3JrZXIYCiABKAkSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YCyADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUSHQoFdXNhZ2UYDCABKAsyDi5wYXdsLnYxLlVzYWdlIlwKDFN0ZXBSZWplY3RlZBILCgNrZXkYASABKAkSDAoEdG9vbBgCIAEoCRIQCgh0dXJuX3NlcRgDIAEoBBIfCgZkZW5pYWwYBCABKAsyDy5wYXdsLnYxLkRlbmlhbCI4Cg1TdGVwQ2FuY2VsbGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRILCgN3aHkYAyABKAkiVwoNT3V0cHV0V3JpdHRlbhIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEiMKBXBpZWNlGAMgASgLMhQucGF3bC52MS5PdXRwdXRQaWVjZSJ+Cg1TdGVwRGVsZWdhdGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRIPCgdhdHRlbXB0GAMgASgFEh8KBnJlbW90ZRgEIAEoCzIPLnBhd2wudjEuUmVtb3RlEh8KCHF1ZXN0aW9uGAUgAygLMg0ucGF3bC52MS5QYXJ0IiEKBU5vdGVkEgwKBGNhbGwYASABKAkSCgoCaWQYAiABKAkiQQoMQXJ0aWZhY3RzU2V0EjEKEWFydGlmYWN0c193cml0dGVuGAEgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlIhYKBlBhdXNlZBIMCgRub3RlGAEgASgJIhcKB1Jlc3VtZWQSDAoEbm90ZRgBIAEoCSJ2CgZPcmlnaW4SDgoGcnVuX2lkGAEgASgJEgsKA3NlcRgCIAEoBBINCgVzdGF0ZRgDIAEoCRIxChFhcnRpZmFjdHNfd3JpdHRlbhgEIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZRINCgVzdGVwcxgFIAEoDSLnAQoFRW5kZWQSIgoGc3RhdHVzGAEgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSDgoGcmVhc29uGAIgASgJEiQKCXJlZGlyZWN0cxgDIAMoCzIRLnBhd2wudjEuUmVkaXJlY3QSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YBCADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUSKgoPZmluYWxfYXJ0aWZhY3RzGAUgAygLMhEucGF3bC52MS5BcnRpZmFjdBINCgVldmVudBgGIAEoCRIWCg5pbnRlbmRlZF9zdGF0ZRgHIAEoCSrdAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1JVTk5JTkcQARIWChJSVU5fU1RBVFVTX1dBSVRJTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEh8KG1JVTl9TVEFUVVNfQlVER0VUX0VYSEFVU1RFRBAEEhgKFFJVTl9TVEFUVVNfRVNDQUxBVEVEEAUSFQoRUlVOX1NUQVRVU19GQUlMRUQQBhIYChRSVU5fU1RBVFVTX0NBTkNFTExFRBAHKlMKCUV4ZWN1dGlvbhIZChVFWEVDVVRJT05fVU5TUEVDSUZJRUQQABIUChBFWEVDVVRJT05fQ0FMTEVSEAESFQoRRVhFQ1VUSU9OX1dPUktFUlMQAippCgVDYXVzZRIVChFDQVVTRV9VTlNQRUNJRklFRBAAEg8KC0NBVVNFX0VOVFJZEAESDwoLQ0FVU0VfRVZFTlQQAhIUChBDQVVTRV9NQVhfVklTSVRTEAMSEQoNQ0FVU0VfVElNRU9VVBAEKmIKDEFydGlmYWN0TW9kZRIdChlBUlRJRkFDVF9NT0RFX1VOU1BFQ0lGSUVEEAASGQoVQVJUSUZBQ1RfTU9ERV9SRVBMQUNFEAESGAoUQVJUSUZBQ1RfTU9ERV9BUFBFTkQQAiqIAQoKU3RlcFN0YXR1cxIbChdTVEVQX1NUQVRVU19VTlNQRUNJRklFRBAAEhcKE1NURVBfU1RBVFVTX1BFTkRJTkcQARISCg5TVEVQX1NUQVRVU19PSxACEhUKEVNURVBfU1RBVFVTX0VSUk9SEAMSGQoVU1RFUF9TVEFUVVNfQ0FOQ0VMTEVEEAQqSwoIQXdhaXRpbmcSGAoUQVdBSVRJTkdfVU5TUEVDSUZJRUQQABISCg5BV0FJVElOR19JTlBVVBABEhEKDUFXQUlUSU5HX0FVVEgQAiqOBQoKUmVjb3JkS2luZBIbChdSRUNPUkRfS0lORF9VTlNQRUNJRklFRBAAEhoKFlJFQ09SRF9LSU5EX1RSQU5TSVRJT04QARIeChpSRUNPUkRfS0lORF9JTlBVVF9SRUNFSVZFRBACEhsKF1JFQ09SRF9LSU5EX1RVUk5fT1BFTkVEEAMSHQoZUkVDT1JEX0tJTkRfVFVSTl9BU1NJR05FRBAEEh4KGlJFQ09SRF9LSU5EX1RVUk5fQ09NUExFVEVEEAUSGwoXUkVDT1JEX0tJTkRfVFVSTl9GQUlMRUQQBhIeChpSRUNPUkRfS0lORF9UVVJOX0FCQU5ET05FRBAHEh4KGlJFQ09SRF9LSU5EX1RVUk5fU1VTUEVOREVEEAgSHgoaUkVDT1JEX0tJTkRfU1RFUF9SRVFVRVNURUQQCRIdChlSRUNPUkRfS0lORF9TVEVQX1JFU09MVkVEEAoSHQoZUkVDT1JEX0tJTkRfU1RFUF9SRUpFQ1RFRBALEh4KGlJFQ09SRF9LSU5EX1NURVBfQ0FOQ0VMTEVEEAwSHQoZUkVDT1JEX0tJTkRfQVJUSUZBQ1RTX1NFVBANEhYKElJFQ09SRF9LSU5EX1BBVVNFRBAOEhcKE1JFQ09SRF9LSU5EX1JFU1VNRUQQDxIWChJSRUNPUkRfS0lORF9PUklHSU4QEBIVChFSRUNPUkRfS0lORF9FTkRFRBAREhoKFlJFQ09SRF9LSU5EX1RVUk5fUkVBRFkQEhIeChpSRUNPUkRfS0lORF9PVVRQVVRfV1JJVFRFThAeEh4KGlJFQ09SRF9LSU5EX1NURVBfREVMRUdBVEVEEB8SFQoRUkVDT1JEX0tJTkRfTk9URUQQIEIwWi5naXRodWIuY29tL3Bhd2wtZGV2L3Bhd2wvZ2VuL2dvL3Bhd2wvdjE7cGF3bHYxYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("ChRwYXdsL3YxL3JlY29yZC5wcm90bxIHcGF3bC52MSJtCg1BcnRpZmFjdFZhbHVlEg4KBGpzb24YASABKAlIABIOCgR0ZXh0GAIgASgJSAASDgoEZGF0YRgDIAEoDEgAEhwKCm1lZGlhX3R5cGUYBCABKAlCCLpIBXIDKP8BQg4KBXZhbHVlEgW6SAIIASJYCg1BcnRpZmFjdFdyaXRlEhgKBG5hbWUYASABKAlCCrpIB3IFEAEogAISLQoFdmFsdWUYAiABKAsyFi5wYXdsLnYxLkFydGlmYWN0VmFsdWVCBrpIA8gBASKPAQoMQXJ0aWZhY3RIZWFkEgwKBG5hbWUYASABKAkSEgoKbWVkaWFfdHlwZRgCIAEoCRIjCgRtb2RlGAMgASgOMhUucGF3bC52MS5BcnRpZmFjdE1vZGUSCwoDc2VxGAQgASgEEg4KBndyaXRlcxgFIAEoBRINCgVieXRlcxgGIAEoAxIMCgRoYXNoGAcgASgMImgKCEFydGlmYWN0EiMKBGhlYWQYASABKAsyFS5wYXdsLnYxLkFydGlmYWN0SGVhZBIlCgV2YWx1ZRgCIAEoCzIWLnBhd2wudjEuQXJ0aWZhY3RWYWx1ZRIQCghyZWRhY3RlZBgDIAEoCCK/AQoEUGFydBIOCgR0ZXh0GAEgASgJSAASDgoEanNvbhgCIAEoCUgAEg4KBGRhdGEYAyABKAxIABIZCgN1cmkYBCABKAlCCrpIB3IFEAEogEBIABIcCgptZWRpYV90eXBlGAUgASgJQgi6SAVyAyj/ARIaCghmaWxlbmFtZRgGIAEoCUIIukgFcgMogAgSIAoNbWV0YWRhdGFfanNvbhgHIAEoCUIJukgGcgQogIAEQhAKB2NvbnRlbnQSBbpIAggBIusBCgdNZXNzYWdlEjIKBHJvbGUYASABKAlCJLpIIXIfUgR1c2VyUglhc3Npc3RhbnRSBHRvb2xSBnN5c3RlbRImCgVwYXJ0cxgCIAMoCzINLnBhd2wudjEuUGFydEIIukgFkgECEEASFwoPdG9vbF9jYWxsc19qc29uGAMgASgJEh4KDHRvb2xfY2FsbF9pZBgEIAEoCUIIukgFcgMogAISFQoNcHJvdmlkZXJfanNvbhgFIAEoCRIPCgdyZWZ1c2FsGAYgASgJEiMKCGVudmVsb3BlGB4gASgLMhEucGF3bC52MS5FbnZlbG9wZSKsAQoIRW52ZWxvcGUSHAoKbWVzc2FnZV9pZBgBIAEoCUIIukgFcgMogAgSHAoKY29udGV4dF9pZBgCIAEoCUIIukgFcgMogAgSJAoScmVmZXJlbmNlX3Rhc2tfaWRzGAMgAygJQgi6SAWSAQIQQBIcCgpleHRlbnNpb25zGAQgAygJQgi6SAWSAQIQQBIgCg1tZXRhZGF0YV9qc29uGAUgASgJQgm6SAZyBCiAgAQixAEKC091dHB1dFBpZWNlEhYKAmlkGAEgASgJQgq6SAdyBRABKIACEhYKBG5hbWUYAiABKAlCCLpIBXIDKIAIEh0KC2Rlc2NyaXB0aW9uGAMgASgJQgi6SAVyAyiAIBImCgVwYXJ0cxgEIAMoCzINLnBhd2wudjEuUGFydEIIukgFkgECEEASDgoGYXBwZW5kGAUgASgIEgwKBGxhc3QYBiABKAgSIAoNbWV0YWRhdGFfanNvbhgHIAEoCUIJukgGcgQogIAEInYKBlJlbW90ZRIPCgd0YXNrX2lkGAEgASgJEhIKCmNvbnRleHRfaWQYAiABKAkSEAoIY2FyZF91cmwYAyABKAkSIQoGYXNraW5nGAQgASgOMhEucGF3bC52MS5Bd2FpdGluZxISCgphbnN3ZXJfc2VxGAUgASgEIocCCgVVc2FnZRIkCgxpbnB1dF90b2tlbnMYASABKANCDrpICyIJGICglKWNHSgAEiUKDW91dHB1dF90b2tlbnMYAiABKANCDrpICyIJGICglKWNHSgAEiYKDmNvc3RfbWljcm9fdXNkGAMgASgDQg66SAsiCRiAoJSljR0oABIfCgp0b29sX2NhbGxzGAQgASgFQgu6SAgaBhjAhD0oABIlCg1jYWNoZWRfdG9rZW5zGAUgASgDQg66SAsiCRiAoJSljR0oABIoChByZWFzb25pbmdfdG9rZW5zGAYgASgDQg66SAsiCRiAoJSljR0oABIXCgVtb2RlbBgHIAEoCUIIukgFcgMogAIiuAIKDE1vZGVsUmVxdWVzdBIZCgVtb2RlbBgBIAEoCUIKukgHcgUQASiAAhIPCgdmb2xsb3dzGAIgASgNEhMKBnN5c3RlbRgDIAEoCUgAiAEBEhcKCnRvb2xzX2pzb24YBCABKAlIAYgBARIcCg9wYXJhbWV0ZXJzX2pzb24YBSABKAlIAogBARIyCghtZXNzYWdlcxgGIAMoCzIVLnBhd2wudjEuTW9kZWxNZXNzYWdlQgm6SAaSAQMQgAgSEwoLc3lzdGVtX2hhc2gYCyABKAwSEgoKdG9vbHNfaGFzaBgMIAEoDBIXCg9wYXJhbWV0ZXJzX2hhc2gYDSABKAwSDAoEaGFzaBgOIAEoDEIJCgdfc3lzdGVtQg0KC190b29sc19qc29uQhIKEF9wYXJhbWV0ZXJzX2pzb24iuwEKDE1vZGVsTWVzc2FnZRIjCgdtZXNzYWdlGAEgASgLMhAucGF3bC52MS5NZXNzYWdlSAASMgoMY29udmVyc2F0aW9uGAIgASgLMhoucGF3bC52MS5Db252ZXJzYXRpb25SYW5nZUgAEhkKBmFuc3dlchgDIAEoDUIHukgEKgIoAUgAEiUKBnJlc3VsdBgEIAEoCzITLnBhd2wudjEuVG9vbFJlc3VsdEgAQhAKB2NvbnRlbnQSBbpIAggBIkMKEUNvbnZlcnNhdGlvblJhbmdlEhYKBWZpcnN0GAEgASgFQge6SAQaAigAEhYKBWNvdW50GAIgASgFQge6SAQaAigAIj4KClRvb2xSZXN1bHQSFQoEc3RlcBgBIAEoDUIHukgEKgIoARIZCgdjYWxsX2lkGAIgASgJQgi6SAVyAyiAAiJMCglNb2RlbENhbGwSFAoCaWQYASABKAlCCLpIBXIDKIACEhYKBG5hbWUYAiABKAlCCLpIBXIDKIACEhEKCWFyZ3VtZW50cxgDIAEoCSLkAQoLTW9kZWxBbnN3ZXISJgoFcGFydHMYASADKAsyDS5wYXdsLnYxLlBhcnRCCLpIBZIBAhBAEiwKBWNhbGxzGAIgAygLMhIucGF3bC52MS5Nb2RlbENhbGxCCbpIBpIBAxCAAhIPCgdyZWZ1c2FsGAMgASgJEh8KDWZpbmlzaF9yZWFzb24YBCABKAlCCLpIBXIDKIABEhcKBW1vZGVsGAUgASgJQgi6SAVyAyiAAhIdCgtyZXNwb25zZV9pZBgGIAEoCUIIukgFcgMogAISFQoNcHJvdmlkZXJfanNvbhgHIAEoCSJFCgtUb29sQ2FsbFJlZhIbCgptb2RlbF9zdGVwGAEgASgNQge6SAQqAigBEhkKBWluZGV4GAIgASgFQgq6SAcaBRj/ASgAIlcKBUZhdWx0EhgKBGNvZGUYASABKAlCCrpIB3IFEAEogAESGgoHbWVzc2FnZRgCIAEoCUIJukgGcgQogIABEhgKBXRyYWNlGAMgASgJQgm6SAZyBCiAgAEiJwoGRGVuaWFsEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCSJpCgdUdXJuUmVmEg4KBnJ1bl9pZBgBIAEoCRIQCgh0dXJuX3NlcRgCIAEoBBINCgVzdGF0ZRgDIAEoCRINCgV2aXNpdBgEIAEoBRIPCgdhdHRlbXB0GAUgASgFEg0KBXRva2VuGAYgASgJIlYKCkFzc2lnbm1lbnQSDgoGd29ya2VyGAEgASgJEhAKCGRlbGl2ZXJ5GAIgASgFEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI2CgdQYWNrUmVmEgoKAmlkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDgoGZGlnZXN0GAMgASgJIigKCFJlZGlyZWN0Eg0KBXN0YXRlGAEgASgJEg0KBWd1YXJkGAIgASgJIsIJCgZSZWNvcmQSDgoGcnVuX2lkGAEgASgJEgsKA3NlcRgCIAEoBBIQCghwcmV2X3NlcRgDIAEoBBIOCgZjdXJzb3IYBCABKAkSJgoCYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh0KBWNhdXNlGAYgASgOMg4ucGF3bC52MS5DYXVzZRIRCglwcmluY2lwYWwYByABKAkSEQoJcHJldl9oYXNoGAggASgMEgwKBGhhc2gYCSABKAwSEAoIcmVkYWN0ZWQYPCABKAgSDgoGZXJhc2VkGD0gASgIEikKCnRyYW5zaXRpb24YFSABKAsyEy5wYXdsLnYxLlRyYW5zaXRpb25IABIwCg5pbnB1dF9yZWNlaXZlZBgWIAEoCzIWLnBhd2wudjEuSW5wdXRSZWNlaXZlZEgAEioKC3R1cm5fb3BlbmVkGBcgASgLMhMucGF3bC52MS5UdXJuT3BlbmVkSAASLgoNdHVybl9hc3NpZ25lZBgYIAEoCzIVLnBhd2wudjEuVHVybkFzc2lnbmVkSAASMAoOdHVybl9jb21wbGV0ZWQYGSABKAsyFi5wYXdsLnYxLlR1cm5Db21wbGV0ZWRIABIqCgt0dXJuX2ZhaWxlZBgaIAEoCzITLnBhd2wudjEuVHVybkZhaWxlZEgAEjAKDnR1cm5fYWJhbmRvbmVkGBsgASgLMhYucGF3bC52MS5UdXJuQWJhbmRvbmVkSAASMAoOdHVybl9zdXNwZW5kZWQYHCABKAsyFi5wYXdsLnYxLlR1cm5TdXNwZW5kZWRIABIwCg5zdGVwX3JlcXVlc3RlZBgdIAEoCzIWLnBhd2wudjEuU3RlcFJlcXVlc3RlZEgAEi4KDXN0ZXBfcmVzb2x2ZWQYHiABKAsyFS5wYXdsLnYxLlN0ZXBSZXNvbHZlZEgAEi4KDXN0ZXBfcmVqZWN0ZWQYHyABKAsyFS5wYXdsLnYxLlN0ZXBSZWplY3RlZEgAEjAKDnN0ZXBfY2FuY2VsbGVkGCAgASgLMhYucGF3bC52MS5TdGVwQ2FuY2VsbGVkSAASLgoNYXJ0aWZhY3RzX3NldBghIAEoCzIVLnBhd2wudjEuQXJ0aWZhY3RzU2V0SAASIQoGcGF1c2VkGCIgASgLMg8ucGF3bC52MS5QYXVzZWRIABIjCgdyZXN1bWVkGCMgASgLMhAucGF3bC52MS5SZXN1bWVkSAASIQoGb3JpZ2luGCQgASgLMg8ucGF3bC52MS5PcmlnaW5IABIfCgVlbmRlZBglIAEoCzIOLnBhd2wudjEuRW5kZWRIABIoCgp0dXJuX3JlYWR5GCYgASgLMhIucGF3bC52MS5UdXJuUmVhZHlIABIwCg5vdXRwdXRfd3JpdHRlbhgyIAEoCzIWLnBhd2wudjEuT3V0cHV0V3JpdHRlbkgAEjAKDnN0ZXBfZGVsZWdhdGVkGDMgASgLMhYucGF3bC52MS5TdGVwRGVsZWdhdGVkSAASHwoFbm90ZWQYNCABKAsyDi5wYXdsLnYxLk5vdGVkSAASKgoLbW9kZWxfbm90ZWQYNSABKAsyEy5wYXdsLnYxLk1vZGVsTm90ZWRIAEIGCgRib2R5IssBCgpUcmFuc2l0aW9uEgwKBGZyb20YASABKAkSDQoFZXZlbnQYAiABKAkSCgoCdG8YAyABKAkSFgoOaW50ZW5kZWRfc3RhdGUYBCABKAkSJAoJcmVkaXJlY3RzGAUgAygLMhEucGF3bC52MS5SZWRpcmVjdBINCgV2aXNpdBgGIAEoBRIUCgx0b3RhbF92aXNpdHMYByABKAUSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YCCADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUilAEKDUlucHV0UmVjZWl2ZWQSHAoFcGFydHMYASADKAsyDS5wYXdsLnYxLlBhcnQSEgoKbWVzc2FnZV9pZBgCIAEoCRIOCgZxdWV1ZWQYAyABKAgSIwoIZW52ZWxvcGUYHiABKAsyES5wYXdsLnYxLkVudmVsb3BlEgwKBHN0ZXAYHyABKA0SDgoGc2NvcGVzGCAgAygJIisKClR1cm5PcGVuZWQSDQoFc3RhdGUYASABKAkSDgoGaW5wdXRzGAIgAygEIlgKDFR1cm5Bc3NpZ25lZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEiUKCGFzc2lnbmVkGAMgASgLMhMucGF3bC52MS5Bc3NpZ25tZW50IpUCCg1UdXJuQ29tcGxldGVkEhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUSHQoGb3V0cHV0GAMgAygLMg0ucGF3bC52MS5QYXJ0EiIKCG1lc3NhZ2VzGAQgAygLMhAucGF3bC52MS5NZXNzYWdlEh0KBXVzYWdlGAUgASgLMg4ucGF3bC52MS5Vc2FnZRINCgVldmVudBgGIAEoCRIxChFhcnRpZmFjdHNfd3JpdHRlbhgHIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZRIgCgVhd2FpdBgeIAEoDjIRLnBhd2wudjEuQXdhaXRpbmcSDQoFcmVwbHkYHyABKAgSDAoEc2FpZBggIAEoDSK+AQoKVHVybkZhaWxlZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEh0KBWVycm9yGAMgASgLMg4ucGF3bC52MS5GYXVsdBIRCglyZXRyeWFibGUYBCABKAgSDAoEbmV4dBgFIAEoBRIuCgpub3RfYmVmb3JlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIdCgV1c2FnZRgHIAEoCzIOLnBhd2wudjEuVXNhZ2UiPwoNVHVybkFiYW5kb25lZBIQCgh0dXJuX3NlcRgBIAEoBBIPCgdhdHRlbXB0GAIgASgFEgsKA3doeRgDIAEoCSJDCg1UdXJuU3VzcGVuZGVkEhAKCHR1cm5fc2VxGAEgASgEEg8KB2F0dGVtcHQYAiABKAUSDwoHcGVuZGluZxgDIAMoDSIuCglUdXJuUmVhZHkSEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBSLnAgoNU3RlcFJlcXVlc3RlZBIMCgRzdGVwGAEgASgNEgsKA2tleRgCIAEoCRIMCgR0b29sGAMgASgJEhAKCHR1cm5fc2VxGAQgASgEEg8KB2F0dGVtcHQYBSABKAUSFAoMcGF5bG9hZF9qc29uGAYgASgJEg8KB3JlZnJhbWUYByABKAgSLAoIZGVhZGxpbmUYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmRlbGVnYXRpb24YCSABKAgSHwoEa2luZBgKIAEoDjIRLnBhd2wudjEuU3RlcEtpbmQSJAoFbW9kZWwYCyABKAsyFS5wYXdsLnYxLk1vZGVsUmVxdWVzdBIiCgRjYWxsGAwgASgLMhQucGF3bC52MS5Ub29sQ2FsbFJlZhIXCg9yZXF1ZXN0X2NoYW5nZWQYDSABKAgSHQoFYm91bmQYDiABKAsyDi5wYXdsLnYxLlVzYWdlIqEDCgxTdGVwUmVzb2x2ZWQSDAoEc3RlcBgBIAEoDRIMCgR0b29sGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSCgoCb2sYBCABKAgSEwoLcmVzdWx0X2pzb24YBSABKAkSHQoFZXJyb3IYBiABKAsyDi5wYXdsLnYxLkZhdWx0Eg8KB3Vua25vd24YByABKAgSDAoEbmV4dBgIIAEoBRIsCghkZWFkbGluZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGd29ya2VyGAogASgJEjEKEWFydGlmYWN0c193cml0dGVuGAsgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlEh0KBXVzYWdlGAwgASgLMg4ucGF3bC52MS5Vc2FnZRIfCgRraW5kGA0gASgOMhEucGF3bC52MS5TdGVwS2luZBIkCgZhbnN3ZXIYDiABKAsyFC5wYXdsLnYxLk1vZGVsQW5zd2VyEi4KCm5vdF9iZWZvcmUYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIn0KDFN0ZXBSZWplY3RlZBILCgNrZXkYASABKAkSDAoEdG9vbBgCIAEoCRIQCgh0dXJuX3NlcRgDIAEoBBIfCgZkZW5pYWwYBCABKAsyDy5wYXdsLnYxLkRlbmlhbBIfCgRraW5kGAUgASgOMhEucGF3bC52MS5TdGVwS2luZCJZCg1TdGVwQ2FuY2VsbGVkEgwKBHN0ZXAYASABKA0SDAoEdG9vbBgCIAEoCRILCgN3aHkYAyABKAkSHwoEa2luZBgEIAEoDjIRLnBhd2wudjEuU3RlcEtpbmQijgEKCk1vZGVsTm90ZWQSDAoEc3RlcBgBIAEoDRIPCgdhdHRlbXB0GAIgASgFEhMKC3Jlc3BvbnNlX2lkGAMgASgJEh0KBXVzYWdlGAQgASgLMg4ucGF3bC52MS5Vc2FnZRIXCg9yZXF1ZXN0X2NoYW5nZWQYBSABKAgSFAoMcmVxdWVzdF9oYXNoGAYgASgMIlcKDU91dHB1dFdyaXR0ZW4SEAoIdHVybl9zZXEYASABKAQSDwoHYXR0ZW1wdBgCIAEoBRIjCgVwaWVjZRgDIAEoCzIULnBhd2wudjEuT3V0cHV0UGllY2UifgoNU3RlcERlbGVnYXRlZBIMCgRzdGVwGAEgASgNEgwKBHRvb2wYAiABKAkSDwoHYXR0ZW1wdBgDIAEoBRIfCgZyZW1vdGUYBCABKAsyDy5wYXdsLnYxLlJlbW90ZRIfCghxdWVzdGlvbhgFIAMoCzINLnBhd2wudjEuUGFydCIhCgVOb3RlZBIMCgRjYWxsGAEgASgJEgoKAmlkGAIgASgJIkEKDEFydGlmYWN0c1NldBIxChFhcnRpZmFjdHNfd3JpdHRlbhgBIAMoCzIWLnBhd2wudjEuQXJ0aWZhY3RXcml0ZSIWCgZQYXVzZWQSDAoEbm90ZRgBIAEoCSIXCgdSZXN1bWVkEgwKBG5vdGUYASABKAkidgoGT3JpZ2luEg4KBnJ1bl9pZBgBIAEoCRILCgNzZXEYAiABKAQSDQoFc3RhdGUYAyABKAkSMQoRYXJ0aWZhY3RzX3dyaXR0ZW4YBCADKAsyFi5wYXdsLnYxLkFydGlmYWN0V3JpdGUSDQoFc3RlcHMYBSABKA0i5wEKBUVuZGVkEiIKBnN0YXR1cxgBIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEg4KBnJlYXNvbhgCIAEoCRIkCglyZWRpcmVjdHMYAyADKAsyES5wYXdsLnYxLlJlZGlyZWN0EjEKEWFydGlmYWN0c193cml0dGVuGAQgAygLMhYucGF3bC52MS5BcnRpZmFjdFdyaXRlEioKD2ZpbmFsX2FydGlmYWN0cxgFIAMoCzIRLnBhd2wudjEuQXJ0aWZhY3QSDQoFZXZlbnQYBiABKAkSFgoOaW50ZW5kZWRfc3RhdGUYByABKAkq3QEKCVJ1blN0YXR1cxIaChZSVU5fU1RBVFVTX1VOU1BFQ0lGSUVEEAASFgoSUlVOX1NUQVRVU19SVU5OSU5HEAESFgoSUlVOX1NUQVRVU19XQUlUSU5HEAISGAoUUlVOX1NUQVRVU19DT01QTEVURUQQAxIfChtSVU5fU1RBVFVTX0JVREdFVF9FWEhBVVNURUQQBBIYChRSVU5fU1RBVFVTX0VTQ0FMQVRFRBAFEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAYSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBypTCglFeGVjdXRpb24SGQoVRVhFQ1VUSU9OX1VOU1BFQ0lGSUVEEAASFAoQRVhFQ1VUSU9OX0NBTExFUhABEhUKEUVYRUNVVElPTl9XT1JLRVJTEAIqaQoFQ2F1c2USFQoRQ0FVU0VfVU5TUEVDSUZJRUQQABIPCgtDQVVTRV9FTlRSWRABEg8KC0NBVVNFX0VWRU5UEAISFAoQQ0FVU0VfTUFYX1ZJU0lUUxADEhEKDUNBVVNFX1RJTUVPVVQQBCpiCgxBcnRpZmFjdE1vZGUSHQoZQVJUSUZBQ1RfTU9ERV9VTlNQRUNJRklFRBAAEhkKFUFSVElGQUNUX01PREVfUkVQTEFDRRABEhgKFEFSVElGQUNUX01PREVfQVBQRU5EEAIqiAEKClN0ZXBTdGF0dXMSGwoXU1RFUF9TVEFUVVNfVU5TUEVDSUZJRUQQABIXChNTVEVQX1NUQVRVU19QRU5ESU5HEAESEgoOU1RFUF9TVEFUVVNfT0sQAhIVChFTVEVQX1NUQVRVU19FUlJPUhADEhkKFVNURVBfU1RBVFVTX0NBTkNFTExFRBAEKmgKCFN0ZXBLaW5kEhkKFVNURVBfS0lORF9VTlNQRUNJRklFRBAAEhIKDlNURVBfS0lORF9UT09MEAESGAoUU1RFUF9LSU5EX0RFTEVHQVRJT04QAhITCg9TVEVQX0tJTkRfTU9ERUwQAypLCghBd2FpdGluZxIYChRBV0FJVElOR19VTlNQRUNJRklFRBAAEhIKDkFXQUlUSU5HX0lOUFVUEAESEQoNQVdBSVRJTkdfQVVUSBACKqsFCgpSZWNvcmRLaW5kEhsKF1JFQ09SRF9LSU5EX1VOU1BFQ0lGSUVEEAASGgoWUkVDT1JEX0tJTkRfVFJBTlNJVElPThABEh4KGlJFQ09SRF9LSU5EX0lOUFVUX1JFQ0VJVkVEEAISGwoXUkVDT1JEX0tJTkRfVFVSTl9PUEVORUQQAxIdChlSRUNPUkRfS0lORF9UVVJOX0FTU0lHTkVEEAQSHgoaUkVDT1JEX0tJTkRfVFVSTl9DT01QTEVURUQQBRIbChdSRUNPUkRfS0lORF9UVVJOX0ZBSUxFRBAGEh4KGlJFQ09SRF9LSU5EX1RVUk5fQUJBTkRPTkVEEAcSHgoaUkVDT1JEX0tJTkRfVFVSTl9TVVNQRU5ERUQQCBIeChpSRUNPUkRfS0lORF9TVEVQX1JFUVVFU1RFRBAJEh0KGVJFQ09SRF9LSU5EX1NURVBfUkVTT0xWRUQQChIdChlSRUNPUkRfS0lORF9TVEVQX1JFSkVDVEVEEAsSHgoaUkVDT1JEX0tJTkRfU1RFUF9DQU5DRUxMRUQQDBIdChlSRUNPUkRfS0lORF9BUlRJRkFDVFNfU0VUEA0SFgoSUkVDT1JEX0tJTkRfUEFVU0VEEA4SFwoTUkVDT1JEX0tJTkRfUkVTVU1FRBAPEhYKElJFQ09SRF9LSU5EX09SSUdJThAQEhUKEVJFQ09SRF9LSU5EX0VOREVEEBESGgoWUkVDT1JEX0tJTkRfVFVSTl9SRUFEWRASEh4KGlJFQ09SRF9LSU5EX09VVFBVVF9XUklUVEVOEB4SHgoaUkVDT1JEX0tJTkRfU1RFUF9ERUxFR0FURUQQHxIVChFSRUNPUkRfS0lORF9OT1RFRBAgEhsKF1JFQ09SRF9LSU5EX01PREVMX05PVEVEECFCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * ArtifactValue is one value of an artifact, in the form that its media type
@@ -314,6 +314,21 @@ export type Message = Message$1<"pawl.v1.Message"> & {
   toolCallId: string;
 
   /**
+   * What the model's provider wants to have back with the message, as JSON, kept as it is:
+   * reasoning items, signatures. Default: empty.
+   *
+   * @generated from field: string provider_json = 5;
+   */
+  providerJson: string;
+
+  /**
+   * Why the model would not answer, in its words. Default: empty.
+   *
+   * @generated from field: string refusal = 6;
+   */
+  refusal: string;
+
+  /**
    * What the message says besides its parts, where it came as a message to an
    * agent; unset otherwise. Ignored in what an executor sends.
    *
@@ -494,7 +509,8 @@ export const RemoteSchema: GenMessage<Remote> = /*@__PURE__*/
 
 /**
  * Usage is what an execution consumed outside the sidecar. It is added to the
- * run's totals when the turn completes or fails.
+ * run's totals when the turn completes or fails, that of a model's call when the call is
+ * answered. What was told with a call is not told again with its turn.
  *
  * @generated from message pawl.v1.Usage
  */
@@ -560,6 +576,336 @@ export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
   messageDesc(file_pawl_v1_record, 9);
 
 /**
+ * ModelRequest is what a model is asked: settings and messages, each said once and
+ * referred to from then on (docs/models.md). Shown whole by GetModelStep.
+ *
+ * @generated from message pawl.v1.ModelRequest
+ */
+export type ModelRequest = Message$1<"pawl.v1.ModelRequest"> & {
+  /**
+   * The model, as the executor and x_pawl.prices call it; required.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * An answered MODEL step of the same visit: its messages and its answer come before
+   * `messages`, and its system, tools and parameters hold unless they are set here.
+   * Default 0: none.
+   *
+   * @generated from field: uint32 follows = 2;
+   */
+  follows: number;
+
+  /**
+   * System prompt. Default: unset, that of `follows`; else none. Stored once in a run
+   * however often it is set: in records it is left out where an earlier one has it.
+   *
+   * @generated from field: optional string system = 3;
+   */
+  system?: string | undefined;
+
+  /**
+   * What the model is told of tools, as JSON. As for system.
+   *
+   * @generated from field: optional string tools_json = 4;
+   */
+  toolsJson?: string | undefined;
+
+  /**
+   * Parameters of the call, as JSON. As for system.
+   *
+   * @generated from field: optional string parameters_json = 5;
+   */
+  parametersJson?: string | undefined;
+
+  /**
+   * Messages, in order, behind those of `follows`; at most 1024.
+   *
+   * @generated from field: repeated pawl.v1.ModelMessage messages = 6;
+   */
+  messages: ModelMessage[];
+
+  /**
+   * SHA-256 of system, empty: there is none. Only read from the server.
+   *
+   * @generated from field: bytes system_hash = 11;
+   */
+  systemHash: Uint8Array;
+
+  /**
+   * SHA-256 of tools_json, empty: there are none. Only read from the server.
+   *
+   * @generated from field: bytes tools_hash = 12;
+   */
+  toolsHash: Uint8Array;
+
+  /**
+   * SHA-256 of parameters_json, empty: there are none. Only read from the server.
+   *
+   * @generated from field: bytes parameters_hash = 13;
+   */
+  parametersHash: Uint8Array;
+
+  /**
+   * Digest of the whole: equal for requests that say the same, whether inline or by
+   * reference. Only read from the server.
+   *
+   * @generated from field: bytes hash = 14;
+   */
+  hash: Uint8Array;
+};
+
+/**
+ * Describes the message pawl.v1.ModelRequest.
+ * Use `create(ModelRequestSchema)` to create a new message.
+ */
+export const ModelRequestSchema: GenMessage<ModelRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 10);
+
+/**
+ * ModelMessage is messages of a request: a new one, or some that were said before.
+ *
+ * @generated from message pawl.v1.ModelMessage
+ */
+export type ModelMessage = Message$1<"pawl.v1.ModelMessage"> & {
+  /**
+   * Which; required.
+   *
+   * @generated from oneof pawl.v1.ModelMessage.content
+   */
+  content: {
+    /**
+     * A new message, stored with the request.
+     *
+     * @generated from field: pawl.v1.Message message = 1;
+     */
+    value: Message;
+    case: "message";
+  } | {
+    /**
+     * Messages of the conversation that the turn sees (GetTurnResponse.messages).
+     *
+     * @generated from field: pawl.v1.ConversationRange conversation = 2;
+     */
+    value: ConversationRange;
+    case: "conversation";
+  } | {
+    /**
+     * The answer of an answered MODEL step of the same visit, by its number.
+     *
+     * @generated from field: uint32 answer = 3;
+     */
+    value: number;
+    case: "answer";
+  } | {
+    /**
+     * What an answered tool step of the same visit says to the model.
+     *
+     * @generated from field: pawl.v1.ToolResult result = 4;
+     */
+    value: ToolResult;
+    case: "result";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message pawl.v1.ModelMessage.
+ * Use `create(ModelMessageSchema)` to create a new message.
+ */
+export const ModelMessageSchema: GenMessage<ModelMessage> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 11);
+
+/**
+ * ConversationRange is some messages of a turn's conversation, in order.
+ *
+ * @generated from message pawl.v1.ConversationRange
+ */
+export type ConversationRange = Message$1<"pawl.v1.ConversationRange"> & {
+  /**
+   * The first of them, from 0.
+   *
+   * @generated from field: int32 first = 1;
+   */
+  first: number;
+
+  /**
+   * How many. Default 0: all from the first on; in records it is always set, unless there
+   * is none.
+   *
+   * @generated from field: int32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message pawl.v1.ConversationRange.
+ * Use `create(ConversationRangeSchema)` to create a new message.
+ */
+export const ConversationRangeSchema: GenMessage<ConversationRange> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 12);
+
+/**
+ * ToolResult is the message of role "tool" that a step's answer is to the model: one JSON
+ * part, its result, or {"error":{"code":…,"message":…}}.
+ *
+ * @generated from message pawl.v1.ToolResult
+ */
+export type ToolResult = Message$1<"pawl.v1.ToolResult"> & {
+  /**
+   * The step; required.
+   *
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Id of the model's call that it answers. Default: empty.
+   *
+   * @generated from field: string call_id = 2;
+   */
+  callId: string;
+};
+
+/**
+ * Describes the message pawl.v1.ToolResult.
+ * Use `create(ToolResultSchema)` to create a new message.
+ */
+export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 13);
+
+/**
+ * ModelCall is one tool call of a model, as it worded it.
+ *
+ * @generated from message pawl.v1.ModelCall
+ */
+export type ModelCall = Message$1<"pawl.v1.ModelCall"> & {
+  /**
+   * The provider's id of the call; may be empty.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Name of the tool, known or not.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Its arguments as the model wrote them, JSON or not.
+   *
+   * @generated from field: string arguments = 3;
+   */
+  arguments: string;
+};
+
+/**
+ * Describes the message pawl.v1.ModelCall.
+ * Use `create(ModelCallSchema)` to create a new message.
+ */
+export const ModelCallSchema: GenMessage<ModelCall> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 14);
+
+/**
+ * ModelAnswer is what a model answered. As a message it has the role "assistant", and
+ * tool_calls_json is [{"id":…,"name":…,"arguments":"…"},…], fields that are empty included.
+ *
+ * @generated from message pawl.v1.ModelAnswer
+ */
+export type ModelAnswer = Message$1<"pawl.v1.ModelAnswer"> & {
+  /**
+   * Content, in order; at most 64.
+   *
+   * @generated from field: repeated pawl.v1.Part parts = 1;
+   */
+  parts: Part[];
+
+  /**
+   * Tool calls, in order; at most 256. A step of the call i of the MODEL step with the key
+   * K has the key K/i, from 0.
+   *
+   * @generated from field: repeated pawl.v1.ModelCall calls = 2;
+   */
+  calls: ModelCall[];
+
+  /**
+   * Why it would not answer, in its words. Default: empty.
+   *
+   * @generated from field: string refusal = 3;
+   */
+  refusal: string;
+
+  /**
+   * Why it ended: "stop", "tool_calls", "length", "content_filter", or the provider's own
+   * word. Default: empty.
+   *
+   * @generated from field: string finish_reason = 4;
+   */
+  finishReason: string;
+
+  /**
+   * Model that answered, as the provider names it. Default: empty, the one that was asked.
+   *
+   * @generated from field: string model = 5;
+   */
+  model: string;
+
+  /**
+   * The provider's id of the response. Default: empty.
+   *
+   * @generated from field: string response_id = 6;
+   */
+  responseId: string;
+
+  /**
+   * What the provider wants to have back with the message, as JSON, kept as it is.
+   * Default: empty.
+   *
+   * @generated from field: string provider_json = 7;
+   */
+  providerJson: string;
+};
+
+/**
+ * Describes the message pawl.v1.ModelAnswer.
+ * Use `create(ModelAnswerSchema)` to create a new message.
+ */
+export const ModelAnswerSchema: GenMessage<ModelAnswer> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 15);
+
+/**
+ * ToolCallRef names the tool call of a model that a step makes.
+ *
+ * @generated from message pawl.v1.ToolCallRef
+ */
+export type ToolCallRef = Message$1<"pawl.v1.ToolCallRef"> & {
+  /**
+   * The MODEL step, answered in the same visit; required.
+   *
+   * @generated from field: uint32 model_step = 1;
+   */
+  modelStep: number;
+
+  /**
+   * Its call, from 0.
+   *
+   * @generated from field: int32 index = 2;
+   */
+  index: number;
+};
+
+/**
+ * Describes the message pawl.v1.ToolCallRef.
+ * Use `create(ToolCallRefSchema)` to create a new message.
+ */
+export const ToolCallRefSchema: GenMessage<ToolCallRef> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 16);
+
+/**
  * Fault is an error as data.
  *
  * @generated from message pawl.v1.Fault
@@ -594,7 +940,7 @@ export type Fault = Message$1<"pawl.v1.Fault"> & {
  * Use `create(FaultSchema)` to create a new message.
  */
 export const FaultSchema: GenMessage<Fault> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 10);
+  messageDesc(file_pawl_v1_record, 17);
 
 /**
  * Denial says why a step request was refused before it got a number.
@@ -622,7 +968,7 @@ export type Denial = Message$1<"pawl.v1.Denial"> & {
  * Use `create(DenialSchema)` to create a new message.
  */
 export const DenialSchema: GenMessage<Denial> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 11);
+  messageDesc(file_pawl_v1_record, 18);
 
 /**
  * TurnRef identifies one open turn.
@@ -680,7 +1026,7 @@ export type TurnRef = Message$1<"pawl.v1.TurnRef"> & {
  * Use `create(TurnRefSchema)` to create a new message.
  */
 export const TurnRefSchema: GenMessage<TurnRef> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 12);
+  messageDesc(file_pawl_v1_record, 19);
 
 /**
  * Assignment is one delivery of a turn to a worker.
@@ -715,7 +1061,7 @@ export type Assignment = Message$1<"pawl.v1.Assignment"> & {
  * Use `create(AssignmentSchema)` to create a new message.
  */
 export const AssignmentSchema: GenMessage<Assignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 13);
+  messageDesc(file_pawl_v1_record, 20);
 
 /**
  * PackRef names the pack version of a run.
@@ -750,7 +1096,7 @@ export type PackRef = Message$1<"pawl.v1.PackRef"> & {
  * Use `create(PackRefSchema)` to create a new message.
  */
 export const PackRefSchema: GenMessage<PackRef> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 14);
+  messageDesc(file_pawl_v1_record, 21);
 
 /**
  * Redirect is a target that was refused on the way into a state.
@@ -779,7 +1125,7 @@ export type Redirect = Message$1<"pawl.v1.Redirect"> & {
  * Use `create(RedirectSchema)` to create a new message.
  */
 export const RedirectSchema: GenMessage<Redirect> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 15);
+  messageDesc(file_pawl_v1_record, 22);
 
 /**
  * Record is one immutable entry of a run's journal.
@@ -1044,6 +1390,14 @@ export type Record = Message$1<"pawl.v1.Record"> & {
      */
     value: Noted;
     case: "noted";
+  } | {
+    /**
+     * News of a call of a model.
+     *
+     * @generated from field: pawl.v1.ModelNoted model_noted = 53;
+     */
+    value: ModelNoted;
+    case: "modelNoted";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1052,7 +1406,7 @@ export type Record = Message$1<"pawl.v1.Record"> & {
  * Use `create(RecordSchema)` to create a new message.
  */
 export const RecordSchema: GenMessage<Record> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 16);
+  messageDesc(file_pawl_v1_record, 23);
 
 /**
  * Transition is one entry into a state. Its seq is also that of the visit's
@@ -1123,7 +1477,7 @@ export type Transition = Message$1<"pawl.v1.Transition"> & {
  * Use `create(TransitionSchema)` to create a new message.
  */
 export const TransitionSchema: GenMessage<Transition> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 17);
+  messageDesc(file_pawl_v1_record, 24);
 
 /**
  * InputReceived is parts that were sent to a run.
@@ -1180,7 +1534,7 @@ export type InputReceived = Message$1<"pawl.v1.InputReceived"> & {
  * Use `create(InputReceivedSchema)` to create a new message.
  */
 export const InputReceivedSchema: GenMessage<InputReceived> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 18);
+  messageDesc(file_pawl_v1_record, 25);
 
 /**
  * TurnOpened is a further turn of the same visit; its seq is the turn's.
@@ -1208,7 +1562,7 @@ export type TurnOpened = Message$1<"pawl.v1.TurnOpened"> & {
  * Use `create(TurnOpenedSchema)` to create a new message.
  */
 export const TurnOpenedSchema: GenMessage<TurnOpened> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 19);
+  messageDesc(file_pawl_v1_record, 26);
 
 /**
  * TurnAssigned is recorded with the turn's next record.
@@ -1243,7 +1597,7 @@ export type TurnAssigned = Message$1<"pawl.v1.TurnAssigned"> & {
  * Use `create(TurnAssignedSchema)` to create a new message.
  */
 export const TurnAssignedSchema: GenMessage<TurnAssigned> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 20);
+  messageDesc(file_pawl_v1_record, 27);
 
 /**
  * TurnCompleted is the accepted completion of a turn.
@@ -1313,6 +1667,14 @@ export type TurnCompleted = Message$1<"pawl.v1.TurnCompleted"> & {
    * @generated from field: bool reply = 31;
    */
   reply: boolean;
+
+  /**
+   * MODEL step up to which what was said in the turn is part of the conversation, before
+   * `messages`; 0: nothing.
+   *
+   * @generated from field: uint32 said = 32;
+   */
+  said: number;
 };
 
 /**
@@ -1320,7 +1682,7 @@ export type TurnCompleted = Message$1<"pawl.v1.TurnCompleted"> & {
  * Use `create(TurnCompletedSchema)` to create a new message.
  */
 export const TurnCompletedSchema: GenMessage<TurnCompleted> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 21);
+  messageDesc(file_pawl_v1_record, 28);
 
 /**
  * TurnFailed is a failed execution of a turn.
@@ -1383,7 +1745,7 @@ export type TurnFailed = Message$1<"pawl.v1.TurnFailed"> & {
  * Use `create(TurnFailedSchema)` to create a new message.
  */
 export const TurnFailedSchema: GenMessage<TurnFailed> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 22);
+  messageDesc(file_pawl_v1_record, 29);
 
 /**
  * TurnAbandoned: the visit was left, or the run ended, while the turn was open.
@@ -1418,7 +1780,7 @@ export type TurnAbandoned = Message$1<"pawl.v1.TurnAbandoned"> & {
  * Use `create(TurnAbandonedSchema)` to create a new message.
  */
 export const TurnAbandonedSchema: GenMessage<TurnAbandoned> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 23);
+  messageDesc(file_pawl_v1_record, 30);
 
 /**
  * TurnSuspended: a turn that only waits for steps was released.
@@ -1453,7 +1815,7 @@ export type TurnSuspended = Message$1<"pawl.v1.TurnSuspended"> & {
  * Use `create(TurnSuspendedSchema)` to create a new message.
  */
 export const TurnSuspendedSchema: GenMessage<TurnSuspended> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 24);
+  messageDesc(file_pawl_v1_record, 31);
 
 /**
  * TurnReady: a suspended turn whose steps are all answered, or a turn whose
@@ -1482,10 +1844,11 @@ export type TurnReady = Message$1<"pawl.v1.TurnReady"> & {
  * Use `create(TurnReadySchema)` to create a new message.
  */
 export const TurnReadySchema: GenMessage<TurnReady> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 25);
+  messageDesc(file_pawl_v1_record, 32);
 
 /**
- * StepRequested is one tool call that is to be made.
+ * StepRequested is one call that is to be made. Of a MODEL step there is one for each
+ * request that was put to the model anew, each with its attempt.
  *
  * @generated from message pawl.v1.StepRequested
  */
@@ -1552,6 +1915,41 @@ export type StepRequested = Message$1<"pawl.v1.StepRequested"> & {
    * @generated from field: bool delegation = 9;
    */
   delegation: boolean;
+
+  /**
+   * What the step is.
+   *
+   * @generated from field: pawl.v1.StepKind kind = 10;
+   */
+  kind: StepKind;
+
+  /**
+   * What the model is asked, of a MODEL step; unset: the same as in the attempt before.
+   *
+   * @generated from field: pawl.v1.ModelRequest model = 11;
+   */
+  model?: ModelRequest | undefined;
+
+  /**
+   * The model's call that the step makes; unset: no model asked for it.
+   *
+   * @generated from field: pawl.v1.ToolCallRef call = 12;
+   */
+  call?: ToolCallRef | undefined;
+
+  /**
+   * True: an earlier attempt of this MODEL step asked something else.
+   *
+   * @generated from field: bool request_changed = 13;
+   */
+  requestChanged: boolean;
+
+  /**
+   * What a MODEL step may consume at most, as its executor says.
+   *
+   * @generated from field: pawl.v1.Usage bound = 14;
+   */
+  bound?: Usage | undefined;
 };
 
 /**
@@ -1559,7 +1957,7 @@ export type StepRequested = Message$1<"pawl.v1.StepRequested"> & {
  * Use `create(StepRequestedSchema)` to create a new message.
  */
 export const StepRequestedSchema: GenMessage<StepRequested> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 26);
+  messageDesc(file_pawl_v1_record, 33);
 
 /**
  * StepResolved is the accepted answer to a step.
@@ -1645,12 +2043,33 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
   artifactsWritten: ArtifactWrite[];
 
   /**
-   * What the run of a delegation consumed, its own delegations included; settled
-   * into this run's totals with this record. Unset for all other steps.
+   * What the run of a delegation consumed, its own delegations included, or a call of a
+   * model; settled into this run's totals with this record. Unset for all other steps.
    *
    * @generated from field: pawl.v1.Usage usage = 12;
    */
   usage?: Usage | undefined;
+
+  /**
+   * MODEL; unset: a tool or an agent.
+   *
+   * @generated from field: pawl.v1.StepKind kind = 13;
+   */
+  kind: StepKind;
+
+  /**
+   * What the model answered, of a MODEL step that is ok.
+   *
+   * @generated from field: pawl.v1.ModelAnswer answer = 14;
+   */
+  answer?: ModelAnswer | undefined;
+
+  /**
+   * When `next` may begin, of a MODEL step; unset: at once.
+   *
+   * @generated from field: google.protobuf.Timestamp not_before = 15;
+   */
+  notBefore?: Timestamp | undefined;
 };
 
 /**
@@ -1658,7 +2077,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
  * Use `create(StepResolvedSchema)` to create a new message.
  */
 export const StepResolvedSchema: GenMessage<StepResolved> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 27);
+  messageDesc(file_pawl_v1_record, 34);
 
 /**
  * StepRejected is a refused request; nothing was issued or charged.
@@ -1693,6 +2112,13 @@ export type StepRejected = Message$1<"pawl.v1.StepRejected"> & {
    * @generated from field: pawl.v1.Denial denial = 4;
    */
   denial?: Denial | undefined;
+
+  /**
+   * MODEL; unset: a tool or an agent.
+   *
+   * @generated from field: pawl.v1.StepKind kind = 5;
+   */
+  kind: StepKind;
 };
 
 /**
@@ -1700,7 +2126,7 @@ export type StepRejected = Message$1<"pawl.v1.StepRejected"> & {
  * Use `create(StepRejectedSchema)` to create a new message.
  */
 export const StepRejectedSchema: GenMessage<StepRejected> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 28);
+  messageDesc(file_pawl_v1_record, 35);
 
 /**
  * StepCancelled: the visit was left or the run ended before the answer.
@@ -1728,6 +2154,13 @@ export type StepCancelled = Message$1<"pawl.v1.StepCancelled"> & {
    * @generated from field: string why = 3;
    */
   why: string;
+
+  /**
+   * MODEL; unset: a tool or an agent.
+   *
+   * @generated from field: pawl.v1.StepKind kind = 4;
+   */
+  kind: StepKind;
 };
 
 /**
@@ -1735,7 +2168,64 @@ export type StepCancelled = Message$1<"pawl.v1.StepCancelled"> & {
  * Use `create(StepCancelledSchema)` to create a new message.
  */
 export const StepCancelledSchema: GenMessage<StepCancelled> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 29);
+  messageDesc(file_pawl_v1_record, 36);
+
+/**
+ * ModelNoted is news of a MODEL step that neither asks nor answers it.
+ *
+ * @generated from message pawl.v1.ModelNoted
+ */
+export type ModelNoted = Message$1<"pawl.v1.ModelNoted"> & {
+  /**
+   * Number in the run.
+   *
+   * @generated from field: uint32 step = 1;
+   */
+  step: number;
+
+  /**
+   * Attempt that the news are of, from 1.
+   *
+   * @generated from field: int32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * The provider's id of the response that is being made; empty: not told.
+   *
+   * @generated from field: string response_id = 3;
+   */
+  responseId: string;
+
+  /**
+   * What the attempt consumed, whose answer came too late to be one; settled into the
+   * run's totals with this record.
+   *
+   * @generated from field: pawl.v1.Usage usage = 4;
+   */
+  usage?: Usage | undefined;
+
+  /**
+   * True: a later execution asked something else in this round; the recorded answer counts.
+   *
+   * @generated from field: bool request_changed = 5;
+   */
+  requestChanged: boolean;
+
+  /**
+   * Digest of what it asked (ModelRequest.hash).
+   *
+   * @generated from field: bytes request_hash = 6;
+   */
+  requestHash: Uint8Array;
+};
+
+/**
+ * Describes the message pawl.v1.ModelNoted.
+ * Use `create(ModelNotedSchema)` to create a new message.
+ */
+export const ModelNotedSchema: GenMessage<ModelNoted> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_record, 37);
 
 /**
  * OutputWritten is a piece of the output of a turn that is under way.
@@ -1770,7 +2260,7 @@ export type OutputWritten = Message$1<"pawl.v1.OutputWritten"> & {
  * Use `create(OutputWrittenSchema)` to create a new message.
  */
 export const OutputWrittenSchema: GenMessage<OutputWritten> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 30);
+  messageDesc(file_pawl_v1_record, 38);
 
 /**
  * StepDelegated is news of a delegation that is under way.
@@ -1819,7 +2309,7 @@ export type StepDelegated = Message$1<"pawl.v1.StepDelegated"> & {
  * Use `create(StepDelegatedSchema)` to create a new message.
  */
 export const StepDelegatedSchema: GenMessage<StepDelegated> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 31);
+  messageDesc(file_pawl_v1_record, 39);
 
 /**
  * Noted is a request with an idempotency id that was answered and changed nothing,
@@ -1849,7 +2339,7 @@ export type Noted = Message$1<"pawl.v1.Noted"> & {
  * Use `create(NotedSchema)` to create a new message.
  */
 export const NotedSchema: GenMessage<Noted> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 32);
+  messageDesc(file_pawl_v1_record, 40);
 
 /**
  * ArtifactsSet is a write without a transition.
@@ -1870,7 +2360,7 @@ export type ArtifactsSet = Message$1<"pawl.v1.ArtifactsSet"> & {
  * Use `create(ArtifactsSetSchema)` to create a new message.
  */
 export const ArtifactsSetSchema: GenMessage<ArtifactsSet> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 33);
+  messageDesc(file_pawl_v1_record, 41);
 
 /**
  * Paused: nothing is assigned; events and step requests are refused.
@@ -1891,7 +2381,7 @@ export type Paused = Message$1<"pawl.v1.Paused"> & {
  * Use `create(PausedSchema)` to create a new message.
  */
 export const PausedSchema: GenMessage<Paused> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 34);
+  messageDesc(file_pawl_v1_record, 42);
 
 /**
  * Resumed ends a pause.
@@ -1912,7 +2402,7 @@ export type Resumed = Message$1<"pawl.v1.Resumed"> & {
  * Use `create(ResumedSchema)` to create a new message.
  */
 export const ResumedSchema: GenMessage<Resumed> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 35);
+  messageDesc(file_pawl_v1_record, 43);
 
 /**
  * Origin is seq 1 of a run that began as a copy of another.
@@ -1961,7 +2451,7 @@ export type Origin = Message$1<"pawl.v1.Origin"> & {
  * Use `create(OriginSchema)` to create a new message.
  */
 export const OriginSchema: GenMessage<Origin> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 36);
+  messageDesc(file_pawl_v1_record, 44);
 
 /**
  * Ended is the last record of a run.
@@ -2027,7 +2517,7 @@ export type Ended = Message$1<"pawl.v1.Ended"> & {
  * Use `create(EndedSchema)` to create a new message.
  */
 export const EndedSchema: GenMessage<Ended> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_record, 37);
+  messageDesc(file_pawl_v1_record, 45);
 
 /**
  * RunStatus says where a run stands. A run in a terminal status never changes
@@ -2265,6 +2755,47 @@ export const StepStatusSchema: GenEnum<StepStatus> = /*@__PURE__*/
   enumDesc(file_pawl_v1_record, 4);
 
 /**
+ * StepKind says what a step is.
+ *
+ * @generated from enum pawl.v1.StepKind
+ */
+export enum StepKind {
+  /**
+   * Not set; so for steps of a program that knew no kinds.
+   *
+   * @generated from enum value: STEP_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A tool call, made by a worker that serves the tool.
+   *
+   * @generated from enum value: STEP_KIND_TOOL = 1;
+   */
+  TOOL = 1,
+
+  /**
+   * A tool call whose tool is an agent, made by the sidecar.
+   *
+   * @generated from enum value: STEP_KIND_DELEGATION = 2;
+   */
+  DELEGATION = 2,
+
+  /**
+   * A call of a model, made by whoever executes the turn.
+   *
+   * @generated from enum value: STEP_KIND_MODEL = 3;
+   */
+  MODEL = 3,
+}
+
+/**
+ * Describes the enum pawl.v1.StepKind.
+ */
+export const StepKindSchema: GenEnum<StepKind> = /*@__PURE__*/
+  enumDesc(file_pawl_v1_record, 5);
+
+/**
  * Awaiting says what a WAITING run waits for from outside.
  *
  * @generated from enum pawl.v1.Awaiting
@@ -2296,7 +2827,7 @@ export enum Awaiting {
  * Describes the enum pawl.v1.Awaiting.
  */
 export const AwaitingSchema: GenEnum<Awaiting> = /*@__PURE__*/
-  enumDesc(file_pawl_v1_record, 5);
+  enumDesc(file_pawl_v1_record, 6);
 
 /**
  * RecordKind names the kinds of records, for filters. The numbers are those of
@@ -2458,11 +2989,18 @@ export enum RecordKind {
    * @generated from enum value: RECORD_KIND_NOTED = 32;
    */
   NOTED = 32,
+
+  /**
+   * Record.model_noted.
+   *
+   * @generated from enum value: RECORD_KIND_MODEL_NOTED = 33;
+   */
+  MODEL_NOTED = 33,
 }
 
 /**
  * Describes the enum pawl.v1.RecordKind.
  */
 export const RecordKindSchema: GenEnum<RecordKind> = /*@__PURE__*/
-  enumDesc(file_pawl_v1_record, 6);
+  enumDesc(file_pawl_v1_record, 7);
 

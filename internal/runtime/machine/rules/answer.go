@@ -30,6 +30,11 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	}
 	step := &t.s.Steps[i]
 	switch {
+	case step.Model != nil:
+		return 0, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
+			Message: fmt.Sprintf("step %d is a call of a model: AnswerModel answers it", step.Step),
+		}
 	case step.Tool != c.Tool:
 		return t.violate(), nil
 	case c.Attempt < 0 || c.Attempt > step.Attempt:
@@ -121,7 +126,7 @@ func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, er
 func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]byte) {
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
-	if turn := t.s.Turn; turn != nil && turn.Suspended && len(pendingSteps(t.s)) == 0 {
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(awaitedSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
 }
@@ -193,7 +198,7 @@ func (t *txn) cancelSteps(why string) {
 			continue
 		}
 		step := &t.steps()[i]
-		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why})
+		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: step.Kind()})
 		if step.Delegation {
 			t.callOff(step)
 		}

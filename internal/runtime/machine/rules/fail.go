@@ -110,7 +110,7 @@ func (t *txn) suspend(c *machine.SuspendTurn) error {
 	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return err
 	}
-	pending := pendingSteps(t.s)
+	pending := awaitedSteps(t.s)
 	if len(pending) == 0 {
 		return &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",

@@ -211,7 +211,9 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 		}
 		s.LastStep++
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq = s.LastStep, seq, seq, seq
-		p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
+		if p.Model == nil {
+			p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
+		}
 		s.Steps = append(s.Steps, p)
 	}
 	s.Forked.Steps, s.Forked.Keys = s.LastStep, from.Seq

@@ -59,7 +59,7 @@ func (c *checker) counters() {
 	c.must(edges < sum, "%d edges followed in %d visits", edges, sum)
 	c.must(visitsOf(s, s.Current) > 0, "current state %q was never visited", s.Current)
 	c.must(s.VisitSeq > 0 && s.VisitSeq <= s.Seq, "visit_seq %d of %d", s.VisitSeq, s.Seq)
-	c.must(s.LastStep >= taken.Steps && s.ToolCalls >= int(s.LastStep-taken.Steps), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
+	c.must(s.LastStep >= taken.Steps && int64(s.ToolCalls) >= toolSteps(s), "%d tool calls, %d steps, %d taken over", s.ToolCalls, s.LastStep, taken.Steps)
 	c.must(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
 }
 
@@ -77,7 +77,7 @@ func (c *checker) bounds() {
 	}
 	c.must(b.MaxTotalVisits == 0 || s.TotalVisits <= b.MaxTotalVisits, "%d visits in total", s.TotalVisits)
 	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
-	c.must(s.MaxSteps == 0 || int(s.LastStep-takenBy(s).Steps) <= s.MaxSteps, "%d steps", s.LastStep)
+	c.must(s.MaxSteps == 0 || toolSteps(s) <= int64(s.MaxSteps), "%d steps", s.LastStep)
 	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
 	if s.Status.Terminal() {
 		return
@@ -111,7 +111,7 @@ func (c *checker) turn() {
 	}
 	c.must(t.Seq >= s.VisitSeq && t.Seq <= s.Seq, "turn %d outside of visit %d..%d", t.Seq, s.VisitSeq, s.Seq)
 	c.must(t.Attempt >= 1 && t.Attempt <= attemptsOf(c.g), "attempt %d", t.Attempt)
-	c.must(!t.Suspended || len(pendingSteps(s)) > 0, "suspended without a pending step")
+	c.must(!t.Suspended || len(awaitedSteps(s)) > 0, "suspended without a pending step")
 	c.must(!t.Suspended || t.NotBefore == 0, "suspended and in backoff")
 	last := uint64(0)
 	for _, seq := range s.Queue {
@@ -128,7 +128,7 @@ func (c *checker) steps() {
 		p := &s.Steps[i]
 		c.must(p.Step > last && p.Step <= s.LastStep, "step %d after %d of %d", p.Step, last, s.LastStep)
 		c.must(!keys[p.Key], "two steps with key %q", p.Key)
-		c.must(p.Attempt >= 1 && p.Attempt <= toolOf(c.g, p.Tool).Attempts, "step %d attempt %d", p.Step, p.Attempt)
+		c.must(p.Attempt >= 1 && (p.Model != nil || p.Attempt <= toolOf(c.g, p.Tool).Attempts), "step %d attempt %d", p.Step, p.Attempt)
 		pending := p.Status == machine.StepStatusPending
 		c.must(pending == (p.Deadline != 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError

@@ -120,7 +120,7 @@ func messagesBytes(messages []machine.Message) int64 {
 	var n int64
 	for i := range messages {
 		m := &messages[i]
-		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)) + envelopeBytes(m.Envelope)
+		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)+len(m.Provider)+len(m.Refusal)) + envelopeBytes(m.Envelope)
 	}
 	return n
 }

@@ -20,7 +20,7 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	r := machine.Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
 		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
-		Steps:     left(int64(s.MaxSteps), int64(s.LastStep-takenBy(s).Steps)),
+		Steps:     left(int64(s.MaxSteps), toolSteps(s)),
 		Tokens:    left(b.MaxTokens, s.Tokens), CostMicro: left(b.MaxCostMicroUSD, s.CostMicro),
 	}
 	switch {

@@ -31,7 +31,10 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	if from == 0 {
 		from = t.s.Turn.Requests + 1
 	}
-	asks, mismatch := t.judge(c.Requests, from)
+	asks, mismatch, err := t.judge(c.Requests, from)
+	if err != nil {
+		return err
+	}
 	if mismatch != nil {
 		t.refused = mismatch
 		t.failTurn(machine.Fault{Code: mismatch.Reason, Message: mismatch.Message}, true, machine.Usage{}, turnFailed)
@@ -67,20 +70,20 @@ func checkRequest(c *machine.RequestSteps) error {
 }
 
 // judge decides what each request is, in order; a mismatch ends it.
-func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Refusal) {
+func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Refusal, error) {
 	asks := make([]ask, len(requests))
 	calls := t.s.Turn.Calls
 	for i := range requests {
 		a := &asks[i]
 		*a = ask{StepRequest: &requests[i], key: requests[i].Key, known: -1, twin: -1}
-		if a.key == "" {
-			a.key = t.defaultKey(from + i)
+		if err := t.keyOf(a, from+i); err != nil {
+			return nil, nil, err
 		}
 		if same := t.lookUp(a, asks[:i]); !same {
 			return nil, &machine.Refusal{
 				Code: machine.CodeFailedPrecondition, Reason: "STEP_MISMATCH", Field: fmt.Sprintf("requests[%d].key", i),
 				Message: fmt.Sprintf("key %q is taken by a step with another tool or payload than this request for %q", a.key, a.Tool),
-			}
+			}, nil
 		}
 		if a.known >= 0 || a.twin >= 0 {
 			continue
@@ -89,7 +92,18 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 			calls++
 		}
 	}
-	return asks, nil
+	return asks, nil, nil
+}
+
+// keyOf is the request's own key, that of the model's call, or its ordinal.
+func (t *txn) keyOf(a *ask, ordinal int) (err error) {
+	switch {
+	case a.Call != nil:
+		a.key, err = callKey(t.s.Steps, a.Call)
+	case a.key == "":
+		a.key = t.defaultKey(ordinal)
+	}
+	return err
 }
 
 // lookUp finds the step or earlier request that has a's key. It reports false
@@ -98,13 +112,13 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
 			a.known = i
-			return s.Tool == a.Tool && s.PayloadHash == a.PayloadHash
+			return s.Model == nil && s.Tool == a.Tool && (s.PayloadHash == a.PayloadHash || a.Call != nil)
 		}
 	}
 	for i := range earlier {
 		if e := &earlier[i]; e.key == a.key && e.fresh() {
 			a.twin = i
-			return e.Tool == a.Tool && e.PayloadHash == a.PayloadHash
+			return e.Tool == a.Tool && (e.PayloadHash == a.PayloadHash || a.Call != nil)
 		}
 	}
 	return true

@@ -67,6 +67,12 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 		return machine.Accepted, t.request(&c)
 	case machine.ResolveStep:
 		return t.resolve(&c)
+	case machine.RequestModel:
+		return machine.Accepted, t.requestModel(&c)
+	case machine.AnswerModel:
+		return t.answerModel(&c)
+	case machine.NoteModel:
+		return t.noteModel(&c)
 	case machine.LoseTurn:
 		return t.loseTurn(&c), nil
 	case machine.LoseStep:

@@ -137,14 +137,14 @@ func (t *txn) diffSteps(b *machine.Batch) {
 		for i := range t.old.Steps {
 			if p := &t.old.Steps[i]; p.Status == machine.StepStatusPending && !stillOut(t.s.Steps, p) {
 				b.TimersCleared = append(b.TimersCleared, stepTimer(t.s, p))
-				b.OutboxRemoved = append(b.OutboxRemoved, outboxRow(t.g, t.s, p))
+				b.OutboxRemoved = appendOutbox(b.OutboxRemoved, t.g, t.s, p)
 			}
 		}
 	}
 	for i := range t.s.Steps {
 		if p := &t.s.Steps[i]; p.Status == machine.StepStatusPending && (t.old == nil || !stillOut(t.old.Steps, p)) {
 			b.TimersSet = append(b.TimersSet, stepTimer(t.s, p))
-			b.OutboxAdded = append(b.OutboxAdded, outboxRow(t.g, t.s, p))
+			b.OutboxAdded = appendOutbox(b.OutboxAdded, t.g, t.s, p)
 		}
 	}
 }
@@ -153,6 +153,15 @@ func (t *txn) diffSteps(b *machine.Batch) {
 func stillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := findStep(steps, p.Step)
 	return i >= 0 && steps[i].Status == machine.StepStatusPending && steps[i].Attempt == p.Attempt
+}
+
+// appendOutbox adds the work of a pending step; a call of a model is nobody's but the
+// turn's executor's.
+func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, p *machine.ToolStep) []machine.OutboxRow {
+	if p.Model != nil {
+		return rows
+	}
+	return append(rows, outboxRow(g, s, p))
 }
 
 // outboxRow is the work that a pending step stands for, due since it was issued.
@@ -174,7 +183,7 @@ func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 	var rows []machine.OutboxRow
 	for i := range s.Steps {
 		if s.Steps[i].Status == machine.StepStatusPending {
-			rows = append(rows, outboxRow(g, s, &s.Steps[i]))
+			rows = appendOutbox(rows, g, s, &s.Steps[i])
 		}
 	}
 	return rows

@@ -23,7 +23,7 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
-	case t.s.MaxSteps > 0 && int64(t.s.LastStep-takenBy(t.s).Steps) >= int64(t.s.MaxSteps):
+	case t.s.MaxSteps > 0 && toolSteps(t.s) >= int64(t.s.MaxSteps):
 		return machine.Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
 		return machine.Escalated, "max_reframes"
@@ -44,12 +44,12 @@ func (t *txn) issue(a *ask) machine.StepOutcome {
 	deadline := addCapped(t.in.At, int64(tool.Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
-		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent,
+		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
 	})
 	s.Steps = append(t.steps(), machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq, RequestSeq: seq,
-		Deadline: deadline, Delegation: tool.Agent,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
 	})
 	return machine.StepOutcome{Key: a.key, Step: s.LastStep, Status: machine.StepStatusPending}
 }
@@ -68,6 +68,22 @@ func pendingSteps(s *machine.State) []uint32 {
 		}
 	}
 	return steps
+}
+
+// awaitedSteps counts the steps that others are to answer than the turn's executor.
+func awaitedSteps(s *machine.State) []uint32 {
+	var steps []uint32
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].Model == nil {
+			steps = append(steps, s.Steps[i].Step)
+		}
+	}
+	return steps
+}
+
+// toolSteps counts the run's own calls of tools and agents.
+func toolSteps(s *machine.State) int64 {
+	return int64(s.LastStep) - int64(takenBy(s).Steps) - int64(s.ModelSteps)
 }
 
 // findStep returns the index of a step of the visit, or -1.

@@ -13,6 +13,10 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	if err != nil {
 		return err
 	}
+	said, err := t.saidBy(c)
+	if err != nil {
+		return err
+	}
 	size := partsBytes(c.Output) + messagesBytes(c.Messages)
 	if err := first(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
 		return err
@@ -21,13 +25,14 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	done := &machine.TurnCompleted{
 		TurnSeq: c.TurnSeq, Attempt: c.Attempt,
 		Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event,
-		Await: c.Await, Reply: c.Reply,
+		Await: c.Await, Reply: c.Reply, Said: said,
 	}
 	seq := t.record(done)
 	t.s.MessageBytes += size
-	if len(c.Output)+len(c.Messages) > 0 {
+	if len(c.Output)+len(c.Messages) > 0 || c.Said != 0 {
 		t.addMessage(seq)
 	}
+	t.dropModels("turn_over")
 	t.s.Turn, t.s.Awaiting = nil, c.Await
 	t.settle(used)
 	t.proceed(c, done, seq)

@@ -16,12 +16,14 @@ var (
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{},
 		machine.WriteOutput{}, machine.NoteDelegation{}, machine.Fork{},
+		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 	}
 	bodies = []any{
 		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
 		machine.TurnFailed{}, machine.TurnAbandoned{}, machine.TurnSuspended{}, machine.StepRequested{}, machine.StepResolved{},
 		machine.StepRejected{}, machine.StepCancelled{}, machine.ArtifactsSet{}, machine.Paused{}, machine.Resumed{},
 		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
+		machine.ModelNoted{},
 	}
 	// rows are the messages that are values of their own, in the order of the output.
 	rows = []struct {
@@ -59,6 +61,8 @@ var sames = map[reflect.Type]string{
 	reflect.TypeFor[[]machine.TakenStep]():     "sameTaken",
 	reflect.TypeFor[machine.Fault]():           "sameFault",
 	reflect.TypeFor[*machine.State]():          "sameState",
+	reflect.TypeFor[*machine.ModelRequest]():   "sameModel",
+	reflect.TypeFor[*machine.ModelAnswer]():    "sameAnswer",
 }
 
 var (

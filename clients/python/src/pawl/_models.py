@@ -1,0 +1,161 @@
+"""Calls of models, as the sidecar records them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pawl._enums import Disposition, RunStatus
+from pawl._values import Denial, Fault, Json, Message, Part, Usage
+
+if TYPE_CHECKING:
+    from pawl._records import Record
+    from pawl._runs import Remaining, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRange:
+    """Messages of the conversation that a turn sees: `count` from `first` on, 0: all."""
+
+    first: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What an answered tool step says to the model that asked for it."""
+
+    step: int
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRef:
+    """A tool call of an answered MODEL step, from 0."""
+
+    model_step: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMessage:
+    """One element of a request: a new message, or what was said before. One is set."""
+
+    message: Message | None = None
+    conversation: ConversationRange | None = None
+    answer: int | None = None
+    result: ToolResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """What a model is asked.
+
+    `follows` is a MODEL step whose messages and answer come first, and whose texts hold
+    where they are None here. The hashes are only read.
+    """
+
+    model: str
+    follows: int = 0
+    system: str | None = None
+    tools: Json = None
+    parameters: Json = None
+    messages: tuple[ModelMessage, ...] = ()
+    system_hash: bytes = b""
+    tools_hash: bytes = b""
+    parameters_hash: bytes = b""
+    hash: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One tool call as a model worded it; `arguments` are JSON or not."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAnswer:
+    """What a model answered. `provider` is what its provider wants to have back."""
+
+    parts: tuple[Part, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    refusal: str = ""
+    finish_reason: str = ""
+    model: str = ""
+    response_id: str = ""
+    provider: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStep:
+    """What there is to a MODEL step besides what every step has."""
+
+    request: ModelRequest | None = None
+    answer: ModelAnswer | None = None
+    usage: Usage | None = None
+    response_id: str = ""
+    not_before: datetime | None = None
+    request_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailure:
+    """Why a call of a model came to nothing. `final`: no further attempt can help."""
+
+    error: Fault
+    final: bool = False
+    retry_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedModel:
+    """The step of a round: PENDING is to be made, OK has its answer."""
+
+    key: str
+    step: Step | None
+    replayed: bool
+    denial: Denial | None
+    max_answer_bytes: int
+    remaining: Remaining | None
+    ended: Record | None
+    status: RunStatus
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredModel:
+    """What became of an answer; after a failure `next` is the attempt to make after `wait`."""
+
+    disposition: Disposition
+    record: Record | None
+    ended: Record | None
+    status: RunStatus
+    seq: int
+    next: int
+    wait: timedelta | None
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedModel:
+    """The kept id of a response."""
+
+    disposition: Disposition
+    record: Record | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownModel:
+    """A MODEL step with its request resolved: all that the model was shown."""
+
+    step: Step | None
+    system: str
+    tools: Json
+    parameters: Json
+    messages: tuple[Message, ...]
+    redacted: bool

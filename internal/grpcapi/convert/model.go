@@ -1,0 +1,273 @@
+package convert
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
+)
+
+// RequestModelFromProto reads what RequestModel asks.
+func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.Request, error) {
+	asked, err := modelFromProto(req.GetRequest())
+	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.RequestModel{
+		TurnSeq: req.GetTurnSeq(), Attempt: int(req.GetAttempt()), Round: int(req.GetRound()), Key: req.GetKey(),
+		Model: asked, Bound: usageFromProto(req.GetBound()),
+	}}, err
+}
+
+// AnswerModelFromProto reads what AnswerModel tells.
+func AnswerModelFromProto(c Caller, req *pawlv1.AnswerModelRequest) (runtime.Request, error) {
+	cmd := machine.AnswerModel{Step: req.GetStep(), Attempt: int(req.GetAttempt()), Usage: usageFromProto(req.GetUsage())}
+	var err error
+	if failure := req.GetFailure(); failure != nil {
+		cmd.Error, cmd.Final, cmd.RetryAfter = faultFromProto(failure.GetError()), failure.GetFinal(), failure.GetRetryAfter().AsDuration()
+	} else {
+		cmd.Answer, err = modelAnswerFromProto(req.GetAnswer())
+	}
+	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: cmd}, err
+}
+
+// NoteModelFromProto reads what NoteModel tells.
+func NoteModelFromProto(c Caller, req *pawlv1.NoteModelRequest) (runtime.Request, error) {
+	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.NoteModel{
+		Step: req.GetStep(), Attempt: int(req.GetAttempt()), ResponseID: req.GetResponseId(),
+	}}, nil
+}
+
+func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
+	out := &machine.ModelRequest{Model: in.GetModel(), Follows: machine.Said{Step: in.GetFollows()}}
+	for _, text := range []struct {
+		given *string
+		to    *machine.ModelText
+	}{{in.System, &out.System}, {in.ToolsJson, &out.Tools}, {in.ParametersJson, &out.Parameters}} {
+		if text.given != nil {
+			*text.to = dialogue.Text(*text.given)
+		}
+	}
+	for i, m := range in.GetMessages() {
+		var to machine.ModelMessage
+		switch content := m.GetContent().(type) {
+		case *pawlv1.ModelMessage_Message:
+			one, err := messagesFromProto(fmt.Sprintf("request.messages[%d].message", i), []*pawlv1.Message{content.Message})
+			if err != nil {
+				return nil, err
+			}
+			to.Message = &one[0]
+		case *pawlv1.ModelMessage_Conversation:
+			to.Talk = &machine.TalkRange{First: int(content.Conversation.GetFirst()), Count: int(content.Conversation.GetCount())}
+		case *pawlv1.ModelMessage_Answer:
+			to.Answer = &machine.Said{Step: content.Answer}
+		case *pawlv1.ModelMessage_Result:
+			to.Result = &machine.ToolResult{Said: machine.Said{Step: content.Result.GetStep()}, CallID: content.Result.GetCallId()}
+		}
+		out.Messages = append(out.Messages, to)
+	}
+	return out, nil
+}
+
+func modelToProto(in *machine.ModelRequest) *pawlv1.ModelRequest {
+	if in == nil {
+		return nil
+	}
+	out := &pawlv1.ModelRequest{Model: in.Model, Follows: in.Follows.Step, Hash: in.Hash[:]}
+	out.System, out.SystemHash = modelText(in.System)
+	out.ToolsJson, out.ToolsHash = modelText(in.Tools)
+	out.ParametersJson, out.ParametersHash = modelText(in.Parameters)
+	for i := range in.Messages {
+		out.Messages = append(out.Messages, modelMessage(&in.Messages[i]))
+	}
+	return out
+}
+
+// modelText is a text of a request where that is what has it, and its hash.
+func modelText(t machine.ModelText) (text *string, hash []byte) {
+	if t.Hash == ([32]byte{}) {
+		return nil, nil
+	}
+	if t.Seq == 0 {
+		text = &t.Text
+	}
+	return text, t.Hash[:]
+}
+
+func modelMessage(m *machine.ModelMessage) *pawlv1.ModelMessage {
+	switch {
+	case m.Message != nil:
+		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: messagesToProto([]machine.Message{*m.Message})[0]}}
+	case m.Talk != nil:
+		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Conversation{Conversation: &pawlv1.ConversationRange{
+			First: int32(m.Talk.First), Count: int32(m.Talk.Count),
+		}}}
+	case m.Answer != nil:
+		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Answer{Answer: m.Answer.Step}}
+	case m.Result != nil:
+		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{Result: &pawlv1.ToolResult{Step: m.Result.Said.Step, CallId: m.Result.CallID}}}
+	}
+	return &pawlv1.ModelMessage{}
+}
+
+func modelAnswerFromProto(in *pawlv1.ModelAnswer) (*machine.ModelAnswer, error) {
+	parts, err := partsFromProto("answer.parts", in.GetParts())
+	if err != nil {
+		return nil, err
+	}
+	out := &machine.ModelAnswer{
+		Parts: parts, Refusal: in.GetRefusal(), Finish: in.GetFinishReason(), Model: in.GetModel(),
+		ResponseID: in.GetResponseId(), Provider: []byte(in.GetProviderJson()),
+	}
+	for _, call := range in.GetCalls() {
+		out.Calls = append(out.Calls, machine.ModelCall{ID: call.GetId(), Name: call.GetName(), Arguments: call.GetArguments()})
+	}
+	return out, nil
+}
+
+func modelAnswerToProto(in *machine.ModelAnswer) *pawlv1.ModelAnswer {
+	if in == nil {
+		return nil
+	}
+	out := &pawlv1.ModelAnswer{
+		Parts: partsToProto(in.Parts), Refusal: in.Refusal, FinishReason: in.Finish, Model: in.Model,
+		ResponseId: in.ResponseID, ProviderJson: string(in.Provider),
+	}
+	for _, call := range in.Calls {
+		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: call.ID, Name: call.Name, Arguments: call.Arguments})
+	}
+	return out
+}
+
+// kindToProto is what a step is; of tools, records other than the request do not say
+// whether they are agents.
+func kindToProto(kind machine.StepKind, delegation bool) pawlv1.StepKind {
+	switch {
+	case kind == machine.KindModel:
+		return pawlv1.StepKind_STEP_KIND_MODEL
+	case delegation:
+		return pawlv1.StepKind_STEP_KIND_DELEGATION
+	}
+	return pawlv1.StepKind_STEP_KIND_TOOL
+}
+
+// modelKind is MODEL, or unset.
+func modelKind(kind machine.StepKind) pawlv1.StepKind {
+	if kind == machine.KindModel {
+		return pawlv1.StepKind_STEP_KIND_MODEL
+	}
+	return pawlv1.StepKind_STEP_KIND_UNSPECIFIED
+}
+
+func callToProto(c *machine.CallRef) *pawlv1.ToolCallRef {
+	if c == nil {
+		return nil
+	}
+	return &pawlv1.ToolCallRef{ModelStep: c.Step, Index: int32(c.Index)}
+}
+
+func callFromProto(c *pawlv1.ToolCallRef) *machine.CallRef {
+	if c == nil {
+		return nil
+	}
+	return &machine.CallRef{Step: c.GetModelStep(), Index: int(c.GetIndex())}
+}
+
+// modelStepToProto is what a MODEL step has besides; nil for all others.
+func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
+	m := s.Model
+	if m == nil {
+		return nil
+	}
+	return &pawlv1.ModelStep{ResponseId: m.ResponseID, NotBefore: TimeToProto(m.NotBefore), RequestChanged: m.Changed}
+}
+
+// withModel adds the bodies of a MODEL step.
+func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Recorded) {
+	if out.GetModel() == nil {
+		return
+	}
+	out.Model.Request, out.Model.Answer, out.Model.Usage = modelToProto(asked), modelAnswerToProto(answer.Model), usageToProto(answer.Usage)
+}
+
+// ModelRequested is the response of RequestModel.
+func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
+	out := &pawlv1.RequestModelResponse{
+		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
+		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: remainingAfterCalls(a),
+	}
+	if len(a.Steps) == 0 {
+		return out
+	}
+	outcome := &a.Steps[0]
+	out.Key, out.Replayed, out.Denial = outcome.Key, outcome.Replayed, denialToProto(outcome.Denial)
+	for i := range a.State.Steps {
+		if s := &a.State.Steps[i]; outcome.Step != 0 && s.Step == outcome.Step {
+			out.Step = stepToProto(a.RunID, s)
+			out.Step.Error = faultToProto(outcome.Error)
+			withModel(out.Step, nil, &outcome.Recorded)
+		}
+	}
+	return out
+}
+
+// remainingAfterCalls is what is left once every pending call has consumed its bound.
+func remainingAfterCalls(a *Answer) *pawlv1.Remaining {
+	left := rules.RemainingAt(a.Graph, a.State, a.State.At)
+	tokens, cost := rules.Reserved(a.State, -1)
+	for _, budget := range []struct {
+		left *int64
+		used int64
+	}{{left.Tokens, tokens}, {left.CostMicro, cost}} {
+		if budget.left != nil {
+			*budget.left = max(0, *budget.left-budget.used)
+		}
+	}
+	return RemainingToProto(&left)
+}
+
+// ModelAnswered is the response of AnswerModel.
+func ModelAnswered(a *Answer) *pawlv1.AnswerModelResponse {
+	out := &pawlv1.AnswerModelResponse{
+		Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecStepResolved), Ended: a.Record(machine.RecEnded),
+		Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
+	}
+	if out.Record == nil {
+		out.Record = a.Record(machine.RecModelNoted)
+	}
+	for i := range a.Entry.Records {
+		if r, ok := a.Entry.Records[i].Body.(*machine.StepResolved); ok && r.Next > 0 {
+			out.Next = int32(r.Next)
+			out.Wait = durationpb.New(max(0, time.Duration(r.NotBefore-a.Entry.Records[i].At)))
+		}
+	}
+	return out
+}
+
+// ModelStepNoted is the response of NoteModel.
+func ModelStepNoted(a *Answer) *pawlv1.NoteModelResponse {
+	return &pawlv1.NoteModelResponse{Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecModelNoted), Seq: a.Seq()}
+}
+
+// ModelShown is the response of GetModelStep.
+func ModelShown(v *query.ModelView) *pawlv1.GetModelStepResponse {
+	return &pawlv1.GetModelStepResponse{
+		Step: StepViewToProto(v.Run.RunID, &v.Step), System: v.System, ToolsJson: v.Tools, ParametersJson: v.Parameters,
+		Messages: messagesToProto(v.Messages),
+	}
+}
+
+func modelNotedToProto(b *machine.ModelNoted) *pawlv1.ModelNoted {
+	out := &pawlv1.ModelNoted{
+		Step: b.Step, Attempt: int32(b.Attempt), ResponseId: b.ResponseID, Usage: usageToProto(b.Usage), RequestChanged: b.Changed,
+	}
+	if b.Changed {
+		out.RequestHash = b.Hash[:]
+	}
+	return out
+}

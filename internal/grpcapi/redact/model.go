@@ -1,0 +1,40 @@
+package redact
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// model takes out what a request to a model, or its answer, holds itself; messages and
+// parts in it are replaced as everywhere.
+func (r *Rules) model(m proto.Message) bool {
+	switch m := m.(type) {
+	case *pawlv1.ModelRequest:
+		return r.asked(m)
+	case *pawlv1.ModelAnswer:
+		changed := r.some() && text(&m.ProviderJson, JSONMark)
+		return r.messages && text(&m.Refusal, TextMark) || changed
+	case *pawlv1.ModelCall:
+		// The arguments are what a step's payload is.
+		return (r.messages || r.tools[m.GetName()]) && text(&m.Arguments, JSONMark)
+	case *pawlv1.GetModelStepResponse:
+		changed := (r.anyVariable() || len(r.artifacts) > 0) && text(&m.System, TextMark)
+		changed = r.messages && text(&m.ToolsJson, JSONMark) || changed
+		return r.messages && text(&m.ParametersJson, JSONMark) || changed
+	}
+	return false
+}
+
+// asked takes out the texts of a request. The system prompt is rendered with variables and
+// artifacts; the digest of a short text gives it away to who tries them all.
+func (r *Rules) asked(m *pawlv1.ModelRequest) bool {
+	changed := (r.anyVariable() || len(r.artifacts) > 0) && m.System != nil && text(m.System, TextMark)
+	changed = r.messages && m.ToolsJson != nil && text(m.ToolsJson, JSONMark) || changed
+	changed = r.messages && m.ParametersJson != nil && text(m.ParametersJson, JSONMark) || changed
+	if r.some() && len(m.GetHash()) > 0 {
+		m.SystemHash, m.ToolsHash, m.ParametersHash, m.Hash = nil, nil, nil, nil
+		changed = true
+	}
+	return changed
+}

@@ -1,0 +1,34 @@
+package grpcapi
+
+import (
+	"context"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+)
+
+// RequestModel implements pawl.v1.RunService.
+func (s *runService) RequestModel(ctx context.Context, in *pawlv1.RequestModelRequest) (*pawlv1.RequestModelResponse, error) {
+	return handled(ctx, s, in, convert.RequestModelFromProto, s.engine.Apply, convert.ModelRequested)
+}
+
+// AnswerModel implements pawl.v1.RunService.
+func (s *runService) AnswerModel(ctx context.Context, in *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
+	return handled(ctx, s, in, convert.AnswerModelFromProto, s.engine.Apply, convert.ModelAnswered)
+}
+
+// NoteModel implements pawl.v1.RunService.
+func (s *runService) NoteModel(ctx context.Context, in *pawlv1.NoteModelRequest) (*pawlv1.NoteModelResponse, error) {
+	return handled(ctx, s, in, convert.NoteModelFromProto, s.engine.Apply, convert.ModelStepNoted)
+}
+
+// GetModelStep implements pawl.v1.RunService.
+func (s *runService) GetModelStep(ctx context.Context, in *pawlv1.GetModelStepRequest) (*pawlv1.GetModelStepResponse, error) {
+	ref := refOf(ctx, in)
+	view, err := s.views.ShowModel(ctx, ref, in.GetStep())
+	if err != nil {
+		return nil, err
+	}
+	out := convert.ModelShown(&view)
+	return out, s.hides.Hide(ctx, ref.Call, view.Run, out)
+}

@@ -1,0 +1,334 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Requests to models name what was said before by its record. Here the names become what
+// they stand for: a function of the run's records and of nothing else.
+
+// modelBytes is what an answer holds.
+func modelBytes(a *machine.ModelAnswer) int64 {
+	if a == nil {
+		return 0
+	}
+	n := partsBytes(a.Parts) + len(a.Refusal) + len(a.Provider)
+	for _, call := range a.Calls {
+		n += len(call.ID) + len(call.Name) + len(call.Arguments)
+	}
+	return int64(n)
+}
+
+// askedBytes is what a request holds itself.
+func askedBytes(r *machine.ModelRequest) int64 {
+	if r == nil {
+		return 0
+	}
+	n := len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text)
+	for i := range r.Messages {
+		if m := r.Messages[i].Message; m != nil {
+			n += partsBytes(m.Parts) + len(m.ToolCalls) + len(m.Provider)
+		}
+	}
+	return int64(n)
+}
+
+func partsBytes(parts []machine.Part) (n int) {
+	for i := range parts {
+		n += len(parts[i].Text) + len(parts[i].Data) + len(parts[i].Metadata)
+	}
+	return n
+}
+
+// AnswerMessage is what a model answered, as a message of a conversation.
+func AnswerMessage(a *machine.ModelAnswer) machine.Message {
+	m := machine.Message{Role: "assistant", Parts: a.Parts, Provider: a.Provider, Refusal: a.Refusal}
+	if len(a.Calls) == 0 {
+		return m
+	}
+	type call struct {
+		ID        string `json:"id"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	calls := make([]call, len(a.Calls))
+	for i, c := range a.Calls {
+		calls[i] = call(c)
+	}
+	m.ToolCalls = plainJSON(calls)
+	return m
+}
+
+// ResultMessage is what a tool step's answer says to the model that asked for it.
+func ResultMessage(callID string, answer *Recorded) machine.Message {
+	data := answer.Result
+	if data == nil {
+		type fault struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		}
+		data = plainJSON(map[string]fault{"error": {Code: answer.Error.Code, Message: answer.Error.Message}})
+	}
+	return machine.Message{Role: "tool", ToolCallID: callID, Parts: []machine.Part{{Kind: machine.PartJSON, Data: data}}}
+}
+
+// plainJSON writes texts as they are, without escapes for HTML.
+func plainJSON(v any) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // texts always have a form in JSON
+	return bytes.TrimRight(out.Bytes(), "\n")
+}
+
+// Asked reads the request of a MODEL step, and the turn that made it.
+func (r *Reader) Asked(ctx context.Context, key machine.RunKey, said machine.Said) (*machine.ModelRequest, uint64, error) {
+	body, err := r.Body(ctx, key, said.Request)
+	if err != nil {
+		return nil, 0, err
+	}
+	var request *machine.ModelRequest
+	turn := said.Request
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		request, turn = b.Model, b.TurnSeq
+	case *machine.Origin:
+		request = takenStep(b, said.Step).Request
+	}
+	if request == nil {
+		return nil, 0, fmt.Errorf("runtime: record %d of run %s is no request to a model: %w", said.Request, key.ID, machine.ErrNoRecord)
+	}
+	return request, turn, nil
+}
+
+// Answered reads the answer of a MODEL step as a message.
+func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.Said) (machine.Message, error) {
+	answer, err := r.Answer(ctx, key, said.Step, said.Answer)
+	if err != nil {
+		return machine.Message{}, err
+	}
+	if answer.Model == nil {
+		return machine.Message{}, fmt.Errorf("runtime: record %d of run %s is no answer of a model: %w", said.Answer, key.ID, machine.ErrNoRecord)
+	}
+	return AnswerMessage(answer.Model), nil
+}
+
+// Text reads a text of a request.
+func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.ModelText) (string, error) {
+	if text.Seq == 0 {
+		return text.Text, nil
+	}
+	body, err := r.Body(ctx, key, text.Seq)
+	if err != nil {
+		return "", err
+	}
+	var requests []*machine.ModelRequest
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		requests = append(requests, b.Model)
+	case *machine.Origin:
+		for i := range b.Steps {
+			requests = append(requests, b.Steps[i].Request)
+		}
+	}
+	for _, request := range requests {
+		if request == nil {
+			continue
+		}
+		for _, t := range []machine.ModelText{request.System, request.Tools, request.Parameters} {
+			if t.Hash == text.Hash && t.Seq == 0 {
+				return t.Text, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("runtime: record %d of run %s has not the text that is referred to: %w", text.Seq, key.ID, machine.ErrNoRecord)
+}
+
+// link is one request of a chain: the answer that it follows, and its own messages.
+type link struct {
+	request *machine.ModelRequest
+	turn    uint64
+}
+
+// chain reads a request and those that it follows, the oldest first; of one turn, if it is
+// not 0.
+func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, within uint64) ([]link, error) {
+	links := []link{last}
+	for follows := last.request.Follows; follows.Step != 0; {
+		request, turn, err := r.Asked(ctx, key, follows)
+		if err != nil {
+			return nil, err
+		}
+		if within != 0 && turn != within {
+			break
+		}
+		links, follows = append(links, link{request, turn}), request.Follows
+	}
+	slices.Reverse(links)
+	return links, nil
+}
+
+// Messages are all those of a request, oldest first.
+func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *machine.ModelRequest) ([]machine.Message, error) {
+	links, err := r.chain(ctx, key, link{request: request}, 0)
+	if err != nil {
+		return nil, err
+	}
+	return r.spoken(ctx, key, links, true)
+}
+
+// spoken puts the messages of a chain together; talk: with those of the conversation.
+func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
+	var messages []machine.Message
+	for i, l := range links {
+		if i > 0 {
+			answer, err := r.Answered(ctx, key, l.request.Follows)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, answer)
+		}
+		for j := range l.request.Messages {
+			m := &l.request.Messages[j]
+			if m.Talk != nil && !talk {
+				continue
+			}
+			some, err := r.Meant(ctx, key, m)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, some...)
+		}
+	}
+	return messages, nil
+}
+
+// Meant are the messages that one element of a request stands for.
+func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.ModelMessage) ([]machine.Message, error) {
+	switch {
+	case m.Message != nil:
+		return []machine.Message{*m.Message}, nil
+	case m.Talk != nil:
+		all, err := r.Conversation(ctx, key, machine.Conversation{State: m.Talk.State, From: m.Talk.From, Next: m.Talk.Next})
+		if err != nil {
+			return nil, err
+		}
+		if m.Talk.First+m.Talk.Count > len(all) {
+			return nil, fmt.Errorf("runtime: the conversation of run %s has %d messages, %d are referred to: %w", key.ID, len(all), m.Talk.First+m.Talk.Count, machine.ErrNoRecord)
+		}
+		return all[m.Talk.First : m.Talk.First+m.Talk.Count], nil
+	case m.Answer != nil:
+		answer, err := r.Answered(ctx, key, *m.Answer)
+		return []machine.Message{answer}, err
+	case m.Result != nil:
+		answer, err := r.Answer(ctx, key, m.Result.Said.Step, m.Result.Said.Answer)
+		return []machine.Message{ResultMessage(m.Result.CallID, &answer)}, err
+	}
+	return nil, nil
+}
+
+// saidInTurn is what a turn said up to a MODEL step: what its requests have that is not of
+// the conversation, and every answer.
+func (r *Reader) saidInTurn(ctx context.Context, key machine.RunKey, turn uint64, said machine.Said) ([]machine.Message, error) {
+	request, made, err := r.Asked(ctx, key, said)
+	if err != nil {
+		return nil, err
+	}
+	links, err := r.chain(ctx, key, link{request, made}, turn)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := r.spoken(ctx, key, links, false)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.Answered(ctx, key, said)
+	return append(messages, answer), err
+}
+
+// FindStep finds a step of a run: among those of the visit under way, else by reading the
+// run's records. STEP_NOT_FOUND.
+func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.State, step uint32) (*machine.ToolStep, error) {
+	for i := range s.Steps {
+		if s.Steps[i].Step == step {
+			return &s.Steps[i], nil
+		}
+	}
+	var found *machine.ToolStep
+	for from := uint64(1); step <= s.LastStep && from <= s.Seq; {
+		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
+		if err != nil {
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, from, err)
+		}
+		if len(entries) == 0 {
+			break
+		}
+		for i := range entries {
+			for j := range entries[i].Records {
+				found = stepAfter(found, &entries[i].Records[j], step)
+			}
+		}
+		last := &entries[len(entries)-1]
+		from = last.First + uint64(len(last.Records))
+	}
+	if found == nil {
+		return nil, &machine.Refusal{
+			Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step", Message: fmt.Sprintf("the run has no step %d", step),
+			Limit: int64(s.LastStep), Got: int64(step),
+		}
+	}
+	return found, nil
+}
+
+// stepAfter is what is known of a step after one more record.
+func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.ToolStep {
+	switch b := rec.Body.(type) {
+	case *machine.StepRequested:
+		if b.Step != step {
+			return s
+		}
+		if s == nil {
+			s = &machine.ToolStep{Step: step, Key: b.Key, TurnSeq: b.TurnSeq, RequestSeq: rec.Seq, Delegation: b.Delegation, Call: b.Call}
+		}
+		if b.Kind == machine.KindModel {
+			s.Model = &machine.ModelStep{Changed: b.Changed}
+		}
+		if b.Changed {
+			s.RequestSeq = rec.Seq
+		}
+		s.Tool, s.Attempt, s.Status, s.Deadline = b.Tool, b.Attempt, machine.StepStatusPending, b.Deadline
+	case *machine.StepResolved:
+		if s == nil || b.Step != step {
+			return s
+		}
+		s.AnswerSeq, s.Deadline, s.Status = rec.Seq, 0, machine.StepStatusError
+		switch {
+		case b.OK:
+			s.Status = machine.StepStatusOK
+		case b.Next > 0:
+			s.Status, s.Attempt, s.AnswerSeq, s.Deadline = machine.StepStatusPending, b.Next, 0, b.Deadline
+		}
+	case *machine.StepCancelled:
+		if s != nil && b.Step == step {
+			s.Status, s.Deadline = machine.StepStatusCancelled, 0
+		}
+	case *machine.ModelNoted:
+		if s != nil && b.Step == step && s.Model != nil {
+			s.Model.Changed = s.Model.Changed || b.Changed
+		}
+	case *machine.Origin:
+		if taken := takenStep(b, step); taken.Step == step {
+			s = &machine.ToolStep{Step: step, TurnSeq: rec.Seq, RequestSeq: rec.Seq, AnswerSeq: rec.Seq, Status: machine.StepStatusOK, Attempt: 1}
+			if taken.Request != nil {
+				s.Tool, s.Model = taken.Request.Model, &machine.ModelStep{}
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,474 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Calls of models (section 9). Whoever executes the turn makes them, so that a MODEL step
+// is no work that is handed out; what keeps it from being made twice is its key and that
+// its answer is a record.
+
+// requestModel asks for a round: a known one is answered from the record, one that an
+// earlier execution asked for in vain is asked for again.
+func (t *txn) requestModel(c *machine.RequestModel) error {
+	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+		return err
+	}
+	key := t.modelKey(c)
+	i := findKey(t.s.Steps, key)
+	if i >= 0 && t.s.Steps[i].Model == nil {
+		return notModel(&t.s.Steps[i], key)
+	}
+	if i >= 0 && t.settled(i, c) {
+		t.replayModel(i, c)
+		return nil
+	}
+	size := requestBytes(c.Model)
+	if err := first(t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
+		return err
+	}
+	t.assign(c.Assigned)
+	t.begun()
+	if status, reason := t.modelBound(i, c); reason != "" {
+		t.denyModel(key, c, status, reason)
+		return nil
+	}
+	t.s.MessageBytes += size
+	if i < 0 {
+		i = t.issueModel(key, c)
+	} else {
+		t.reopenModel(i, c)
+	}
+	t.outcomes = []machine.StepOutcome{{Key: key, Step: t.s.Steps[i].Step, Status: machine.StepStatusPending}}
+	return nil
+}
+
+// modelKey is that of the round, made like those of tool steps.
+func (t *txn) modelKey(c *machine.RequestModel) string {
+	if c.Key != "" {
+		return c.Key
+	}
+	key := "model/" + strconv.Itoa(c.Round)
+	if turn := keysOf(t.s); turn != 0 {
+		return strconv.FormatUint(turn, 10) + "." + key
+	}
+	return key
+}
+
+func findKey(steps []machine.ToolStep, key string) int {
+	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
+}
+
+// settled: there is nothing to ask. The round was answered, or this execution has asked
+// for it before and waits for the answer, or has used up its attempts.
+func (t *txn) settled(i int, c *machine.RequestModel) bool {
+	step := &t.s.Steps[i]
+	return step.Status == machine.StepStatusOK || t.askedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
+}
+
+// askedBy: the execution is the one that asked for the step last.
+func (t *txn) askedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
+	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == valueOf(by)
+}
+
+func valueOf(a *machine.Assignment) machine.Assignment {
+	if a == nil {
+		return machine.Assignment{}
+	}
+	return *a
+}
+
+// replayModel answers from the record, and notes once that something else was asked.
+func (t *txn) replayModel(i int, c *machine.RequestModel) {
+	step := &t.s.Steps[i]
+	outcome := outcomeOf(step)
+	if step.PayloadHash != c.Model.Hash && !step.Model.Changed {
+		t.assign(c.Assigned)
+		t.record(&machine.ModelNoted{Step: step.Step, Attempt: step.Attempt, Changed: true, Hash: c.Model.Hash})
+		t.model(i).Changed = true
+	}
+	t.outcomes = []machine.StepOutcome{outcome}
+}
+
+// model returns a MODEL step's own part for changing.
+func (t *txn) model(i int) *machine.ModelStep {
+	step := &t.steps()[i]
+	m := *step.Model
+	step.Model = &m
+	return &m
+}
+
+func notModel(step *machine.ToolStep, key string) error {
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",
+		Message: fmt.Sprintf("step %d with the key %q calls the tool %q, no model", step.Step, key, step.Tool),
+	}
+}
+
+// checkPendingModel bounds the open steps as those of tools are.
+func (t *txn) checkPendingModel(i int) error {
+	limit := orDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	got := len(pendingSteps(t.s)) + 1
+	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending {
+		got--
+	}
+	if got <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "request",
+		Message: fmt.Sprintf("%d steps would be pending, at most %d: wait for answers", got, limit),
+		Limit:   int64(limit), Got: int64(got),
+	}
+}
+
+// checkAnswerRoom: the request, and an answer behind it, have a place among the run's
+// messages. No answer that was paid for is refused for want of it.
+func (t *txn) checkAnswerRoom(size int64) error {
+	return t.checkMessageBytes(addCapped(size, 1))
+}
+
+// priceBound makes the cost of what the call may consume. What nobody has a price of is
+// asked only where the executor says what it costs: no answer that was paid for is to be
+// refused for want of it.
+func (t *txn) priceBound(c *machine.RequestModel) (err error) {
+	if t.rules.costIsKnown && t.g.Budget.MaxCostMicroUSD > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
+		return Unpriced(c.Model.Model, "request.model")
+	}
+	c.Bound, err = t.price(c.Bound)
+	return err
+}
+
+// AnswerRoom is how much a model's answer may hold now.
+func AnswerRoom(s *machine.State) int64 {
+	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
+}
+
+// modelBound returns how the run ends if a call of that bound is made: what it may
+// consume, and what pending calls may, has to fit into what is left.
+func (t *txn) modelBound(i int, c *machine.RequestModel) (machine.Status, string) {
+	if t.overdue() {
+		return machine.BudgetExhausted, "max_wall_time_sec"
+	}
+	b := &t.g.Budget
+	tokens, cost := Reserved(t.s, i)
+	tokens = addCapped(addCapped(t.s.Tokens, tokens), max(1, addCapped(c.Bound.InputTokens, c.Bound.OutputTokens)))
+	cost = addCapped(addCapped(t.s.CostMicro, cost), max(1, c.Bound.CostMicro))
+	switch {
+	case b.MaxTokens > 0 && tokens > b.MaxTokens:
+		return machine.BudgetExhausted, "max_tokens"
+	case b.MaxCostMicroUSD > 0 && cost > b.MaxCostMicroUSD:
+		return machine.BudgetExhausted, "max_cost_usd"
+	}
+	return machine.Running, ""
+}
+
+// Reserved is what pending calls of models may consume, the step at index but left out.
+func Reserved(s *machine.State, but int) (tokens, cost int64) {
+	for i := range s.Steps {
+		if p := &s.Steps[i]; i != but && p.Model != nil && p.Status == machine.StepStatusPending {
+			tokens, cost = addCapped(tokens, p.Model.Tokens), addCapped(cost, p.Model.CostMicro)
+		}
+	}
+	return tokens, cost
+}
+
+// denyModel ends the run before the call.
+func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
+	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	t.record(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: machine.KindModel})
+	t.outcomes = []machine.StepOutcome{{Key: key, Denial: denial}}
+	t.end(ending{status: status, reason: reason})
+}
+
+// issueModel gives the request the run's next step number and returns its index.
+func (t *txn) issueModel(key string, c *machine.RequestModel) int {
+	s := t.s
+	s.LastStep++
+	s.ModelSteps++
+	deadline := addCapped(t.in.At, int64(machine.DefaultModelTimeout))
+	seq := t.record(&machine.StepRequested{
+		Step: s.LastStep, Key: key, Tool: c.Model.Model, TurnSeq: s.Turn.Seq, Attempt: 1, Deadline: deadline,
+		Kind: machine.KindModel, Model: c.Model, Bound: c.Bound,
+	})
+	s.Steps = append(t.steps(), machine.ToolStep{
+		Step: s.LastStep, Key: key, Tool: c.Model.Model, PayloadHash: c.Model.Hash, Status: machine.StepStatusPending, Attempt: 1,
+		TurnSeq: s.Turn.Seq, RequestSeq: seq, Deadline: deadline, Model: &machine.ModelStep{},
+	})
+	t.knowTexts(c.Model, seq)
+	t.hold(len(s.Steps)-1, c)
+	return len(s.Steps) - 1
+}
+
+// hold makes a pending step that of the execution that asks.
+func (t *txn) hold(i int, c *machine.RequestModel) {
+	m := t.model(i)
+	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, valueOf(c.Assigned), 0, 0
+	m.Tokens, m.CostMicro = addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
+}
+
+// reopenModel asks for a round again that an earlier execution did not get an answer to:
+// the same step, the next attempt. What a call under way comes to is unknown then.
+func (t *txn) reopenModel(i int, c *machine.RequestModel) {
+	step := &t.steps()[i]
+	if step.Status == machine.StepStatusPending {
+		t.record(&machine.StepResolved{
+			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel,
+			Error: machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"},
+		})
+	}
+	changed := step.PayloadHash != c.Model.Hash
+	step.Attempt++
+	step.Deadline = addCapped(t.in.At, int64(machine.DefaultModelTimeout))
+	step.Status, step.AnswerSeq = machine.StepStatusPending, 0
+	asked := &machine.StepRequested{
+		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
+		Deadline: step.Deadline, Kind: machine.KindModel, Bound: c.Bound, Changed: changed,
+	}
+	if changed {
+		asked.Model = c.Model
+	}
+	seq := t.record(asked)
+	if changed {
+		step.PayloadHash, step.RequestSeq, step.Tool = c.Model.Hash, seq, c.Model.Model
+		t.model(i).ResponseID = "" // the response is one to another request
+		t.knowTexts(c.Model, seq)
+	}
+	t.hold(i, c)
+}
+
+// knowTexts remembers where texts are that the record seq brought.
+func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
+	for _, text := range []*machine.ModelText{&r.System, &r.Tools, &r.Parameters} {
+		if text.Hash == ([32]byte{}) || text.Seq != 0 {
+			continue
+		}
+		t.s.Texts = append(slices.Clip(t.s.Texts), machine.KnownText{Hash: text.Hash, Seq: seq})
+	}
+	if n := len(t.s.Texts) - machine.MaxKnownTexts; n > 0 {
+		t.s.Texts = slices.Clone(t.s.Texts[n:])
+	}
+}
+
+// answerModel takes what came of a call. An execution that is over, or an attempt that is
+// not the one that is waited for, changes nothing but what was consumed.
+func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal, nil
+	}
+	used, err := t.price(c.Usage)
+	if err := first(err, t.checkModelStep(c.Step)); err != nil {
+		return 0, err
+	}
+	c.Usage = used
+	i := findStep(t.s.Steps, c.Step)
+	if !t.waitsFor(i, c) {
+		t.settleLate(c)
+		return machine.IgnoredStale, nil
+	}
+	if c.Answer == nil {
+		t.failModel(i, c)
+		return machine.Accepted, nil
+	}
+	size := answerBytes(c.Answer)
+	if err := t.checkAnswerSize(size); err != nil {
+		return 0, err
+	}
+	t.s.MessageBytes += size
+	seq := t.record(&machine.StepResolved{
+		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: valueOf(c.Assigned).Worker,
+		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
+	})
+	t.settle(c.Usage)
+	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
+	t.settleStep(i, machine.StepStatusOK, seq, [32]byte{})
+	return machine.Accepted, nil
+}
+
+// waitsFor: the step is pending, and it is the execution that asked for it that answers;
+// of its attempts any good answer is taken, and the failure of the current one.
+func (t *txn) waitsFor(i int, c *machine.AnswerModel) bool {
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
+		return false
+	}
+	step := &t.s.Steps[i]
+	if !t.askedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || t.s.Turn.Seq != c.TurnSeq || t.s.Turn.Attempt != c.TurnAttempt {
+		return false
+	}
+	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
+}
+
+// checkModelStep refuses a number that is no MODEL step of the run. One of an earlier
+// visit is taken for what it says that it is.
+func (t *txn) checkModelStep(step uint32) error {
+	if step == 0 || step > t.s.LastStep {
+		return &machine.Refusal{
+			Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step",
+			Message: fmt.Sprintf("the run has no step %d", step), Limit: int64(t.s.LastStep), Got: int64(step),
+		}
+	}
+	if i := findStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Model == nil {
+		return notModel(&t.s.Steps[i], t.s.Steps[i].Key)
+	}
+	return nil
+}
+
+func (t *txn) checkAnswerSize(size int64) error {
+	limit := AnswerRoom(t.s)
+	if size <= limit {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: "ANSWER_TOO_LARGE", Field: "answer",
+		Message: fmt.Sprintf("the answer holds %d bytes, at most %d are taken", size, limit), Limit: limit, Got: size,
+	}
+}
+
+// settleLate counts what an attempt consumed that nobody waits for any more.
+func (t *txn) settleLate(c *machine.AnswerModel) {
+	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 {
+		return
+	}
+	note := &machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}
+	if c.Answer != nil {
+		note.ResponseID = c.Answer.ResponseID
+	}
+	t.record(note)
+	t.settle(c.Usage)
+}
+
+// failModel: the same step again while attempts allow, else its error.
+func (t *txn) failModel(i int, c *machine.AnswerModel) {
+	t.settle(c.Usage)
+	step := &t.steps()[i]
+	m := t.model(i)
+	m.Failed++
+	answer := &machine.StepResolved{
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: valueOf(c.Assigned).Worker,
+		Usage: c.Usage, Kind: machine.KindModel,
+	}
+	if !c.Final && m.Failed < machine.DefaultModelAttempts && t.overBudget() == "" {
+		pause := max(int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, uint64(step.Step), step.Attempt), m.Failed)), int64(c.RetryAfter))
+		answer.Next, answer.NotBefore = step.Attempt+1, addCapped(t.in.At, pause)
+		answer.Deadline = addCapped(answer.NotBefore, int64(machine.DefaultModelTimeout))
+		step.Attempt, step.Deadline, m.NotBefore, m.ResponseID = answer.Next, answer.Deadline, answer.NotBefore, ""
+		t.record(answer)
+		return
+	}
+	seq := t.record(answer)
+	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
+}
+
+// expireModel: no answer came in time, and nobody else is to make the call. Whoever asks
+// for the round again asks the model again.
+func (t *txn) expireModel(i int) machine.Disposition {
+	step := &t.s.Steps[i]
+	seq := t.record(&machine.StepResolved{
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel,
+		Error: machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"},
+	})
+	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
+	return machine.Accepted
+}
+
+// noteModel keeps the provider's id of a response.
+func (t *txn) noteModel(c *machine.NoteModel) (machine.Disposition, error) {
+	if t.s.Status.Terminal() {
+		return machine.IgnoredTerminal, nil
+	}
+	if err := t.checkModelStep(c.Step); err != nil {
+		return 0, err
+	}
+	i := findStep(t.s.Steps, c.Step)
+	told := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
+	if !t.waitsFor(i, &told) {
+		return machine.IgnoredStale, nil
+	}
+	if t.s.Steps[i].Model.ResponseID == c.ResponseID {
+		return machine.IgnoredDuplicate, nil
+	}
+	t.record(&machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
+	t.model(i).ResponseID = c.ResponseID
+	return machine.Accepted, nil
+}
+
+// dropModels closes the calls of a turn that is over: nobody makes them.
+func (t *txn) dropModels(why string) {
+	for i := range t.s.Steps {
+		if p := &t.s.Steps[i]; p.Model == nil || p.Status != machine.StepStatusPending {
+			continue
+		}
+		step := &t.steps()[i]
+		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: machine.KindModel})
+		step.Status, step.Deadline = machine.StepStatusCancelled, 0
+	}
+}
+
+// requestBytes is what a request adds to the run's messages.
+func requestBytes(r *machine.ModelRequest) int64 {
+	n := int64(len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text))
+	for i := range r.Messages {
+		if m := r.Messages[i].Message; m != nil {
+			n += messagesBytes([]machine.Message{*m})
+		}
+	}
+	return n
+}
+
+// answerBytes is what an answer adds to them.
+func answerBytes(a *machine.ModelAnswer) int64 {
+	n := partsBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
+	for _, call := range a.Calls {
+		n += int64(len(call.ID) + len(call.Name) + len(call.Arguments))
+	}
+	return n
+}
+
+// callKey is the key of the step that makes a model's call, and whether there is such a
+// call.
+func callKey(steps []machine.ToolStep, ref *machine.CallRef) (string, error) {
+	i := findStep(steps, ref.Step)
+	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {
+		return "", &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "call.model_step",
+			Message: fmt.Sprintf("step %d is no answered call of a model in this visit", ref.Step),
+		}
+	}
+	if n := steps[i].Model.Calls; ref.Index < 0 || ref.Index >= n {
+		return "", &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: "call.index",
+			Message: fmt.Sprintf("the model made %d calls, counted from 0", n), Limit: int64(n) - 1, Got: int64(ref.Index),
+		}
+	}
+	return steps[i].Key + "/" + strconv.Itoa(ref.Index), nil
+}
+
+// PauseOf is how long an attempt that was put off waits from at on.
+func PauseOf(step *machine.ToolStep, at int64) time.Duration {
+	if step.Model == nil || step.Model.NotBefore == 0 {
+		return 0
+	}
+	return max(0, time.Duration(step.Model.NotBefore-at))
+}
+
+// saidBy finds the MODEL step up to which a completed turn's words join the conversation.
+func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
+	if c.Said == 0 {
+		return machine.Said{}, nil
+	}
+	i := findStep(t.s.Steps, c.Said)
+	if i < 0 || t.s.Steps[i].Model == nil || t.s.Steps[i].Status != machine.StepStatusOK || t.s.Steps[i].TurnSeq != c.TurnSeq {
+		return machine.Said{}, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said",
+			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.Said),
+		}
+	}
+	step := &t.s.Steps[i]
+	return machine.Said{Step: step.Step, Request: step.RequestSeq, Answer: step.AnswerSeq}, nil
+}

@@ -1,0 +1,48 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// prepare finds what a request to a model refers to.
+func (t *transit) prepare(ctx context.Context) (err error) {
+	if cmd, ok := t.c.command.(machine.RequestModel); ok && !t.state.Status.Terminal() {
+		if cmd.Model, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, cmd.Model); err == nil {
+			t.c.command = cmd
+		}
+	}
+	return err
+}
+
+// stampModel stamps what is asked of a model, and what came of it, with the execution.
+func (t *transit) stampModel(c machine.Command, b *request.Body) machine.Command {
+	switch cmd := c.(type) {
+	case machine.RequestModel:
+		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Bound = t.e.cfg.Prices.StampOf(cmd.Model.Model, t.program.Graph, cmd.Bound)
+		return cmd
+	case machine.NoteModel:
+		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.TurnAttempt)
+		return cmd
+	case machine.AnswerModel:
+		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.TurnAttempt)
+		b.ModelAnswer(&cmd)
+		cmd.Usage = t.e.cfg.Prices.StampOf(request.ModelOf(t.state, cmd.Step), t.program.Graph, cmd.Usage)
+		t.c.natural, t.input.ID = true, request.AnswerID(t.state.Turn, &cmd)
+		return cmd
+	}
+	return c
+}
+
+// executing fills in the execution of a request and says who it is: a lease's delivery, the
+// number of a caller's token; nil: nobody was given the turn.
+func (t *transit) executing(seq *uint64, attempt *int) *machine.Assignment {
+	if t.execution(seq, attempt); t.asked.Word == "" {
+		return nil
+	}
+	return &machine.Assignment{Worker: t.asked.Worker, Delivery: t.asked.Delivery, At: t.asked.At}
+}

@@ -1,0 +1,62 @@
+package query
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ModelView is a MODEL step with its request resolved.
+type ModelView struct {
+	// Run is the newest state of the run.
+	Run  *machine.State
+	Step history.StepView
+	// System, Tools (JSON) and Parameters (JSON) are what held; "" = none.
+	System, Tools, Parameters string
+	// Messages are all that the model was shown, oldest first.
+	Messages []machine.Message
+}
+
+// ShowModel shows a MODEL step of any visit: a function of the run's records alone.
+//
+// Errors: NOT_FOUND STEP_NOT_FOUND, FAILED_PRECONDITION STEP_KIND.
+func (r *Room) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (ModelView, error) {
+	key, err := r.cfg.Way.FindReadable(ref)
+	if err != nil {
+		return ModelView{}, err
+	}
+	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	if err == nil {
+		err = s.Told()
+	}
+	if err != nil {
+		return ModelView{}, err
+	}
+	found, err := r.cfg.Past.FindStep(ctx, key, s, step)
+	if err != nil {
+		return ModelView{}, err
+	}
+	if found.Model == nil {
+		return ModelView{}, &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step", Message: fmt.Sprintf("step %d calls the tool %q, no model", step, found.Tool),
+		}
+	}
+	view := ModelView{Run: s}
+	if view.Step, err = r.cfg.Past.Step(ctx, key, found); err != nil {
+		return view, err
+	}
+	asked := view.Step.Request
+	for _, text := range []struct {
+		from machine.ModelText
+		to   *string
+	}{{asked.System, &view.System}, {asked.Tools, &view.Tools}, {asked.Parameters, &view.Parameters}} {
+		if *text.to, err = r.cfg.Past.Text(ctx, key, text.from); err != nil {
+			return view, err
+		}
+	}
+	view.Messages, err = r.cfg.Past.Messages(ctx, key, asked)
+	return view, err
+}

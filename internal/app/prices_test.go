@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -49,7 +50,7 @@ func TestPrices(t *testing.T) {
 		return runs.StartRun(t.Context(), &pawlv1.StartRunRequest{Pack: "priced", Execution: pawlv1.Execution_EXECUTION_CALLER})
 	}
 	rewrite := func(text string) {
-		if err := os.WriteFile(c.Prices, []byte(text), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(c.Prices+".new", []byte(text), 0o600), os.Rename(c.Prices+".new", c.Prices)); err != nil {
 			t.Fatal(err)
 		}
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -84,7 +85,8 @@ func TestQuotas(t *testing.T) {
 	if r.s.ended <- ended; ended != nil { // its end is looked at once more
 		t.Fatal(ended)
 	}
-	r.s = serveToEnd(t, c)
+	var log *logged
+	r.s, log = serveLogged(t, c)
 	r.conn = dial(t, r.s.ready.GRPC)
 	home = r.tenant(keyOf("admin", "home"))
 	_, err = home.begin("", "late")
@@ -108,14 +110,19 @@ func TestQuotas(t *testing.T) {
 
 	// A file with a fault changes nothing, a good one counts at once.
 	rewrite := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
 		}
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rewrite("namespace: {open_runs: -1}")
+	for faulty, told := range map[string]string{"namespace: {open_runs: -1}": "is -1", "": "is empty"} {
+		rewrite(faulty)
+		log.await(t, told)
+		_, err = home.begin("", "later")
+		wantQuota(t, err, "namespace.open_runs")
+	}
 	rewrite("namespace: {open_runs: 4}")
 	for {
 		if _, err = home.begin("", "later"); err == nil {

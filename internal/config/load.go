@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -69,15 +70,26 @@ func readBounded(what, path string) ([]byte, error) {
 	return raw, nil
 }
 
+// readTable is readBounded for a file that is read again while the sidecar runs: one that is
+// empty is about to be written, and would take away what holds.
+func readTable(what, path string) ([]byte, error) {
+	raw, err := readBounded(what, path)
+	if err == nil && len(bytes.TrimSpace(raw)) == 0 {
+		err = &Error{Faults: []Fault{{Field: path, Message: "is empty; a " + what + " that says nothing is {}"}}}
+	}
+	return raw, err
+}
+
 // readYAML reads a file of settings into what into points to.
 func readYAML(what, path string, into any) error {
 	raw, err := readBounded(what, path)
-	if err != nil {
+	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
 		return err
 	}
-	if len(strings.TrimSpace(string(raw))) == 0 {
-		return nil
-	}
+	return decodeYAML(path, raw, into)
+}
+
+func decodeYAML(path string, raw []byte, into any) error {
 	// The decoder expands aliases without a bound.
 	if f := source.BoundYAML(raw, fileLimits); f != nil {
 		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}

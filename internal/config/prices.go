@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,8 +26,8 @@ var priceFields = []string{"cached", "input", "output", "reasoning"}
 // ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. Faults of the
 // content are an [*Error] with all of them.
 func ReadPrices(path string) (map[string]Price, error) {
-	raw, err := readBounded("prices file", path)
-	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
+	raw, err := readTable("prices file", path)
+	if err != nil {
 		return nil, err
 	}
 	l := &priceList{path: path}

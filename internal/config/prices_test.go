@@ -34,8 +34,12 @@ func TestReadPrices(t *testing.T) {
 			t.Errorf("local/llama is %+v", p)
 		}
 	}
-	if got, err := ReadPrices(pricesFile(t, "\n")); err != nil || len(got) != 0 {
-		t.Errorf("an empty file: %v, %v", got, err)
+	if got, err := ReadPrices(pricesFile(t, "{}")); err != nil || len(got) != 0 {
+		t.Errorf("no prices: %v, %v", got, err)
+	}
+	// It is being written: nothing that holds is taken away by it.
+	if got, err := ReadPrices(pricesFile(t, "\n")); err == nil {
+		t.Errorf("an empty file: %v", got)
 	}
 }
 

@@ -12,8 +12,13 @@ type Quotas struct {
 	Principals map[string]map[string]int64 `yaml:"principals"`
 }
 
-// ReadQuotas reads the file. Its names and figures are not checked.
+// ReadQuotas reads the file. Its names and figures are not checked; an empty
+// one is refused.
 func ReadQuotas(path string) (Quotas, error) {
 	var q Quotas
-	return q, readYAML("quotas file", path, &q)
+	raw, err := readTable("quotas file", path)
+	if err == nil {
+		err = decodeYAML(path, raw, &q)
+	}
+	return q, err
 }

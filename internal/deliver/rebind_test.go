@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -15,13 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// names is a resolver whose one name has other addresses each time that it is asked for.
+// names is a resolver whose one name has other addresses each time that somebody tries it,
+// however often that one asks.
 type names struct {
-	mu   sync.Mutex
-	next [][]netip.Addr
+	now atomic.Pointer[[]netip.Addr]
 }
 
-// answer takes the next addresses for a question of IPv4, and has none of IPv6.
+// answer has the addresses of now for a question of IPv4, and none of IPv6.
 func (n *names) answer(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
@@ -30,14 +30,11 @@ func (n *names) answer(query []byte) ([]byte, error) {
 	m.Response, m.Additionals = true, nil
 	q := m.Questions[0]
 	if q.Type == dnsmessage.TypeA {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		for _, at := range n.next[0] {
+		for _, at := range *n.now.Load() {
 			m.Answers = append(m.Answers, dnsmessage.Resource{
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}, Body: &dnsmessage.AResource{A: at.As4()},
 			})
 		}
-		n.next = n.next[1:]
 	}
 	return m.Pack()
 }
@@ -91,9 +88,12 @@ func TestNamesThatTurnInward(t *testing.T) {
 		t.Fatal(err)
 	}
 	far := netip.MustParseAddr("127.0.0.2") // stands for one of the Internet
-	poster := newHTTPPoster([]netip.Prefix{netip.PrefixFrom(far, 32)}, (&names{next: [][]netip.Addr{{far}, {loop}, {loop, far}, {loop}}}).resolver(t))
+	var turning names
+	poster := newHTTPPoster([]netip.Prefix{netip.PrefixFrom(far, 32)}, turning.resolver(t))
 	sub := &machine.Subscription{URL: "http://rebinding.example.:" + port + "/"}
-	for try, arrives := range []bool{true, false, true, false} {
+	for try, at := range [][]netip.Addr{{far}, {loop}, {loop, far}, {loop}} {
+		turning.now.Store(&at)
+		arrives := slices.Contains(at, far)
 		err := poster.Post(t.Context(), sub, machine.Delivery{ID: "1"})
 		if arrives != (err == nil) || !arrives && !errors.Is(err, errNotPublic) {
 			t.Errorf("try %d: %v", try+1, err)

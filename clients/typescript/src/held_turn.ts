@@ -4,8 +4,15 @@ import { create } from "@bufbuild/protobuf";
 import { AwaitedSteps } from "./awaited_steps.js";
 import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
-import { StepStatus } from "./gen/pawl/v1/record_pb.js";
-import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
+import {
+  type AnswerModelResponse,
+  AnswerModelResponseSchema,
+  GetTurnResponseSchema,
+  RequestModelResponseSchema,
+  type StepOutcome,
+  StepOutcomeSchema,
+  StepSchema,
+} from "./gen/pawl/v1/run_pb.js";
 import type {
   StepAnswers,
   TurnAssignment,
@@ -14,13 +21,15 @@ import type {
 } from "./gen/pawl/v1/worker_pb.js";
 import { Held } from "./held.js";
 import { Idleness } from "./idleness.js";
-import { plain } from "./plain.js";
+import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
+import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
+import { type Plain, plain } from "./plain.js";
 import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
-import { deniedBy, type Step, type StepCall, type TurnHost, type TurnInfo } from "./turn.js";
+import type { Step, StepCall, TurnHost, TurnInfo } from "./turn.js";
 import { TurnOutput } from "./turn_output.js";
-import { type Artifacts, toJsonText, writesOf } from "./values.js";
+import { type Artifacts, writesOf } from "./values.js";
 
 /** Sends a request, again over new streams, until it has its receipt. */
 export type Ask = (make: () => WorkInit, wanted: Wanted) => Promise<WorkReceipt>;
@@ -87,14 +96,49 @@ export class HeldTurn extends Held implements TurnHost {
     this.#idleness.changed();
   }
 
-  async step(call: StepCall & { key: string }, timeoutMs: number | undefined): Promise<Step> {
-    const step = await this.#idleness.during(() => this.#request(call));
-    if (step.status !== StepStatus.PENDING) {
-      return step;
-    }
+  async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
+    this.asked += calls.length;
+    const requests = calls.map(stepRequest);
+    const requestId = newId();
+    const { answer } = await this.#tell(() => {
+      const value = { ...turnTarget("", this.ref), requests, requestId };
+      return { item: { case: "requestStep", value } };
+    });
+    const outcomes = answer.case === "requestStep" ? answer.value.outcomes : [];
+    return outcomes.map((outcome) => plain(StepOutcomeSchema, outcome));
+  }
+
+  settle(step: Step, timeoutMs: number | undefined): Promise<Step> {
     const answer = this.#awaited.answer(step, timeoutMs, this.signal);
     this.#idleness.changed();
     return answer;
+  }
+
+  async requestModel(ask: ModelAsk): Promise<ModelRound> {
+    const { answer } = await this.#tell(() => {
+      return { item: { case: "requestModel", value: askRequest("", this.ref, ask) } };
+    });
+    if (answer.case !== "requestModel") {
+      throw unanswered("a request to a model");
+    }
+    return plain(RequestModelResponseSchema, answer.value);
+  }
+
+  async answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
+    const { answer } = await this.#tell(() => {
+      return { item: { case: "answerModel", value: toldRequest("", this.ref, told) } };
+    });
+    if (answer.case !== "answerModel") {
+      throw unanswered("the answer of a model");
+    }
+    return plain(AnswerModelResponseSchema, answer.value);
+  }
+
+  async noteModel(step: number, attempt: number, responseId: string): Promise<void> {
+    const note = { step, attempt, responseId };
+    await this.#tell(() => {
+      return { item: { case: "noteModel", value: noteRequest("", this.ref, note) } };
+    });
   }
 
   async setArtifacts(artifacts: Artifacts): Promise<void> {
@@ -125,28 +169,6 @@ export class HeldTurn extends Held implements TurnHost {
     });
   }
 
-  async #request(call: StepCall & { key: string }): Promise<Step> {
-    this.asked += 1;
-    const request = {
-      key: call.key,
-      tool: call.tool,
-      payloadJson: toJsonText(call.payload ?? {}, "payload"),
-      reframe: call.reframe ?? false,
-    };
-    const requestId = newId();
-    const { answer } = await this.#tell(() => {
-      const value = { ...turnTarget("", this.ref), requests: [request], requestId };
-      return { item: { case: "requestStep", value } };
-    });
-    const first = answer.case === "requestStep" ? answer.value.outcomes[0] : undefined;
-    const outcome = first && plain(StepOutcomeSchema, first);
-    const refused = outcome && deniedBy(outcome);
-    if (refused || !outcome?.step) {
-      throw refused ?? new PawlError("server", "a step request without an outcome");
-    }
-    return outcome.step;
-  }
-
   #tell(make: () => WorkInit): Promise<WorkReceipt> {
     return this.#idleness.during(() => this.#ask(make, this));
   }
@@ -167,4 +189,8 @@ export class HeldTurn extends Held implements TurnHost {
     const text = `${this.title} waits for its steps and is executed again with their answers`;
     this.revoke(() => new PawlError("suspended", text, { reason: "TURN_SUSPENDED" }));
   }
+}
+
+function unanswered(what: string): PawlError {
+  return new PawlError("server", `${what} without an answer`);
 }

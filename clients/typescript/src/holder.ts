@@ -3,15 +3,17 @@
 import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import type { AnswerModelResponse, StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import { faultOf } from "./handler_fault.js";
 import type { ToolCall } from "./held_step.js";
+import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
 import type { OutputPiece, TurnRef } from "./request.js";
 import { newId } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
 import type { Record } from "./transitions.js";
-import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
+import type { Step, StepCall, TurnHost } from "./turn.js";
 import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
 import type { Artifacts, Slots } from "./values.js";
 
@@ -77,19 +79,34 @@ export class Holder implements TurnHost {
   /** Nobody watches the output of a run that the caller drives. */
   async output(): Promise<void> {}
 
-  /** Asks for a tool call, makes it if the tool is local, and gives the answered step. */
-  async step(call: StepCall, timeoutMs: number | undefined): Promise<Step> {
+  /** Asks for tool calls. */
+  async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
     const options = { id: newId(), signal: this.signal };
-    const answer = await this.withToken((turn) => this.run.requestSteps(turn, [call], options));
-    const outcome = answer.outcomes[0];
-    const refused = outcome && deniedBy(outcome);
-    if (refused || !outcome?.step) {
-      throw refused ?? new PawlError("server", "a step request without an outcome");
-    }
-    const step = outcome.step;
-    if (step.status !== StepStatus.PENDING) {
-      return step;
-    }
+    const answer = await this.withToken((turn) => this.run.requestSteps(turn, calls, options));
+    return answer.outcomes;
+  }
+
+  /** Asks for the call of a model. */
+  requestModel(ask: ModelAsk): Promise<ModelRound> {
+    const options = { signal: this.signal };
+    return this.withToken((turn) => this.run.requestModel(turn, ask, options));
+  }
+
+  /** Tells what came of it. */
+  answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
+    const options = { signal: this.signal };
+    return this.withToken((turn) => this.run.answerModel(turn, told, options));
+  }
+
+  /** Keeps the provider's id of a response. */
+  async noteModel(step: number, attempt: number, responseId: string): Promise<void> {
+    const options = { signal: this.signal };
+    const note = { step, attempt, responseId };
+    await this.withToken((turn) => this.run.noteModel(turn, note, options));
+  }
+
+  /** Makes the call if the tool is local, else waits for who makes it. */
+  async settle(step: Step, timeoutMs: number | undefined): Promise<Step> {
     const tool = ownOrAny(this.tools, step.tool);
     const body = tool && (await this.#make(step, tool));
     return body ? resolved(step, body) : this.#await(step, timeoutMs);

@@ -38,6 +38,19 @@ export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { ToolCall } from "./held_step.js";
 export type { Tool, Tools } from "./holder.js";
 export type { Log } from "./log.js";
+export type {
+  ModelAnswer,
+  ModelAsk,
+  ModelCall,
+  ModelFailure,
+  ModelMessage,
+  ModelOutcome,
+  ModelRequest,
+  ModelRound,
+  ModelTold,
+  ModelView,
+  ToolCallRef,
+} from "./models.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Json, Plain } from "./plain.js";
@@ -79,6 +92,7 @@ export {
   type Content,
   JsonText,
   json,
+  type MediaPart,
   type MessageLike,
   type Part,
   type PartLike,

@@ -1,12 +1,17 @@
-/** The one function by which a chat model leaves a state. */
+/** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
 
-import type { ChatCompletionTool } from "openai/resources/chat/completions";
+import type { Offer } from "./dialect.js";
 import type { Json } from "./plain.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
 
-/** Its name; underscores are added while a tool of the prompt has the same. */
 const LEAVE = "leave_state";
+const ASK = "ask_user";
+
+/** A name, with underscores while a tool of the prompt has the same. */
+function free(name: string, { tools }: Pick<Turn, "tools">): string {
+  return tools.some((tool) => tool.name === name) ? free(`${name}_`, { tools }) : name;
+}
 
 /** How a model left, or what it is told is wrong with its arguments. */
 export type Left =
@@ -14,7 +19,7 @@ export type Left =
   | { readonly fault: string };
 
 type Slot = Turn["artifactSlots"][number];
-type Schema = { [key: string]: unknown };
+type Schema = { [key: string]: Json };
 
 /**
  * The function whose enum is the state's allowed events and whose arguments carry the
@@ -27,11 +32,7 @@ export class Leave {
   readonly #slots: ReadonlyMap<string, Slot>;
 
   constructor({ tools, allowedEvents, artifactSlots }: Turn) {
-    let name = LEAVE;
-    while (tools.some((tool) => tool.name === name)) {
-      name += "_";
-    }
-    this.name = name;
+    this.name = free(LEAVE, { tools });
     this.#events = allowedEvents;
     const written = artifactSlots.filter((slot) => isText(slot) || isJson(slot));
     this.#slots = new Map(written.map((slot) => [slot.name, slot]));
@@ -43,7 +44,7 @@ export class Leave {
   }
 
   /** As the model is told of it. */
-  tool(): ChatCompletionTool {
+  tool(): Offer {
     const properties: Schema = { event: { type: "string", enum: [...this.#events] } };
     if (this.#slots.size > 0) {
       const writes = [...this.#slots.values()].map((slot) => [slot.name, schemaOf(slot)]);
@@ -60,7 +61,7 @@ export class Leave {
       required: ["event"],
       additionalProperties: false,
     };
-    return { type: "function", function: { name: this.name, description, parameters } };
+    return { name: this.name, description, parameters };
   }
 
   /** Reads the arguments of a call. */
@@ -68,6 +69,11 @@ export class Leave {
     const given = objectOf(text);
     if (typeof given === "string") {
       return { fault: given };
+    }
+    const stray = Object.keys(given).find((name) => name !== "event" && name !== "artifacts");
+    if (stray !== undefined) {
+      const place = this.#slots.has(stray) ? "; it belongs under artifacts" : "";
+      return { fault: `${stray}: no property of ${this.name}, only event and artifacts${place}` };
     }
     const { event, artifacts: writes = {} } = given;
     if (typeof event !== "string" || !this.#events.includes(event)) {
@@ -97,11 +103,53 @@ export class Leave {
   }
 }
 
+/** What a model asks the person, or what it is told is wrong with its arguments. */
+export type Asked = { readonly question: string } | { readonly fault: string };
+
+/** The function by which a model asks the person and waits for the answer. */
+export class Asking {
+  readonly name: string;
+
+  constructor(turn: Turn) {
+    this.name = free(ASK, turn);
+  }
+
+  /** As the model is told of it. */
+  tool(): Offer {
+    return {
+      name: this.name,
+      description: "Asks the person a question; the answer is their next message.",
+      parameters: {
+        type: "object",
+        properties: { question: { type: "string", minLength: 1 } },
+        required: ["question"],
+        additionalProperties: false,
+      },
+    };
+  }
+
+  /** Reads the arguments of a call. */
+  read(text: string): Asked {
+    const given = objectOf(text);
+    if (typeof given === "string") {
+      return { fault: given };
+    }
+    const stray = Object.keys(given).find((name) => name !== "question");
+    if (stray !== undefined) {
+      return { fault: `${stray}: no property of ${this.name}, only question` };
+    }
+    const { question } = given;
+    return typeof question === "string" && question !== ""
+      ? { question }
+      : { fault: `question: a string, not empty, not ${JSON.stringify(question) ?? "nothing"}` };
+  }
+}
+
 /** The object in JSON text, or what is wrong with it. */
 export function objectOf(text: string): { readonly [key: string]: Json } | string {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(text || "{}");
   } catch (error) {
     return `the arguments are no JSON: ${error instanceof Error ? error.message : error}`;
   }

@@ -77,7 +77,8 @@ describe("a model", () => {
     const run = shared.client.attach(result.run.runId);
     const [completed] = await all(run.records({ kinds: [RecordKind.TURN_COMPLETED] }));
     const body = completed?.body.case === "turnCompleted" ? completed.body.value : undefined;
-    expect(body?.messages.map((message) => message.role)).toEqual(["assistant", "tool"]);
+    // What was said is that of the model's steps; only the way out is told besides.
+    expect([body?.said, body?.messages.map(({ role }) => role)]).toEqual([3, ["tool"]]);
   });
 
   test("calls two tools at once", async () => {
@@ -118,10 +119,30 @@ describe("a model", () => {
     ["error_in_stream", "STREAM_TRUNCATED"],
     ["rate_limited", "MODEL_RATE_LIMITED"],
     ["server_error", "MODEL_503"],
-  ])("fails one attempt by %s", async (name, reason) => {
-    const { result } = await played([name, "leave", "text"]);
+  ])("is asked again after %s, in the same turn", async (name, reason) => {
+    const { result, requests } = await played([name, "leave", "text"]);
     expect(result.status).toBe(RunStatus.COMPLETED);
-    expect(reasons(result.errors)).toEqual([reason]);
+    expect(result.errors).toEqual([]);
+    expect(requests).toHaveLength(3);
+    const run = shared.client.attach(result.run.runId);
+    const resolved = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
+    const outcomes = resolved.map(({ body }) => {
+      const { step, attempt, ok, error } = body.case === "stepResolved" ? body.value : {};
+      return [step, attempt, ok, error?.code];
+    });
+    expect(outcomes).toEqual([
+      [1, 1, false, reason],
+      [1, 2, true, undefined],
+      [2, 1, true, undefined],
+    ]);
+  });
+
+  test("that does not answer fails the attempt, and the next one asks only that again", async () => {
+    const names = ["add", "server_error", "server_error", "server_error", "leave", "text"];
+    const { result, requests } = await played(names);
+    expect(result.status).toBe(RunStatus.COMPLETED);
+    expect(reasons(result.errors)).toEqual(["MODEL_503"]);
+    expect([result.run.toolCalls, requests.length]).toEqual([1, names.length]);
   });
 
   test("fails the run by a request that no repetition can help", async () => {
@@ -135,11 +156,12 @@ describe("a model", () => {
     const { result, requests } = await played(["text"], 2);
     expect([result.status, result.reason]).toEqual([RunStatus.ESCALATED, "turn_failed"]);
     expect(reasons(result.errors)).toEqual(["MAX_ROUNDS", "MAX_ROUNDS"]);
-    expect(requests).toHaveLength(2 * 3);
+    // The second attempt is answered from the record.
+    expect(requests).toHaveLength(3);
   });
 
-  test("runs no tool twice in a repeated attempt", async () => {
-    const { result } = await played(["add", "refusal", "add", "leave", "text"]);
+  test("runs no tool twice after an answer that is none", async () => {
+    const { result } = await played(["add", "refusal", "leave", "text"]);
     expect(result.status).toBe(RunStatus.COMPLETED);
     expect(result.run.toolCalls).toBe(1);
   });

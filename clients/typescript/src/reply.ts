@@ -45,6 +45,11 @@ export interface Reply<T extends Pick<TurnTypes, "events" | "artifacts"> = AnyTu
   readonly awaiting?: Awaiting;
   /** True: over A2A the output answers the sender as a message instead of a task. */
   readonly reply?: boolean;
+  /**
+   * An answered MODEL step of the turn: what was said up to it becomes part of the
+   * conversation, before `messages`, without being stored again.
+   */
+  readonly said?: number;
 }
 
 /** What a handler returned, as a reply. Throws for anything else. */
@@ -74,4 +79,13 @@ export function replyOf(answer: unknown): Reply {
   return answer as Reply;
 }
 
-const REPLY_KEYS = ["artifacts", "awaiting", "event", "messages", "output", "reply", "usage"];
+const REPLY_KEYS = [
+  "artifacts",
+  "awaiting",
+  "event",
+  "messages",
+  "output",
+  "reply",
+  "said",
+  "usage",
+];

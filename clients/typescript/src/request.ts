@@ -50,6 +50,7 @@ export function completionOf(
     artifacts: writesOf(reply.artifacts, slots),
     await: reply.awaiting ?? Awaiting.UNSPECIFIED,
     reply: reply.reply ?? false,
+    said: reply.said ?? 0,
   };
 }
 

@@ -4,6 +4,7 @@ import { type Connection, pages } from "./connection.js";
 import { follow } from "./follow.js";
 import type { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import {
+  GetModelStepResponseSchema,
   type GetRunResponse,
   GetRunResponseSchema,
   ListTransitionsResponseSchema,
@@ -13,6 +14,7 @@ import {
   WaitUntil,
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
+import type { ModelView } from "./models.js";
 import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
 import type { ArtifactData, Plain } from "./plain.js";
 import { Position } from "./position.js";
@@ -83,6 +85,20 @@ export class RunReader<P extends PackTypes = AnyPack> {
       options,
     );
     return turn as TurnInfo;
+  }
+
+  /**
+   * A MODEL step of any visit as it was asked, with every reference resolved, and answered.
+   * Reasons: STEP_NOT_FOUND, STEP_KIND.
+   */
+  modelStep(step: number, options: CallOptions = {}): Promise<ModelView> {
+    const { runs } = this.connection;
+    const request = { ...this.target, step };
+    return this.connection.call(
+      GetModelStepResponseSchema,
+      (rpc) => runs.getModelStep(request, rpc),
+      options,
+    );
   }
 
   /**

@@ -1,11 +1,16 @@
 /** Executing the turns of one run, call by call. */
 
 import {
+  type AnswerModelResponse,
+  AnswerModelResponseSchema,
   type CompleteTurnResponse,
   CompleteTurnResponseSchema,
   type FailTurnResponse,
   FailTurnResponseSchema,
   GetTurnResponseSchema,
+  type NoteModelResponse,
+  NoteModelResponseSchema,
+  RequestModelResponseSchema,
   type RequestStepResponse,
   RequestStepResponseSchema,
   type ResolveStepResponse,
@@ -15,6 +20,8 @@ import {
   type WriteOutputResponse,
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
+import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
+import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import {
@@ -32,7 +39,7 @@ import { type CallOptions, newId } from "./retry.js";
 import { type IdOptions, RunHandle } from "./run_handle.js";
 import type { StepCall, TurnInfo } from "./turn.js";
 import type { AnyPack, PackTypes } from "./types.js";
-import { type Slots, toJsonText } from "./values.js";
+import type { Slots } from "./values.js";
 
 /** The calls of whoever executes the turns of a run; what a loop or a handler needs of it. */
 export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
@@ -142,18 +149,61 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   ): Promise<Plain<RequestStepResponse>> {
     const request = {
       ...turnTarget(this.connection.namespace, turn),
-      requests: calls.map((call) => ({
-        key: call.key ?? "",
-        tool: call.tool,
-        payloadJson: toJsonText(call.payload ?? {}, "payload"),
-        reframe: call.reframe ?? false,
-      })),
+      requests: calls.map(stepRequest),
       requestId: options.id ?? newId(),
     };
     const { runs } = this.connection;
     return this.connection.call(
       RequestStepResponseSchema,
       (rpc) => runs.requestStep(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Asks for the call of a model, which the caller makes itself: the step of the round, which
+   * is answered from the record if it was answered before. Reasons: TURN_STALE,
+   * MAX_PENDING_STEPS, MODEL_UNPRICED, ...
+   */
+  requestModel(turn: TurnRef, ask: ModelAsk, options: CallOptions = {}): Promise<ModelRound> {
+    const request = askRequest(this.connection.namespace, turn, ask);
+    const { runs } = this.connection;
+    return this.connection.call(
+      RequestModelResponseSchema,
+      (rpc) => runs.requestModel(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Tells what came of the call of a model, and what it consumed. Reasons: ANSWER_CONFLICT,
+   * ANSWER_TOO_LARGE, TURN_TOKEN_STALE, ...
+   */
+  answerModel(
+    turn: TurnRef,
+    told: ModelTold,
+    options: CallOptions = {},
+  ): Promise<Plain<AnswerModelResponse>> {
+    const request = toldRequest(this.connection.namespace, turn, told);
+    const { runs } = this.connection;
+    return this.connection.call(
+      AnswerModelResponseSchema,
+      (rpc) => runs.answerModel(request, rpc),
+      options,
+    );
+  }
+
+  /** Keeps the provider's id of a response that is being made. Reasons: as for `answerModel`. */
+  noteModel(
+    turn: TurnRef,
+    note: { readonly step: number; readonly attempt: number; readonly responseId: string },
+    options: CallOptions = {},
+  ): Promise<Plain<NoteModelResponse>> {
+    const request = noteRequest(this.connection.namespace, turn, note);
+    const { runs } = this.connection;
+    return this.connection.call(
+      NoteModelResponseSchema,
+      (rpc) => runs.noteModel(request, rpc),
       options,
     );
   }

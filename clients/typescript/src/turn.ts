@@ -3,7 +3,13 @@
 import { milliseconds } from "./bounds.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
-import type { GetTurnResponse, StepOutcome, Step as WireStep } from "./gen/pawl/v1/run_pb.js";
+import type {
+  AnswerModelResponse,
+  GetTurnResponse,
+  StepOutcome,
+  Step as WireStep,
+} from "./gen/pawl/v1/run_pb.js";
+import type { ModelAsk, ModelRound, ModelTold, ToolCallRef } from "./models.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply } from "./reply.js";
 import type { OutputPiece } from "./request.js";
@@ -40,6 +46,8 @@ export interface StepCall {
   readonly key?: string;
   /** True: counts one against max_reframes. */
   readonly reframe?: boolean;
+  /** The call of a model that this is: its key is made of that step's and the index. */
+  readonly call?: ToolCallRef;
 }
 
 /** How a tool call is made. */
@@ -52,8 +60,16 @@ export interface StepOptions {
 
 /** Whoever holds a turn on behalf of a handler. */
 export interface TurnHost {
-  /** Asks for a tool call and gives the answered step. */
-  step(call: StepCall & { key: string }, timeoutMs: number | undefined): Promise<Step>;
+  /** Asks for tool calls, in one commit. */
+  request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
+  /** Waits for the answer of a step that was asked for, or makes its call. */
+  settle(step: Step, timeoutMs: number | undefined): Promise<Step>;
+  /** Asks for the call of a model. */
+  requestModel(ask: ModelAsk): Promise<ModelRound>;
+  /** Tells what came of it. */
+  answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>>;
+  /** Keeps the provider's id of a response that is being made. */
+  noteModel(step: number, attempt: number, responseId: string): Promise<void>;
   /** Writes artifacts; durable when it resolves. */
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to those who watch. */
@@ -182,7 +198,49 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     this.#asked += 1;
     const key = options.key ?? defaultKey(this.info, this.#asked);
     const asked = { tool, payload, key, reframe: options.reframe ?? false };
-    return resultOf(await this.#host.step(asked, options.timeoutMs)) as Result;
+    const [outcome] = await this.#host.request([asked]);
+    const refused = outcome && deniedBy(outcome);
+    if (refused) {
+      throw refused;
+    }
+    return resultOf(await this.#answer(outcome, options.timeoutMs)) as Result;
+  }
+
+  /**
+   * Makes several durable tool calls at the same time, as many as the run may have pending,
+   * and gives what became of each, in order: its answered step, or its denial. For calls that a
+   * model asked for (`StepCall.call`). A tool's own error is in its step.
+   */
+  async calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
+    const done: Plain<StepOutcome>[] = [];
+    let most = calls.length;
+    while (done.length < calls.length) {
+      const batch = calls.slice(done.length, done.length + most);
+      try {
+        done.push(...(await this.#together(batch)));
+      } catch (error) {
+        most = fewer(batch.length, error);
+      }
+    }
+    return done;
+  }
+
+  /**
+   * Asks for the call of a model, which the handler makes itself: `round` counts those of this
+   * execution, from 1. What was answered before is answered from the record.
+   */
+  requestModel(ask: ModelAsk): Promise<ModelRound> {
+    return this.#host.requestModel(ask);
+  }
+
+  /** Tells what came of the call of a model, and what it consumed. */
+  answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
+    return this.#host.answerModel(told);
+  }
+
+  /** Keeps the provider's id of a response that is being made. */
+  noteModel(step: number, attempt: number, responseId: string): Promise<void> {
+    return this.#host.noteModel(step, attempt, responseId);
   }
 
   /** Writes artifacts in the midst of the turn; durable when it resolves. */
@@ -216,6 +274,23 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     return this.#host.writeOutput(piece);
   }
 
+  async #together(batch: readonly StepCall[]): Promise<Plain<StepOutcome>[]> {
+    const outcomes = await this.#host.request(batch);
+    return Promise.all(
+      outcomes.map(async (outcome) =>
+        outcome.denial ? outcome : { ...outcome, step: await this.#answer(outcome) },
+      ),
+    );
+  }
+
+  async #answer(outcome: Plain<StepOutcome> | undefined, timeoutMs?: number): Promise<Step> {
+    if (!outcome?.step) {
+      throw new PawlError("server", "a step request without an outcome");
+    }
+    const { step } = outcome;
+    return step.status === StepStatus.PENDING ? this.#host.settle(step, timeoutMs) : step;
+  }
+
   /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */
   checkPayload(tool: string, payload: Json): void {
     const spec = this.tools.find((candidate) => candidate.name === tool);
@@ -232,6 +307,17 @@ export class Turn<T extends TurnTypes = AnyTurn> {
 function defaultKey(info: TurnInfo, ordinal: number): string {
   const first = info.turn?.turnSeq === info.visitSeq;
   return first ? String(ordinal) : `${info.turn?.turnSeq}.${ordinal}`;
+}
+
+/**
+ * How many calls to ask for at once after so many were too many to be pending. Throws the
+ * error if it says something else.
+ */
+function fewer(size: number, error: unknown): number {
+  if (!PawlError.is(error, "MAX_PENDING_STEPS") || size === 1) {
+    throw error;
+  }
+  return Math.max(1, Math.min(error.limit ?? 1, size - 1));
 }
 
 /** The error of a refused request; undefined if it was not refused. */

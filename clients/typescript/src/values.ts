@@ -14,8 +14,16 @@ import type { Json, Plain } from "./plain.js";
 /** One piece of a message. */
 export type Part = Plain<WirePart>;
 
-/** One piece of a message as it is given: text, bytes, or a JSON value. */
-export type PartLike = string | Uint8Array | Json | JsonText | { readonly uri: string };
+/** Bytes with their type, or where they are. */
+export type MediaPart = {
+  /** Default: by the form of the content. */
+  readonly mediaType?: string;
+  /** Name to show. Default: none. */
+  readonly filename?: string;
+} & ({ readonly data: Uint8Array } | { readonly uri: string });
+
+/** One piece of a message as it is given: text, bytes, media, or a JSON value. */
+export type PartLike = string | Uint8Array | Json | JsonText | MediaPart;
 
 /** Content of a message: one piece, or several in order. */
 export type Content = string | Uint8Array | JsonText | readonly PartLike[];
@@ -56,6 +64,10 @@ export interface MessageLike {
   readonly toolCalls?: Json;
   /** For role "tool": which call this answers. */
   readonly toolCallId?: string;
+  /** What the model's provider wants to have back with the message, kept as it is. */
+  readonly provider?: Json;
+  /** Why the model would not answer. */
+  readonly refusal?: string;
 }
 
 /** JSON text of a value. Throws a PawlError for what JSON cannot hold. */
@@ -86,28 +98,38 @@ export function partsOf(content: Content | undefined): WirePart[] {
     return [];
   }
   const items = Array.isArray(content) ? content : [content];
-  return items.map((item, index) => create(PartSchema, { content: partOf(item, index) }));
+  return items.map((item, index) => create(PartSchema, partOf(item, index)));
 }
 
-function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSchema>["content"] {
+function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSchema> {
   if (typeof item === "string") {
-    return { case: "text", value: item };
+    return { content: { case: "text", value: item } };
   }
   if (item instanceof Uint8Array) {
-    return { case: "data", value: item };
+    return { content: { case: "data", value: item } };
   }
-  if (isUri(item)) {
-    return { case: "uri", value: item.uri };
+  if (isMedia(item)) {
+    const { mediaType = "", filename = "" } = item;
+    const content =
+      "data" in item
+        ? { case: "data" as const, value: item.data }
+        : { case: "uri" as const, value: item.uri };
+    return { content, mediaType, filename };
   }
-  return { case: "json", value: toJsonText(item, `parts[${index}]`) };
+  return { content: { case: "json", value: toJsonText(item, `parts[${index}]`) } };
 }
 
-function isUri(item: PartLike): item is { uri: string } {
+const MEDIA_KEYS = ["data", "uri", "mediaType", "filename"];
+
+/** Whether it is bytes or an address, and says nothing else. */
+function isMedia(item: PartLike): item is MediaPart {
+  if (typeof item !== "object" || item === null) {
+    return false;
+  }
+  const { data, uri } = item as { data?: unknown; uri?: unknown };
   return (
-    typeof item === "object" &&
-    item !== null &&
-    Object.keys(item).length === 1 &&
-    typeof (item as { uri?: unknown }).uri === "string"
+    data instanceof Uint8Array !== (typeof uri === "string") &&
+    Object.keys(item).every((key) => MEDIA_KEYS.includes(key))
   );
 }
 
@@ -128,6 +150,8 @@ export function messageOf(message: MessageLike): MessageInitShape<typeof Message
     toolCallsJson:
       message.toolCalls === undefined ? "" : toJsonText(message.toolCalls, "toolCalls"),
     toolCallId: message.toolCallId ?? "",
+    providerJson: message.provider === undefined ? "" : toJsonText(message.provider, "provider"),
+    refusal: message.refusal ?? "",
   };
 }
 

@@ -1,0 +1,201 @@
+/** OpenAI's chat completions, which many other endpoints speak as well. */
+
+import type OpenAI from "openai";
+import type {
+  ChatCompletionChunk,
+  ChatCompletionContentPart,
+  ChatCompletionCreateParamsStreaming,
+  ChatCompletionMessageParam,
+} from "openai/resources/chat/completions";
+import {
+  type Ask,
+  base64,
+  callsOf,
+  type Dialect,
+  Draft,
+  ended,
+  fetchable,
+  mediaOf,
+  parametersFor,
+  type Said,
+  type Speech,
+  speech,
+  textIn,
+  unsupported,
+  without,
+} from "./dialect.js";
+import type { ModelOutcome } from "./models.js";
+import type { Usage } from "./reply.js";
+import type { Part } from "./values.js";
+
+const NAME = "chat completions";
+
+/** Parameters of a pack, and their names here. */
+const PARAMETERS = Object.fromEntries(
+  ["temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty"].map((name) => {
+    return [name, name];
+  }),
+);
+
+const AUDIO: { readonly [media: string]: "wav" | "mp3" | undefined } = {
+  "audio/wav": "wav",
+  "audio/x-wav": "wav",
+  "audio/mpeg": "mp3",
+  "audio/mp3": "mp3",
+};
+
+const TAKES =
+  "images (data or an http address), audio/wav and audio/mpeg data, and application/pdf data";
+
+/** Chat completions of an endpoint. */
+export class ChatDialect implements Dialect {
+  readonly #endpoint: OpenAI;
+
+  constructor(endpoint: OpenAI) {
+    this.#endpoint = endpoint;
+  }
+
+  async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
+    const stream = await this.#endpoint.chat.completions.create(requestOf(ask), { signal });
+    return speech(stream, new ChatDraft());
+  }
+
+  discreet(text: string): string {
+    return without(this.#endpoint.apiKey, text);
+  }
+}
+
+function requestOf(ask: Ask): ChatCompletionCreateParamsStreaming {
+  const system = ask.system ? [{ role: "system" as const, content: ask.system }] : [];
+  const tools = ask.tools.map(({ name, description, parameters }) => {
+    const schema = parameters as Record<string, unknown>;
+    return { type: "function" as const, function: { name, description, parameters: schema } };
+  });
+  return {
+    ...parametersFor(NAME, ask.parameters, PARAMETERS),
+    model: ask.model,
+    messages: [...system, ...ask.messages.map(messageOf)],
+    stream: true,
+    stream_options: { include_usage: true },
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
+    ...ask.extra,
+  };
+}
+
+function messageOf(message: Said): ChatCompletionMessageParam {
+  const wire: { [field: string]: unknown } = {
+    role: message.role,
+    content: contentOf(message.parts),
+  };
+  const calls = callsOf(message);
+  if (calls.length > 0) {
+    wire.tool_calls = calls.map(({ id, name, arguments: given }) => {
+      return { id, type: "function", function: { name, arguments: given } };
+    });
+    wire.content ||= null;
+  }
+  if (message.toolCallId) {
+    wire.tool_call_id = message.toolCallId;
+  }
+  // Which content a role may have is the endpoint's to judge.
+  return wire as unknown as ChatCompletionMessageParam;
+}
+
+function contentOf(parts: readonly Part[]): string | ChatCompletionContentPart[] {
+  const texts = parts.map(textIn);
+  return texts.includes(undefined) ? parts.map(pieceOf) : texts.join("\n");
+}
+
+function pieceOf(part: Part): ChatCompletionContentPart {
+  const text = textIn(part);
+  if (text !== undefined) {
+    return { type: "text", text };
+  }
+  const media = mediaOf(part);
+  const { content } = part;
+  const data = content.case === "data" ? base64(content.value) : undefined;
+  if (media.startsWith("image/")) {
+    const url = data === undefined ? fetchable(part) : `data:${media};base64,${data}`;
+    if (url !== undefined) {
+      return { type: "image_url", image_url: { url } };
+    }
+  }
+  const format = AUDIO[media];
+  if (format && data !== undefined) {
+    return { type: "input_audio", input_audio: { data, format } };
+  }
+  if (media === "application/pdf" && data !== undefined) {
+    const filename = part.filename || "document.pdf";
+    return { type: "file", file: { filename, file_data: `data:${media};base64,${data}` } };
+  }
+  throw unsupported(NAME, part, TAKES);
+}
+
+/** A tool call as its pieces come in. */
+interface Call {
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+/** An answer as its chunks come in. */
+class ChatDraft extends Draft<ChatCompletionChunk> {
+  #text = "";
+  #refusal = "";
+  #finish = "";
+  readonly #calls = new Map<number, Call>();
+
+  take({ id, model, usage, choices: [choice] }: ChatCompletionChunk): string {
+    this.responseId = id || this.responseId;
+    this.model = model || this.model;
+    this.usage = usage ? usageOf(usage) : this.usage;
+    if (!choice) {
+      return ""; // The last piece holds the usage alone.
+    }
+    const { delta } = choice;
+    this.#finish = choice.finish_reason ?? this.#finish;
+    this.#refusal += delta.refusal ?? "";
+    for (const piece of delta.tool_calls ?? []) {
+      this.#call(piece);
+    }
+    const text = delta.content ?? "";
+    this.#text += text;
+    this.size += text.length + (delta.refusal ?? "").length;
+    return text;
+  }
+
+  end(): ModelOutcome {
+    const calls = [...this.#calls].sort(([a], [b]) => a - b);
+    return ended({
+      content: this.#text || undefined,
+      calls: calls.map(([index, call]) => ({ ...call, id: call.id || `call_${index}` })),
+      refusal: this.#refusal,
+      finishReason: this.#finish,
+      model: this.model,
+      responseId: this.responseId,
+    });
+  }
+
+  #call(piece: ChatCompletionChunk.Choice.Delta.ToolCall): void {
+    const call = this.#calls.get(piece.index) ?? { id: "", name: "", arguments: "" };
+    this.#calls.set(piece.index, call);
+    call.id = piece.id || call.id;
+    call.name += piece.function?.name ?? "";
+    call.arguments += piece.function?.arguments ?? "";
+    this.size += (piece.function?.arguments ?? "").length;
+  }
+}
+
+function usageOf(usage: NonNullable<ChatCompletionChunk["usage"]>): Usage {
+  const inputTokens = usage.prompt_tokens ?? 0;
+  const outputTokens = usage.completion_tokens ?? 0;
+  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
+  const thought = usage.completion_tokens_details?.reasoning_tokens ?? 0;
+  return {
+    inputTokens,
+    outputTokens,
+    cachedTokens: Math.min(cached, inputTokens),
+    reasoningTokens: Math.min(thought, outputTokens),
+  };
+}

@@ -1,0 +1,209 @@
+/** A chat model that words each answer anew, and a shop that remembers what was charged. */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { json, text } from "node:stream/consumers";
+
+/** A pack whose one state charges three orders and leaves. */
+export const SHOP = JSON.stringify({
+  id: "shop",
+  name: "Shop",
+  version: "1.0.0",
+  template_engine: { version: "v1", syntax: "{{variable}}" },
+  prompts: {
+    clerk: {
+      id: "clerk",
+      name: "Clerk",
+      version: "1.0.0",
+      system_template: "You serve <{{name}}>.",
+      variables: [{ name: "name", type: "string", required: true }],
+      tools: ["charge"],
+    },
+  },
+  tools: {
+    charge: {
+      name: "charge",
+      description: "Charges an order.",
+      parameters: { type: "object", properties: { order: { type: "string" } } },
+    },
+  },
+  workflow: {
+    version: 2,
+    entry: "serve",
+    states: {
+      serve: {
+        prompt_task: "clerk",
+        artifacts: { receipt: { type: "text/plain" } },
+        on_event: { Done: "end" },
+      },
+      end: { prompt_task: "clerk", terminal: true },
+    },
+    engine: {
+      x_pawl: {
+        retry: { max_attempts: 60, initial_sec: 1, max_sec: 1 },
+        tools: { charge: { attempts: 60, on_unknown: "retry", timeout_sec: 60 } },
+      },
+    },
+  },
+});
+
+/** How many orders a run charges. */
+export const ORDERS = 3;
+
+interface Said {
+  readonly role: string;
+  readonly content?: unknown;
+  readonly tool_calls?: readonly {
+    readonly id: string;
+    readonly function: { arguments: string };
+  }[];
+}
+
+interface Request {
+  readonly messages: readonly Said[];
+  readonly tools?: readonly { readonly function: { readonly name: string } }[];
+}
+
+/** One request to the model: of whom, in which state, which round, and what it was shown. */
+export interface Asked {
+  readonly name: string;
+  readonly state: "serve" | "end";
+  readonly round: number;
+  readonly words: readonly string[];
+}
+
+/** What an endpoint does with a request. */
+type Fate = "answers" | "is unavailable" | "is busy" | "cuts the stream";
+
+/** Both of them on one port. Something happens there with each request, twice. */
+export class Shop {
+  readonly asked: Asked[] = [];
+  /** Keys of what was charged, by the run's name. */
+  readonly charged = new Map<string, Set<string>>();
+  calls = 0;
+  readonly #server: Server;
+  readonly #happened: () => void;
+  readonly #random: () => number;
+
+  private constructor(seed: number, happened: () => void) {
+    this.#happened = happened;
+    this.#random = randomOf(seed);
+    this.#server = createServer((request, response) => {
+      void this.#serve(request, response).catch(() => response.destroy());
+    });
+  }
+
+  /** `happened` is called in the midst of all that goes on. */
+  static async start(seed: number, happened: () => void): Promise<Shop> {
+    const shop = new Shop(seed, happened);
+    await new Promise<void>((resolve) => shop.#server.listen(0, "127.0.0.1", resolve));
+    return shop;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as { port: number }).port}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#happened();
+    if (request.url === "/ledger") {
+      const { payload, idempotencyKey } = JSON.parse(await text(request));
+      this.#charge(idempotencyKey);
+      this.#happened();
+      response.end(JSON.stringify({ charged: payload.order }));
+    } else {
+      this.#answer((await json(request)) as Request, response);
+    }
+    this.#happened();
+  }
+
+  /** A key is charged once. */
+  #charge(key: string): void {
+    this.calls += 1;
+    const run = key.split("/")[0] ?? "";
+    this.charged.set(run, (this.charged.get(run) ?? new Set()).add(key));
+  }
+
+  #answer(request: Request, response: ServerResponse): void {
+    const asked = askedBy(request);
+    this.asked.push(asked);
+    const fate = this.#fate();
+    if (fate === "is unavailable" || fate === "is busy") {
+      const status = fate === "is busy" ? 429 : 503;
+      response.writeHead(status, { "Content-Type": "application/json", "Retry-After-Ms": "10" });
+      response.end(JSON.stringify({ error: { message: fate } }));
+      return;
+    }
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    for (const delta of answerTo(asked, this.asked.length)) {
+      response.write(`data: ${JSON.stringify(chunkOf({ delta }))}\n\n`);
+    }
+    if (fate === "cuts the stream") {
+      response.write("", () => response.destroy());
+      return;
+    }
+    response.write(`data: ${JSON.stringify(chunkOf({ delta: {}, finish_reason: "stop" }))}\n\n`);
+    const usage = { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 };
+    response.write(`data: ${JSON.stringify({ ...chunkOf(), choices: [], usage })}\n\n`);
+    response.end("data: [DONE]\n\n");
+  }
+
+  #fate(): Fate {
+    const drawn = this.#random();
+    if (drawn < 0.1) {
+      return "is unavailable";
+    }
+    if (drawn < 0.15) {
+      return "is busy";
+    }
+    return drawn < 0.25 ? "cuts the stream" : "answers";
+  }
+}
+
+function chunkOf(choice: object = {}): object {
+  const choices = [{ index: 0, finish_reason: null, ...choice }];
+  return { id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices };
+}
+
+function askedBy({ messages, tools = [] }: Request): Asked {
+  const said = messages.filter(({ role }) => role === "assistant");
+  const words = said.map((message) => wordsOf(message));
+  const name = /<(.*)>/.exec(String(messages[0]?.content))?.[1] ?? "";
+  const leaves = tools.some((tool) => tool.function.name === "leave_state");
+  return { name, state: leaves ? "serve" : "end", round: said.length + 1, words };
+}
+
+/** What an assistant said, whatever form it has. */
+function wordsOf({ content, tool_calls: calls = [] }: Said): string {
+  return [content ?? "", ...calls.map((call) => call.function.arguments)].join("|");
+}
+
+/** The answer of a round, each time in other words. */
+function answerTo({ state, round }: Asked, count: number): object[] {
+  const order = (number: number) =>
+    ["charge", { order: `order #${number}, take ${count}` }] as const;
+  const rounds = [[order(1), order(2)], [order(3)]];
+  const left = ["leave_state", { event: "Done", artifacts: { receipt: `take ${count}` } }] as const;
+  if (state === "end") {
+    return [{ role: "assistant", content: `Bye, take ${count}.` }];
+  }
+  const calls = rounds[round - 1] ?? [left];
+  const pieces = calls.map(([name, given], index) => {
+    const said = { name, arguments: JSON.stringify(given) };
+    return { tool_calls: [{ index, id: `c${count}_${index}`, type: "function", function: said }] };
+  });
+  return [{ role: "assistant", content: `Take ${count}. ` }, ...pieces];
+}
+
+/** Numbers from 0 to 1, the same for the same seed. */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}

@@ -1,0 +1,128 @@
+/** Requests about calls of models, as the wire has them. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type {
+  ModelAnswerSchema,
+  ModelMessageSchema,
+  ModelRequestSchema,
+} from "./gen/pawl/v1/record_pb.js";
+import type {
+  AnswerModelRequestSchema,
+  NoteModelRequestSchema,
+  RequestModelRequestSchema,
+  StepRequestSchema,
+} from "./gen/pawl/v1/run_pb.js";
+import type {
+  ModelAnswer,
+  ModelAsk,
+  ModelMessage,
+  ModelOutcome,
+  ModelRequest,
+  ModelTold,
+} from "./models.js";
+import { faultRequest, type TurnRef, turnTarget, usageOf } from "./request.js";
+import type { StepCall } from "./turn.js";
+import { messageOf, partsOf, toJsonText } from "./values.js";
+
+/** Asks for the call of a model. */
+export function askRequest(
+  namespace: string,
+  turn: TurnRef,
+  ask: ModelAsk,
+): MessageInitShape<typeof RequestModelRequestSchema> {
+  return {
+    ...turnTarget(namespace, turn),
+    round: ask.round,
+    key: ask.key ?? "",
+    request: modelRequest(ask.request),
+    bound: usageOf(ask.bound),
+  };
+}
+
+/** Tells what came of it. */
+export function toldRequest(
+  namespace: string,
+  { runId, token }: TurnRef,
+  told: ModelTold,
+): MessageInitShape<typeof AnswerModelRequestSchema> {
+  const { step, attempt } = told;
+  const outcome = outcomeOf(told.outcome);
+  return { namespace, runId, step, attempt, turnToken: token, outcome, usage: usageOf(told.usage) };
+}
+
+/** Keeps the provider's id of a response. */
+export function noteRequest(
+  namespace: string,
+  { runId, token }: TurnRef,
+  note: { readonly step: number; readonly attempt: number; readonly responseId: string },
+): MessageInitShape<typeof NoteModelRequestSchema> {
+  return { namespace, runId, turnToken: token, ...note };
+}
+
+/** Asks for a tool call. */
+export function stepRequest(call: StepCall): MessageInitShape<typeof StepRequestSchema> {
+  return {
+    key: call.key ?? "",
+    tool: call.tool,
+    payloadJson: toJsonText(call.payload ?? {}, "payload"),
+    reframe: call.reframe ?? false,
+    call: call.call,
+  };
+}
+
+function modelRequest(request: ModelRequest): MessageInitShape<typeof ModelRequestSchema> {
+  const { model, follows, system, tools, parameters, messages } = request;
+  return {
+    model,
+    follows: follows ?? 0,
+    system,
+    toolsJson: tools === undefined ? undefined : toJsonText(tools, "tools"),
+    parametersJson: parameters === undefined ? undefined : toJsonText(parameters, "parameters"),
+    messages: (messages ?? []).map((message) => ({ content: contentOf(message) })),
+  };
+}
+
+function contentOf(given: ModelMessage): MessageInitShape<typeof ModelMessageSchema>["content"] {
+  if ("message" in given) {
+    return { case: "message", value: messageOf(given.message) };
+  }
+  if ("conversation" in given) {
+    return { case: "conversation", value: given.conversation };
+  }
+  return "result" in given
+    ? { case: "result", value: given.result }
+    : { case: "answer", value: given.answer };
+}
+
+function outcomeOf(
+  outcome: ModelOutcome,
+): MessageInitShape<typeof AnswerModelRequestSchema>["outcome"] {
+  if ("answer" in outcome) {
+    return { case: "answer", value: answerInit(outcome.answer) };
+  }
+  const { error, final, retryAfterMs } = outcome.failure;
+  const value = {
+    error: faultRequest(error),
+    final: final ?? false,
+    retryAfter: retryAfterMs === undefined ? undefined : durationOf(retryAfterMs),
+  };
+  return { case: "failure", value };
+}
+
+function answerInit(answer: ModelAnswer): MessageInitShape<typeof ModelAnswerSchema> {
+  const { content, provider, calls, ...words } = answer;
+  return {
+    ...words,
+    parts: partsOf(content),
+    calls: [...(calls ?? [])],
+    providerJson: provider === undefined ? "" : toJsonText(provider, "provider"),
+  };
+}
+
+/** The contract takes a day. */
+const LONGEST_MS = 86_400_000;
+
+function durationOf(ms: number): { seconds: bigint; nanos: number } {
+  const whole = Math.min(Math.max(0, Math.round(ms)), LONGEST_MS);
+  return { seconds: BigInt(Math.floor(whole / 1000)), nanos: (whole % 1000) * 1e6 };
+}

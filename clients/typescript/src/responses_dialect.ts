@@ -1,0 +1,248 @@
+/** OpenAI's Responses. */
+
+import type OpenAI from "openai";
+import type {
+  Response,
+  ResponseCreateParamsStreaming,
+  ResponseInputContent,
+  ResponseInputItem,
+  ResponseStreamEvent,
+} from "openai/resources/responses/responses";
+import {
+  type Ask,
+  base64,
+  callsOf,
+  type Dialect,
+  Draft,
+  ended,
+  fetchable,
+  mediaOf,
+  parametersFor,
+  type Said,
+  type Speech,
+  speech,
+  textIn,
+  unsupported,
+  unusable,
+  without,
+} from "./dialect.js";
+import type { ModelOutcome } from "./models.js";
+import { type Place, placed, placesOf } from "./own_items.js";
+import type { Json } from "./plain.js";
+import type { Usage } from "./reply.js";
+import type { Part } from "./values.js";
+
+const NAME = "responses";
+
+/** Parameters of a pack, and their names here. */
+const PARAMETERS = {
+  temperature: "temperature",
+  top_p: "top_p",
+  max_tokens: "max_output_tokens",
+};
+
+const TAKES = "images and application/pdf (data or an http address)";
+
+/** Responses of an endpoint. */
+export class ResponsesDialect implements Dialect {
+  readonly #endpoint: OpenAI;
+
+  constructor(endpoint: OpenAI) {
+    this.#endpoint = endpoint;
+  }
+
+  async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
+    const stream = await this.#endpoint.responses.create(requestOf(ask), { signal });
+    // What the endpoint does not store it takes back only if it is in the item itself.
+    return speech(stream, new ResponsesDraft(ask.extra.store !== false));
+  }
+
+  discreet(text: string): string {
+    return without(this.#endpoint.apiKey, text);
+  }
+}
+
+function requestOf(ask: Ask): ResponseCreateParamsStreaming {
+  const tools = ask.tools.map(({ name, description, parameters }) => {
+    const schema = parameters as Record<string, unknown>;
+    return { type: "function" as const, name, description, parameters: schema, strict: false };
+  });
+  return {
+    ...parametersFor(NAME, ask.parameters, PARAMETERS),
+    model: ask.model,
+    input: ask.messages.flatMap(itemsOf),
+    stream: true,
+    ...(ask.system ? { instructions: ask.system } : {}),
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
+    ...ask.extra,
+  } as ResponseCreateParamsStreaming;
+}
+
+function itemsOf(message: Said): ResponseInputItem[] {
+  const { role, parts, toolCallId } = message;
+  if (role === "tool") {
+    return [{ type: "function_call_output", call_id: toolCallId, output: wordsOf(parts) }];
+  }
+  if (role === "assistant") {
+    return answerItems(message);
+  }
+  const content = parts.map(pieceOf);
+  return [{ type: "message", role: role as "user" | "system", content }];
+}
+
+function answerItems(message: Said): ResponseInputItem[] {
+  const calls = callsOf(message);
+  const text = wordsOf(message.parts);
+  return placesOf(NAME, message, calls.length).flatMap((place): ResponseInputItem[] => {
+    if (place === "text") {
+      return text ? [{ role: "assistant", content: text }] : [];
+    }
+    if (typeof place === "object") {
+      return [place.own as unknown as ResponseInputItem];
+    }
+    const call = calls[place];
+    return call
+      ? [{ type: "function_call", call_id: call.id, name: call.name, arguments: call.arguments }]
+      : [];
+  });
+}
+
+function wordsOf(parts: readonly Part[]): string {
+  return parts
+    .map((part) => {
+      const text = textIn(part);
+      if (text === undefined) {
+        throw unsupported(NAME, part, "text there");
+      }
+      return text;
+    })
+    .join("\n");
+}
+
+function pieceOf(part: Part): ResponseInputContent {
+  const text = textIn(part);
+  if (text !== undefined) {
+    return { type: "input_text", text };
+  }
+  const media = mediaOf(part);
+  const { content, filename } = part;
+  const data =
+    content.case === "data" ? `data:${media};base64,${base64(content.value)}` : undefined;
+  const url = data ?? fetchable(part);
+  if (media.startsWith("image/") && url !== undefined) {
+    return { type: "input_image", image_url: url, detail: "auto" };
+  }
+  if (media === "application/pdf" && url !== undefined) {
+    return data === undefined
+      ? { type: "input_file", file_url: url }
+      : { type: "input_file", filename: filename || "document.pdf", file_data: data };
+  }
+  throw unsupported(NAME, part, TAKES);
+}
+
+/** An answer as its events come in; the last one holds all of it. */
+class ResponsesDraft extends Draft<ResponseStreamEvent> {
+  readonly #stored: boolean;
+  #response: Response | undefined;
+  #fault: { readonly code: string; readonly message: string } | undefined;
+
+  constructor(stored: boolean) {
+    super();
+    this.#stored = stored;
+  }
+
+  take(event: ResponseStreamEvent): string {
+    switch (event.type) {
+      case "response.completed":
+      case "response.incomplete":
+      case "response.failed":
+        this.#whole(event.response);
+        return "";
+      case "error":
+        this.#fault = { code: event.code ?? "", message: event.message };
+        return "";
+      case "response.output_text.delta":
+        this.size += event.delta.length;
+        return event.delta;
+      case "response.refusal.delta":
+      case "response.function_call_arguments.delta":
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta":
+        this.size += event.delta.length;
+        return "";
+    }
+    return "";
+  }
+
+  end(): ModelOutcome {
+    const fault = this.#fault ?? this.#response?.error;
+    if (fault) {
+      const code = fault.code === "rate_limit_exceeded" ? "MODEL_RATE_LIMITED" : "MODEL_ERROR";
+      return unusable(code, `${fault.code}: ${fault.message}`);
+    }
+    const places: Place[] = [];
+    const calls: { id: string; name: string; arguments: string }[] = [];
+    let text = "";
+    let refusal = "";
+    for (const item of this.#response?.output ?? []) {
+      if (item.type === "function_call") {
+        places.push(calls.length);
+        calls.push({ id: item.call_id, name: item.name, arguments: item.arguments });
+      } else if (item.type === "message") {
+        places.push("text");
+        for (const piece of item.content) {
+          text += piece.type === "output_text" ? piece.text : "";
+          refusal += piece.type === "refusal" ? piece.refusal : "";
+        }
+      } else if (item.type !== "reasoning" || this.#stored || item.encrypted_content) {
+        places.push({ own: item as unknown as Json });
+      }
+    }
+    return ended({
+      content: text || undefined,
+      calls,
+      refusal,
+      finishReason: finishOf(this.#response, calls.length),
+      model: this.model,
+      responseId: this.responseId,
+      provider: placed(NAME, unique(places)),
+    });
+  }
+
+  #whole(response: Response): void {
+    this.#response = response;
+    this.responseId = response.id;
+    this.model = response.model;
+    this.usage = usageOf(response.usage);
+  }
+}
+
+/** All text is one; it stands where the first of it was. */
+function unique(places: readonly Place[]): Place[] {
+  return places.filter((place, at) => place !== "text" || places.indexOf("text") === at);
+}
+
+function finishOf(response: Response | undefined, calls: number): string {
+  switch (response?.incomplete_details?.reason) {
+    case "max_output_tokens":
+      return "length";
+    case "content_filter":
+      return "content_filter";
+  }
+  if (response?.status !== "completed") {
+    return "";
+  }
+  return calls > 0 ? "tool_calls" : "stop";
+}
+
+function usageOf(usage: Response["usage"]): Usage {
+  const inputTokens = usage?.input_tokens ?? 0;
+  const outputTokens = usage?.output_tokens ?? 0;
+  return {
+    inputTokens,
+    outputTokens,
+    cachedTokens: Math.min(usage?.input_tokens_details?.cached_tokens ?? 0, inputTokens),
+    reasoningTokens: Math.min(usage?.output_tokens_details?.reasoning_tokens ?? 0, outputTokens),
+  };
+}

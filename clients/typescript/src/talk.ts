@@ -1,0 +1,375 @@
+/**
+ * One turn as a conversation with a model: what is asked, and what answers mean. Pure, and
+ * the same in every execution: what it asks next follows from what is recorded, so that a
+ * turn that is executed again walks through the same rounds.
+ */
+
+import type { Ask, Offer, Said, Values } from "./dialect.js";
+import { failTurn, PawlError } from "./errors.js";
+import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { Asking, Leave, objectOf } from "./leave.js";
+import type { ModelCall, ModelMessage, ModelRequest } from "./models.js";
+import { type Json, plain } from "./plain.js";
+import type { Reply, Usage } from "./reply.js";
+import type { Step, StepCall, Turn } from "./turn.js";
+import { json, type MessageLike, type Part, partsOf, textOf } from "./values.js";
+
+/** How a handler talks. */
+export interface Manner {
+  readonly model: string;
+  readonly maxRounds: number;
+  readonly chat: boolean;
+  readonly extra: Values;
+}
+
+/** The answer of a round, recorded or new. */
+export interface Heard {
+  readonly step: number;
+  readonly parts: readonly Part[];
+  readonly calls: readonly ModelCall[];
+  readonly provider?: Json;
+  readonly refusal: string;
+  readonly usage: Usage;
+  /** It was recorded before this execution; what was asked then may have been other words. */
+  readonly replayed: boolean;
+}
+
+/** What became of a tool call. */
+type Outcome = Awaited<ReturnType<Turn["calls"]>>[number];
+
+/** What is said in the place of a person who said nothing. */
+const BEGIN = "Begin.";
+const GO_ON = "Go on.";
+
+interface Settings {
+  readonly parameters?: Values;
+  readonly model_overrides?: { readonly [model: string]: Override | undefined };
+  readonly tool_policy?: { readonly tool_choice?: string; readonly max_rounds?: number };
+}
+
+interface Override {
+  readonly system_template?: string;
+  readonly system_template_prefix?: string;
+  readonly system_template_suffix?: string;
+  readonly parameters?: Values;
+}
+
+/** A message, and how the record refers to it. */
+interface Entry {
+  readonly record: ModelMessage;
+  readonly said: Said;
+}
+
+/**
+ * The conversation of one turn. The model moves the run by calling one function, whose enum
+ * is the state's allowed events and whose arguments carry the artifacts; nothing else can.
+ */
+export class Talk {
+  /** Set once the turn is over. */
+  reply: Reply | undefined;
+  round = 0;
+  readonly #turn: Turn;
+  readonly #manner: Manner;
+  readonly #leave: Leave;
+  readonly #asking: Asking;
+  readonly #system: string;
+  readonly #parameters: Values;
+  readonly #tools: readonly Offer[];
+  readonly #choice: string;
+  readonly #most: number;
+  readonly #history: Said[];
+  #fresh: ModelMessage[];
+  /** The last answer. */
+  #last: Heard | undefined;
+  /** What is said to its calls, by their index. */
+  #said = new Map<number, Entry>();
+
+  /** Throws failTurn for settings of the pack that cannot be honoured. */
+  constructor(turn: Turn, manner: Manner) {
+    this.#turn = turn;
+    this.#manner = manner;
+    this.#leave = new Leave(turn);
+    this.#asking = new Asking(turn);
+    const settings = (turn.settings ?? {}) as Settings;
+    const override = settings.model_overrides?.[manner.model] ?? {};
+    this.#system = systemOf(turn.systemPrompt, override);
+    this.#parameters = present({ ...settings.parameters, ...override.parameters });
+    this.#choice = settings.tool_policy?.tool_choice ?? "auto";
+    this.#tools = this.#offers();
+    // The last round is for leaving the state.
+    this.#most = Math.min(manner.maxRounds, settings.tool_policy?.max_rounds || Infinity) + 1;
+    this.#history = [...turn.messages];
+    this.#fresh = turn.messages.length > 0 ? [{ conversation: {} }] : [];
+    const last = turn.messages.at(-1);
+    if (!last || last.role === "assistant") {
+      // No model is asked with a system prompt alone, nor to go on after its own words.
+      this.#say({ role: "user", content: last ? GO_ON : BEGIN });
+    }
+  }
+
+  /** What the next round asks, as the record has it. Throws failTurn after too many. */
+  request(): ModelRequest {
+    if (this.round === this.#most) {
+      throw failTurn("MAX_ROUNDS", "the model did not come to an end");
+    }
+    this.round += 1;
+    const { model } = this.#manner;
+    const messages = this.#fresh;
+    const follows = this.#last?.step;
+    if (this.#last && !this.#last.replayed) {
+      return { model, follows, messages };
+    }
+    const choice: Values = this.#required ? { tool_choice: "required" } : {};
+    const parameters = { ...this.#parameters, ...choice, ...this.#manner.extra };
+    const tools = this.#tools as unknown as Json;
+    const system = this.#system;
+    if (follows !== undefined) {
+      return { model, follows, system, tools, parameters, messages };
+    }
+    const said = {
+      ...(system ? { system } : {}),
+      ...(this.#tools.length > 0 ? { tools } : {}),
+      ...(Object.keys(parameters).length > 0 ? { parameters } : {}),
+    };
+    return { model, ...said, messages };
+  }
+
+  /** The same for a provider, with every message. */
+  ask(): Ask {
+    return {
+      model: this.#manner.model,
+      system: this.#system,
+      tools: this.#tools,
+      parameters: this.#parameters,
+      choice: this.#required ? "required" : "auto",
+      messages: this.#history,
+      extra: this.#manner.extra,
+    };
+  }
+
+  /**
+   * What the next call may consume, as far as the pack bounds it; what it reads is what the
+   * last one read and said, as far as that is known.
+   */
+  bound(): Usage | undefined {
+    const most = this.#parameters.max_tokens;
+    if (typeof most !== "number" || !Number.isInteger(most) || most < 0) {
+      return undefined;
+    }
+    const { inputTokens = 0, outputTokens = 0 } = this.#last?.usage ?? {};
+    return { inputTokens: inputTokens + outputTokens, outputTokens: most };
+  }
+
+  /** Takes the answer of a round and gives the tool calls to make before the next. */
+  heard(heard: Heard): readonly StepCall[] {
+    const { parts, calls, provider, refusal } = heard;
+    this.#last = heard;
+    this.#fresh = [];
+    this.#said = new Map();
+    const toolCalls = calls.length > 0 ? calls.map(({ ...call }) => call) : undefined;
+    this.#history.push({ role: "assistant", parts, toolCalls, toolCallId: "", provider, refusal });
+    const [first] = calls;
+    if (!first) {
+      this.#endOfText(textOf(parts));
+      return [];
+    }
+    if (calls.length === 1 && this.#alone(textOf(parts), first)) {
+      return [];
+    }
+    const asked = calls.flatMap((call, index) => this.#callOf(index, call));
+    if (asked.length === 0) {
+      this.#sayAnswers();
+    }
+    return asked;
+  }
+
+  /** Takes what became of the tool calls. */
+  answered(calls: readonly StepCall[], outcomes: readonly Outcome[]): void {
+    for (const [at, { step, denial }] of outcomes.entries()) {
+      const index = calls[at]?.call?.index ?? 0;
+      const { id = "" } = this.#last?.calls[index] ?? {};
+      if (step) {
+        this.#said.set(index, resultEntry(step, id));
+      } else {
+        const { code = "DENIED", message = "" } = denial ?? {};
+        this.#said.set(index, entryOf(errorMessage(id, code, message)));
+      }
+    }
+    this.#sayAnswers();
+  }
+
+  get #required(): boolean {
+    return this.#choice === "required" && this.#tools.length > 0;
+  }
+
+  /** What the model can call. `tool_choice: none` leaves it the way out alone. */
+  #offers(): readonly Offer[] {
+    const nothing = { type: "object", properties: {} };
+    const tools = this.#choice === "none" ? [] : this.#turn.tools;
+    const offers = tools.map(({ name, description, parameters }): Offer => {
+      return { name, description, parameters: parameters ?? nothing };
+    });
+    if (this.#leave.possible) {
+      offers.push(this.#leave.tool());
+    }
+    if (this.#manner.chat && !this.#turn.terminal) {
+      offers.push(this.#asking.tool());
+    }
+    return offers;
+  }
+
+  #offered(name: string): boolean {
+    return this.#tools.some((tool) => tool.name === name);
+  }
+
+  #say(message: MessageLike): void {
+    this.#add(entryOf(message));
+  }
+
+  #add({ record, said }: Entry): void {
+    this.#fresh.push(record);
+    this.#history.push(said);
+  }
+
+  #sayAnswers(): void {
+    for (const [, entry] of [...this.#said].sort(([a], [b]) => a - b)) {
+      this.#add(entry);
+    }
+  }
+
+  #endOfText(text: string): void {
+    if (this.#manner.chat && !this.#turn.terminal) {
+      this.#done(text, { awaiting: Awaiting.INPUT });
+    } else if (!this.#leave.possible) {
+      this.#done(text, {});
+    } else {
+      const content = `Call ${this.#leave.name} to go on; text alone does not move the run.`;
+      this.#say({ role: "user", content });
+    }
+  }
+
+  /** Leaves the state or asks the person, if the call does that. */
+  #alone(text: string, call: ModelCall): boolean {
+    if (!this.#offered(call.name)) {
+      return false;
+    }
+    if (call.name === this.#leave.name) {
+      this.#tryToLeave(text, call);
+      return true;
+    }
+    if (call.name === this.#asking.name) {
+      this.#tryToAsk(text, call);
+      return true;
+    }
+    return false;
+  }
+
+  #tryToLeave(text: string, call: ModelCall): void {
+    const left = this.#leave.read(call.arguments);
+    if ("fault" in left) {
+      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", left.fault));
+      return;
+    }
+    this.#done(text, { ...left, messages: [toldMessage(call.id, { left: left.event })] });
+  }
+
+  #tryToAsk(text: string, call: ModelCall): void {
+    const asked = this.#asking.read(call.arguments);
+    if ("fault" in asked) {
+      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", asked.fault));
+      return;
+    }
+    const said = text ? `${text}\n${asked.question}` : asked.question;
+    const messages = [toldMessage(call.id, { asked: true })];
+    this.#done(said, { messages, awaiting: Awaiting.INPUT });
+  }
+
+  #done(text: string, reply: Reply): void {
+    this.reply = { ...reply, output: text || undefined, said: this.#last?.step };
+  }
+
+  /** The step of a call; none if the model is told what is wrong with it. */
+  #callOf(index: number, call: ModelCall): StepCall[] {
+    const given = objectOf(call.arguments);
+    const fault = this.#faultOf(call, given);
+    if (fault || typeof given === "string") {
+      const [code, text] = fault ?? ["BAD_ARGUMENTS", String(given)];
+      this.#said.set(index, entryOf(errorMessage(call.id, code, text)));
+      return [];
+    }
+    const modelStep = this.#last?.step ?? 0;
+    return [{ tool: call.name, payload: given, call: { modelStep, index } }];
+  }
+
+  #faultOf({ name }: ModelCall, given: Values | string): [code: string, text: string] | undefined {
+    const own = name === this.#leave.name || name === this.#asking.name;
+    if (own && this.#offered(name)) {
+      return ["NOT_ALONE", `call ${name} alone, once all other calls are answered`];
+    }
+    if (own || !this.#offered(name)) {
+      const known = this.#tools.map((tool) => tool.name).filter((other) => !this.#isOwn(other));
+      return ["NO_SUCH_TOOL", `there is no tool ${JSON.stringify(name)}, only ${known.join(", ")}`];
+    }
+    if (typeof given === "string") {
+      return ["BAD_ARGUMENTS", given];
+    }
+    try {
+      this.#turn.checkPayload(name, given);
+      return undefined;
+    } catch (error) {
+      if (error instanceof PawlError && error.kind === "schema") {
+        return ["BAD_ARGUMENTS", error.message];
+      }
+      throw error;
+    }
+  }
+
+  #isOwn(name: string): boolean {
+    return name === this.#leave.name || name === this.#asking.name;
+  }
+}
+
+/** The system prompt as the pack has it for the model. */
+function systemOf(prompt: string, override: Override): string {
+  const { system_template: template, system_template_prefix: prefix = "" } = override;
+  if (template?.includes("{{")) {
+    const text =
+      "model_overrides.system_template: a template with variables is rendered by nobody; " +
+      "use system_template_prefix and system_template_suffix";
+    throw failTurn("OVERRIDE_UNSUPPORTED", text, { retryable: false });
+  }
+  return `${prefix}${template || prompt}${override.system_template_suffix ?? ""}`;
+}
+
+function present(values: Values): Values {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null));
+}
+
+function entryOf(message: MessageLike): Entry {
+  const parts = partsOf(message.content).map((part) => plain(PartSchema, part));
+  const { role, toolCallId = "" } = message;
+  const said = { role, parts, toolCallId, toolCalls: undefined, provider: undefined, refusal: "" };
+  return { record: { message }, said };
+}
+
+/** What an answered step says to the model, in the words of the contract. */
+function resultEntry(step: Step, callId: string): Entry {
+  if (step.status === StepStatus.CANCELLED) {
+    const text = `step ${step.step} (${step.tool}) was cancelled: the visit was left`;
+    throw new PawlError("step_cancelled", text);
+  }
+  const failed = step.status === StepStatus.ERROR;
+  const { code = "ERROR", message = "" } = step.error ?? {};
+  const told = failed
+    ? errorMessage(callId, code, message)
+    : toldMessage(callId, step.result ?? null);
+  return { record: { result: { step: step.step, callId } }, said: entryOf(told).said };
+}
+
+function toldMessage(toolCallId: string, value: Json): MessageLike {
+  return { role: "tool", content: [json(value)], toolCallId };
+}
+
+function errorMessage(toolCallId: string, code: string, message: string): MessageLike {
+  return toldMessage(toolCallId, { error: { code, message } });
+}

@@ -62,7 +62,7 @@ def test_the_package_keeps_its_contracts(copy: Path) -> None:
         ("_async_run", TYPING.format("pawl._async_client", "AsyncClient"), "itself"),
         ("_values", TYPING.format("pawl._runs", "RunInfo"), "itself"),
         ("_client", "from pawl._worker import Worker\n", "downwards"),
-        ("_chat_model", "import asyncio\n", "without an event loop"),
+        ("_dialect", "import asyncio\n", "without an event loop"),
         ("_flow", "import threading\n", "without network"),
     ],
 )

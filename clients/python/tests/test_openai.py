@@ -9,7 +9,16 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from endpoint import Endpoint
-from pawl import Client, FailTurnError, RunResult, RunStatus, TurnCompleted, Worker
+from pawl import (
+    Client,
+    FailTurnError,
+    RunResult,
+    RunStatus,
+    StepKind,
+    StepResolved,
+    TurnCompleted,
+    Worker,
+)
 from pawl.openai import AsyncChatHandler, ChatHandler
 from pawl.testing import Sidecar
 
@@ -59,7 +68,19 @@ def test_tools_then_leaving(client: Client) -> None:
     run = client.attach(result.run.run_id)
     completed = next(run.records(kinds=["TURN_COMPLETED"])).body
     assert isinstance(completed, TurnCompleted)
-    assert [m.role for m in completed.messages] == ["assistant", "tool"]
+    # What was said is what the model's step says: only what leaving answered is new.
+    assert [m.role for m in completed.messages] == ["tool"]
+    assert completed.said == 3
+    assert [step.kind for step in run.info().steps] == ["MODEL"]
+    asked = run.model_step(completed.said)
+    assert [m.role for m in asked.messages] == ["user", "assistant", "tool"]
+    assert asked.system == "Add 1."
+    assert asked.step is not None
+    assert asked.step.model is not None
+    assert asked.step.model.answer is not None
+    assert asked.step.model.answer.calls[0].name == "leave_state"
+    assert third["messages"][0] == {"role": "system", "content": "Add 1."}
+    assert len(third["messages"]) > 1
 
 
 def test_two_calls_at_once(client: Client) -> None:
@@ -74,6 +95,7 @@ def test_two_calls_at_once(client: Client) -> None:
         ("leave_unknown_event", "event: one of ['Again', 'Ask', 'Done'], not 'Ship'"),
         ("leave_unknown_artifact", "artifacts: one of ['log', 'sum'], not 'nope'"),
         ("leave_wrong_type", "artifacts.log: a string, not list"),
+        ("leave_artifact_beside", "log: no property of leave_state"),
         ("leave_malformed", "the arguments are no JSON"),
         ("leave_with_add", "call leave_state alone"),
         ("add_malformed", "the arguments are no JSON"),
@@ -96,7 +118,7 @@ def test_text_alone_does_not_move_the_run(client: Client) -> None:
     assert "Call leave_state to go on" in endpoint.requests[1]["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize(
+FAILURES = pytest.mark.parametrize(
     ("name", "code"),
     [
         ("refusal", "REFUSED"),
@@ -108,12 +130,32 @@ def test_text_alone_does_not_move_the_run(client: Client) -> None:
         ("server_error", "MODEL_503"),
     ],
 )
-def test_what_fails_an_attempt(client: Client, name: str, code: str) -> None:
-    result, _ = played(client, name, "leave", "text")
+
+
+@FAILURES
+def test_what_fails_a_call(client: Client, name: str, code: str) -> None:
+    """The model is asked again, in the same turn."""
+    result, endpoint = played(client, name, "leave", "text")
+    assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
+    assert endpoint.requests[0] == endpoint.requests[1]
+    records = list(client.attach(result.run.run_id).records(kinds=["STEP_RESOLVED"]))
+    first = records[0].body
+    assert isinstance(first, StepResolved)
+    assert (first.kind, first.ok, first.next) == (StepKind.MODEL, False, 2)
+    assert first.error is not None
+    assert first.error.code == code
+
+
+def test_what_fails_an_attempt(client: Client) -> None:
+    """What was answered before is not asked again; what it cost is counted."""
+    result, endpoint = played(client, "add", *["refusal"] * 3, "leave", "text")
     assert result.status is RunStatus.COMPLETED
     (error,) = result.errors
     assert isinstance(error, FailTurnError)
-    assert error.reason == code
+    assert error.reason == "REFUSED"
+    assert len(endpoint.requests) == 6
+    assert result.run.tokens == 6 * 18
+    assert result.run.tool_calls == 1
 
 
 def test_what_fails_the_run(client: Client) -> None:
@@ -126,13 +168,8 @@ def test_a_model_that_never_leaves(client: Client) -> None:
     result, endpoint = played(client, "text", rounds=2)
     assert (result.status, result.reason) == (RunStatus.ESCALATED, "turn_failed")
     assert [getattr(error, "reason", "") for error in result.errors] == ["MAX_ROUNDS"] * 2
-    assert len(endpoint.requests) == 2 * 3
-
-
-def test_a_repeated_attempt_runs_no_tool_twice(client: Client) -> None:
-    result, _ = played(client, "add", "refusal", "add", "leave", "text")
-    assert result.status is RunStatus.COMPLETED
-    assert result.run.tool_calls == 1
+    # The second execution is answered from the record.
+    assert len(endpoint.requests) == 3
 
 
 def test_nobody_answers(client: Client) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pawl._async_caller import AsyncCaller
 from pawl._async_turn import AsyncTurn
+from pawl._awaiting import together
 from pawl._drive import Holder
 from pawl._flow import check_timeout
-from pawl._runs import TurnInfo
+from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._runs import StepOutcome, TurnInfo
 from pawl._turn_requests import StepCall
-from pawl._values import ArtifactLike, Json, OutputPiece
+from pawl._values import ArtifactLike, Json, OutputPiece, Usage
 
 
 class AsyncDrivenTurn(AsyncTurn):
@@ -42,6 +46,35 @@ class AsyncDrivenTurn(AsyncTurn):
         return await self._client.perform(
             self._holder.step(call, tool_of(self._tools, tool), timeout)
         )
+
+    async def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
+        outcomes = await self._client.perform(self._holder.request(calls))
+        return await together([partial(self._finish, outcome) for outcome in outcomes])
+
+    async def _finish(self, outcome: StepOutcome) -> StepOutcome:
+        step = outcome.step
+        if step is None:
+            return outcome
+        flow = self._holder.finish(step, tool_of(self._tools, step.tool), None)
+        return replace(outcome, step=await self._client.perform(flow))
+
+    async def request_model(
+        self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
+    ) -> RequestedModel:
+        return await self._client.perform(self._holder.request_model(round, request, bound, key))
+
+    async def answer_model(
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        return await self._client.perform(self._holder.answer_model(step, attempt, came, usage))
+
+    async def note_model(self, step: int, attempt: int, response_id: str) -> None:
+        await self._client.perform(self._holder.note_model(step, attempt, response_id))
 
     async def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         await self._client.perform(self._holder.set_artifacts(artifacts))

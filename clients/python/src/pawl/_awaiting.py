@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing as closing
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -18,7 +18,9 @@ from pawl._errors import PawlError
 from pawl._settings import Settings
 from pawl._status import error_from_rpc
 
-__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep"]
+__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep", "together"]
+
+T = TypeVar("T")
 
 sleep = asyncio.sleep
 
@@ -67,3 +69,19 @@ async def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> An
     """What a function of the user returns, awaited if that is what it needs."""
     value = function(*arguments)
     return await value if inspect.isawaitable(value) else value
+
+
+async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """What several calls return, made at the same time. All come to their end; then the
+    first error is raised."""
+
+    async def one(call: Callable[[], Awaitable[T]]) -> T:
+        return await call()
+
+    ends = await asyncio.gather(*map(one, calls), return_exceptions=True)
+    values: list[T] = []
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+        values.append(end)
+    return values

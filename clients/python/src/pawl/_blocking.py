@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from time import sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from pawl._settings import Settings
+from pawl._threads import Threads
 
-__all__ = ["Line", "called", "closing", "open_channel", "sleep"]
+__all__ = ["Line", "called", "closing", "open_channel", "sleep", "together"]
+
+T = TypeVar("T")
 
 
 def open_channel(settings: Settings) -> grpc.Channel:
@@ -42,3 +45,18 @@ def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
             value.close()
         raise TypeError("coroutines (a handler, a tool, pieces of a blob) need AsyncClient")
     return value
+
+
+def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """What several calls return, made at the same time, in threads; a single one in this
+    one. All come to their end; then the first error is raised."""
+    if len(calls) < 2:
+        return [call() for call in calls]
+    threads = Threads("pawl-call")
+    try:
+        futures = [threads.run(call) for call in calls]
+        for future in futures:
+            future.exception()
+        return [future.result() for future in futures]
+    finally:
+        threads.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -25,16 +25,17 @@ from pawl._errors import (
 )
 from pawl._fault import deliberate, fault_of, rejects, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
+from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
 from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, goes_on
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
 from pawl._run_result import read_result
-from pawl._runs import Step, TurnInfo, TurnRef
+from pawl._runs import Step, StepOutcome, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._tool_call import ToolCall, within
 from pawl._turn_requests import StepCall
 from pawl._turn_view import default_key, denied, next_piece, result_of
-from pawl._values import ArtifactLike, Fault, Json, OutputPiece, parts_of
+from pawl._values import ArtifactLike, Fault, Json, OutputPiece, Usage, parts_of
 
 log = logging.getLogger("pawl")
 _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
@@ -126,25 +127,62 @@ class Holder:
         self, call: StepCall, local: Callable[[Json], Any] | None, timeout: float | None
     ) -> Flow[Json]:
         """Asks for a tool call, makes it if the tool is local, returns its result."""
-        self.asked += 1
-        keyed = StepCall(
-            call.tool, call.payload, call.key or default_key(self.info, self.asked), call.reframe
-        )
-        request_id = new_id()
-        answer = yield from self.with_token(
-            lambda turn: self.runs.request_steps(turn, [keyed], request_id)
-        )
-        outcome = answer.outcomes[0]
+        (outcome,) = yield from self.request([call])
         refused = denied(outcome)
         if refused is not None:
             raise refused
-        step: Step = outcome.step
+        assert outcome.step is not None  # noqa: S101
+        return result_of((yield from self.finish(outcome.step, local, timeout)))
+
+    def request(self, calls: Sequence[StepCall]) -> Flow[tuple[StepOutcome, ...]]:
+        """Asks for tool calls, all in one commit."""
+        keyed, request_id = [self._keyed(call) for call in calls], new_id()
+        answer = yield from self.with_token(
+            lambda turn: self.runs.request_steps(turn, keyed, request_id)
+        )
+        outcomes: tuple[StepOutcome, ...] = answer.outcomes
+        return outcomes
+
+    def _keyed(self, call: StepCall) -> StepCall:
+        if call.call is not None:
+            return call
+        self.asked += 1
+        return dataclasses.replace(call, key=call.key or default_key(self.info, self.asked))
+
+    def finish(
+        self, step: Step, local: Callable[[Json], Any] | None, timeout: float | None
+    ) -> Flow[Step]:
+        """The step once it is answered; the call is made here if the tool is local."""
         if step.status is not StepStatus.PENDING:
-            return result_of(step)
+            return step
         body = None if local is None else (yield from self._make(step, local))
         if body is None:
             body = yield from self._await(step, timeout)
-        return _resolved(step, body)
+        return _answered(step, body)
+
+    def request_model(
+        self, number: int, request: ModelRequest, bound: Usage | None, key: str
+    ) -> Flow[RequestedModel]:
+        """Asks for the call of a model in a round."""
+        asked: RequestedModel = yield from self.with_token(
+            lambda turn: self.runs.request_model(turn, number, request, bound, key)
+        )
+        return asked
+
+    def answer_model(
+        self, step: int, attempt: int, came: ModelAnswer | ModelFailure, usage: Usage | None
+    ) -> Flow[AnsweredModel]:
+        """Tells what came of the call of a model."""
+        settled: AnsweredModel = yield from self.with_token(
+            lambda turn: self.runs.answer_model(turn, step, attempt, came, usage)
+        )
+        return settled
+
+    def note_model(self, step: int, attempt: int, response_id: str) -> Flow[None]:
+        """Keeps the provider's id of a response."""
+        yield from self.with_token(
+            lambda turn: self.runs.note_model(turn, step, attempt, response_id)
+        )
 
     def _make(self, step: Step, local: Callable[[Json], Any]) -> Flow[StepResolved | None]:
         """Makes the call here, again while attempts remain; None: not ours any more."""
@@ -199,14 +237,14 @@ class Holder:
         return record.body
 
 
-def _resolved(step: Step, body: Any) -> Json:
-    """The result in the record that answers a step; raises as `result_of` does."""
+def _answered(step: Step, body: Any) -> Step:
+    """The step with what the record says that answers it."""
     status = StepStatus.CANCELLED
     if isinstance(body, StepResolved):
         status = StepStatus.OK if body.ok else StepStatus.ERROR
     result = body.result if isinstance(body, StepResolved) else None
     error = body.error if isinstance(body, StepResolved) else None
-    return result_of(dataclasses.replace(step, status=status, result=result, error=error))
+    return dataclasses.replace(step, status=status, result=result, error=error)
 
 
 TurnMaker = Callable[[TurnInfo, Holder], Any]

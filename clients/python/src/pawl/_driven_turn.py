@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from pawl._blocking import together
 from pawl._caller import Caller
 from pawl._drive import Holder
 from pawl._flow import check_timeout
-from pawl._runs import TurnInfo
+from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._runs import StepOutcome, TurnInfo
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
-from pawl._values import ArtifactLike, Json, OutputPiece
+from pawl._values import ArtifactLike, Json, OutputPiece, Usage
 
 
 class DrivenTurn(Turn):
@@ -41,6 +45,35 @@ class DrivenTurn(Turn):
         self.check_payload(tool, dict(payload or {}))
         call = StepCall(tool, dict(payload or {}), key, reframe)
         return self._client.perform(self._holder.step(call, tool_of(self._tools, tool), timeout))
+
+    def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
+        outcomes = self._client.perform(self._holder.request(calls))
+        return together([partial(self._finish, outcome) for outcome in outcomes])
+
+    def _finish(self, outcome: StepOutcome) -> StepOutcome:
+        step = outcome.step
+        if step is None:
+            return outcome
+        flow = self._holder.finish(step, tool_of(self._tools, step.tool), None)
+        return replace(outcome, step=self._client.perform(flow))
+
+    def request_model(
+        self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
+    ) -> RequestedModel:
+        return self._client.perform(self._holder.request_model(round, request, bound, key))
+
+    def answer_model(
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        return self._client.perform(self._holder.answer_model(step, attempt, came, usage))
+
+    def note_model(self, step: int, attempt: int, response_id: str) -> None:
+        self._client.perform(self._holder.note_model(step, attempt, response_id))
 
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         self._client.perform(self._holder.set_artifacts(artifacts))

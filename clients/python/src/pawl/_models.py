@@ -89,6 +89,23 @@ class ModelAnswer:
     response_id: str = ""
     provider: Json = None
 
+    @property
+    def text(self) -> str:
+        """Its text parts, joined."""
+        return "".join(part.text for part in self.parts if part.text is not None)
+
+    @property
+    def message(self) -> Message:
+        """The answer as a message of the conversation."""
+        calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in self.calls]
+        return Message(
+            role="assistant",
+            parts=self.parts,
+            tool_calls=calls or None,
+            provider=self.provider,
+            refusal=self.refusal,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStep:

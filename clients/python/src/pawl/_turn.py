@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, cast
 
-from pawl._turn_view import TurnView
+from pawl._errors import LimitError
+from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._runs import StepOutcome
+from pawl._turn_requests import StepCall
+from pawl._turn_view import TurnView, fewer
 from pawl._types import ReadT, StepsT, WrittenT
-from pawl._values import Json, OutputPiece
+from pawl._values import Json, OutputPiece, Usage
 
 
 class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
@@ -35,6 +39,51 @@ class Turn(TurnView[ReadT], ABC, Generic[StepsT, WrittenT, ReadT]):
         no error, in a worker with `suspend_after`.
         """
         return cast("StepsT", self._step)
+
+    def calls(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
+        """Makes several durable tool calls at the same time, as many as the run may have
+        pending; returns what became of each, in order: its step once it is answered, or its
+        denial. For those that a model asked for (`StepCall.call`), in one commit. Errors as
+        of `step`, except that a tool's own error is in its step.
+        """
+        done: list[StepOutcome] = []
+        most = len(calls)
+        while len(done) < len(calls):
+            batch = calls[len(done) : len(done) + most]
+            try:
+                done += self._together(batch)
+            except LimitError as error:
+                most = fewer(len(batch), error)
+        return tuple(done)
+
+    @abstractmethod
+    def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]: ...
+
+    @abstractmethod
+    def request_model(
+        self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
+    ) -> RequestedModel:
+        """Asks for the call of a model: the `round` of this turn, from 1. What was answered
+        before is answered from the record. See docs/models.md.
+
+        Raises RunTerminalError, TurnStaleError, LimitError, StateError.
+        """
+
+    @abstractmethod
+    def answer_model(
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        """Tells what came of the call of a model, and what it consumed. Raises LimitError
+        (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT)."""
+
+    @abstractmethod
+    def note_model(self, step: int, attempt: int, response_id: str) -> None:
+        """Keeps the provider's id of a response that is being made."""
 
     @abstractmethod
     def _step(

@@ -42,6 +42,7 @@ def complete_request(
         event=reply.event,
         artifacts=wire.artifacts(reply.artifacts, slots),
         reply=reply.reply,
+        said=reply.said,
         request_id=request_id or new_id(),
     )
     # A field whose name is a keyword here.

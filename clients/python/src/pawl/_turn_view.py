@@ -8,7 +8,7 @@ from typing import Generic
 
 from pawl import _schema
 from pawl._enums import StepStatus
-from pawl._errors import StepCancelledError, StepDeniedError, StepFailedError
+from pawl._errors import LimitError, StepCancelledError, StepDeniedError, StepFailedError
 from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
 from pawl._types import ReadT
 from pawl._values import Json, Message, OutputPiece, Part
@@ -140,6 +140,14 @@ def denied(outcome: StepOutcome) -> StepDeniedError | None:
         f"step {outcome.key!r} was refused: {outcome.denial.code}: {outcome.denial.message}",
         reason=outcome.denial.code,
     )
+
+
+def fewer(size: int, error: LimitError) -> int:
+    """How many calls to ask for at once after so many were too many to be pending. Raises
+    the error if it says something else."""
+    if error.reason != "MAX_PENDING_STEPS" or size == 1:
+        raise error
+    return max(1, min(error.limit or 1, size - 1))
 
 
 def result_of(step: Step) -> Json:

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pawl._async_turn import AsyncTurn
+from pawl._awaiting import together
 from pawl._convert import from_proto
 from pawl._enums import StepStatus
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import check_timeout, new_id
 from pawl._held import HeldTurn, stale
 from pawl._link import Link
+from pawl._model_requests import (
+    answer_model_request,
+    note_model_request,
+    request_model_request,
+)
+from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
 from pawl._turn import Turn
-from pawl._turn_requests import StepCall, output_request, step_request, suspend_request
+from pawl._turn_requests import (
+    StepCall,
+    output_request,
+    step_request,
+    suspend_request,
+)
 from pawl._turn_view import default_key, denied, next_piece, result_of
-from pawl._values import ArtifactLike, Json, OutputPiece
+from pawl._values import ArtifactLike, Json, OutputPiece, Usage
 from pawl.v1 import run_pb2, worker_pb2
 
 T = TypeVar("T")
@@ -46,26 +60,87 @@ class WorkTurn(AsyncTurn):
         check_timeout(timeout)
         arguments = dict(payload or {})
         self.check_payload(tool, arguments)
-        self._held.asked += 1
-        number = key or default_key(self.info, self._held.asked)
         with self._calling():
-            outcome = await self._request(StepCall(tool, arguments, number, reframe))
+            (outcome,) = await self._request([StepCall(tool, arguments, key, reframe)])
             refused = denied(outcome)
             if refused is not None:
                 raise refused
             assert outcome.step is not None  # noqa: S101
             return result_of(await self._answer(outcome.step, timeout))
 
-    async def _request(self, call: StepCall) -> StepOutcome:
+    async def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
+        with self._calling():
+            outcomes = await self._request(calls)
+        return await together([partial(self._finish, outcome) for outcome in outcomes])
+
+    async def _finish(self, outcome: StepOutcome) -> StepOutcome:
+        if outcome.step is None:
+            return outcome
+        with self._calling():
+            return replace(outcome, step=await self._answer(outcome.step, None))
+
+    async def request_model(
+        self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
+    ) -> RequestedModel:
+        """See `Turn.request_model`."""
+        held = self._held
+        with self._calling():
+            receipt = await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    request_model=request_model_request("", held.ref(), round, request, bound, key)
+                ),
+            )
+        asked: RequestedModel = from_proto(receipt.request_model)
+        return asked
+
+    async def answer_model(
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        """See `Turn.answer_model`."""
+        held = self._held
+        with self._calling():
+            receipt = await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    answer_model=answer_model_request("", held.ref(), step, attempt, came, usage)
+                ),
+            )
+        settled: AnsweredModel = from_proto(receipt.answer_model)
+        return settled
+
+    async def note_model(self, step: int, attempt: int, response_id: str) -> None:
+        """See `Turn.note_model`."""
+        held = self._held
+        with self._calling():
+            await self._link.ask_turn(
+                held,
+                lambda: worker_pb2.WorkRequest(
+                    note_model=note_model_request("", held.ref(), step, attempt, response_id)
+                ),
+            )
+
+    async def _request(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
         held, request_id = self._held, new_id()
+        keyed = [self._keyed(call) for call in calls]
         receipt = await self._link.ask_turn(
             held,
             lambda: worker_pb2.WorkRequest(
-                request_step=step_request("", held.ref(), [call], request_id)
+                request_step=step_request("", held.ref(), keyed, request_id)
             ),
         )
-        outcome: StepOutcome = from_proto(receipt.request_step.outcomes[0])
-        return outcome
+        return tuple(from_proto(outcome) for outcome in receipt.request_step.outcomes)
+
+    def _keyed(self, call: StepCall) -> StepCall:
+        if call.call is not None:
+            return call
+        self._held.asked += 1
+        return replace(call, key=call.key or default_key(self.info, self._held.asked))
 
     async def _answer(self, step: Step, timeout: float | None) -> Step:
         """The step once it is answered; until then the turn may be suspended."""
@@ -203,6 +278,30 @@ class ThreadTurn(Turn):
     ) -> Json:
         """See `Turn.step`."""
         return self._wait(self._turn.step(tool, payload, key=key, reframe=reframe, timeout=timeout))
+
+    def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
+        return self._wait(self._turn._together(calls))
+
+    def request_model(
+        self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""
+    ) -> RequestedModel:
+        """See `Turn.request_model`."""
+        return self._wait(self._turn.request_model(round, request, bound=bound, key=key))
+
+    def answer_model(
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        *,
+        usage: Usage | None = None,
+    ) -> AnsweredModel:
+        """See `Turn.answer_model`."""
+        return self._wait(self._turn.answer_model(step, attempt, came, usage=usage))
+
+    def note_model(self, step: int, attempt: int, response_id: str) -> None:
+        """See `Turn.note_model`."""
+        self._wait(self._turn.note_model(step, attempt, response_id))
 
     def set_artifacts(self, artifacts: Mapping[str, ArtifactLike]) -> None:
         """See `Turn.set_artifacts`."""

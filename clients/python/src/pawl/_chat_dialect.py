@@ -1,0 +1,150 @@
+"""The dialect of OpenAI's chat completions, which many other endpoints speak as well."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pawl._dialect import Ask, Dialect, Draft, calls_of, ended_badly, text_of
+from pawl._models import ModelAnswer, ModelCall, ModelFailure
+from pawl._values import Message, Part, Usage
+
+_PARAMETERS = {
+    name: name
+    for name in ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty")
+}
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_TAKES = "images (data or an http address), audio/wav and audio/mpeg data, and application/pdf data"
+
+
+class ChatDialect(Dialect):
+    """Chat completions."""
+
+    name = "chat completions"
+
+    def create(self, client: Any) -> Callable[..., Any]:
+        """See `Dialect.create`."""
+        create: Callable[..., Any] = client.chat.completions.create
+        return create
+
+    def draft(self) -> Draft:
+        """See `Dialect.draft`."""
+        return ChatDraft()
+
+    def arguments(self, ask: Ask) -> dict[str, Any]:
+        """See `Dialect.arguments`."""
+        request = self.check(ask.parameters, _PARAMETERS)
+        system = [{"role": "system", "content": ask.system}] if ask.system else []
+        request |= {
+            "model": ask.model,
+            "messages": system + [self._message(message) for message in ask.messages],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if ask.tools:
+            request["tools"] = [{"type": "function", "function": dict(t)} for t in ask.tools]
+        if ask.choice != "auto":
+            request["tool_choice"] = ask.choice
+        return request | dict(ask.extra)
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        wire: dict[str, Any] = {"role": message.role, "content": self._content(message.parts)}
+        calls = calls_of(message)
+        if calls:
+            wire["tool_calls"] = [
+                {"id": c["id"], "type": "function", "function": _function(c)} for c in calls
+            ]
+            wire["content"] = wire["content"] or None
+        if message.tool_call_id:
+            wire["tool_call_id"] = message.tool_call_id
+        return wire
+
+    def _content(self, parts: Sequence[Part]) -> Any:
+        texts = [text_of(part) for part in parts]
+        if None not in texts:
+            return "\n".join(text for text in texts if text is not None)
+        return [self._part(part) for part in parts]
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        text, media = text_of(part), part.media_type.partition(";")[0].strip().lower()
+        if text is not None:
+            return {"type": "text", "text": text}
+        if media.startswith("image/"):
+            if part.data is not None:
+                return _image(f"data:{media};base64,{_base64(part.data)}")
+            if str(part.uri).startswith(("http://", "https://", "data:")):
+                return _image(str(part.uri))
+        if media in _AUDIO and part.data is not None:
+            audio = {"data": _base64(part.data), "format": _AUDIO[media]}
+            return {"type": "input_audio", "input_audio": audio}
+        if media == "application/pdf" and part.data is not None:
+            name = part.filename or "document.pdf"
+            data = f"data:{media};base64,{_base64(part.data)}"
+            return {"type": "file", "file": {"filename": name, "file_data": data}}
+        raise self.unsupported(part, _TAKES)
+
+
+class ChatDraft(Draft):
+    """An answer of chat completions as its chunks come in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = self._refusal = self._finish = ""
+        self._calls: dict[int, ModelCall] = {}
+
+    def take(self, piece: Any) -> str:
+        """See `Draft.take`."""
+        self.response_id, self.model = piece.id or self.response_id, piece.model or self.model
+        if piece.usage is not None:
+            self.usage = usage_of(piece.usage)
+        if not piece.choices:
+            return ""
+        choice = piece.choices[0]
+        self._finish = choice.finish_reason or self._finish
+        self._refusal += getattr(choice.delta, "refusal", None) or ""
+        for call in choice.delta.tool_calls or ():
+            before, said = self._calls.get(call.index, ModelCall()), call.function
+            self._calls[call.index] = ModelCall(
+                id=call.id or before.id,
+                name=before.name + ((said and said.name) or ""),
+                arguments=before.arguments + ((said and said.arguments) or ""),
+            )
+        text: str = choice.delta.content or ""
+        self._text += text
+        return text
+
+    def end(self) -> ModelAnswer | ModelFailure:
+        """See `Draft.end`."""
+        return ended_badly(self._refusal, self._finish) or ModelAnswer(
+            parts=(Part(text=self._text),) if self._text else (),
+            calls=tuple(self._calls[index] for index in sorted(self._calls)),
+            finish_reason=self._finish,
+            model=self.model,
+            response_id=self.response_id,
+        )
+
+
+def usage_of(usage: Any) -> Usage:
+    """What a call consumed, in the words of chat completions."""
+    read, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
+    thought = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    return Usage(
+        input_tokens=read,
+        output_tokens=said,
+        cached_tokens=min(cached or 0, read),
+        reasoning_tokens=min(thought or 0, said),
+    )
+
+
+def _function(call: dict[str, str]) -> dict[str, str]:
+    return {"name": call["name"], "arguments": call["arguments"]}
+
+
+def _image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

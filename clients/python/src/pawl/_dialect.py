@@ -1,0 +1,201 @@
+"""What a conversation needs to know of a model's provider, and what its errors mean.
+
+A dialect makes the arguments of one call of its provider's own package out of what the
+contract calls messages, and reads the stream that comes back. It is pure: the loop
+(`_async_executor`) makes the call.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pawl._errors import FailTurnError
+from pawl._models import ModelAnswer, ModelFailure
+from pawl._requests import dump_json
+from pawl._values import Fault, Json, Message, Part, Usage
+
+_AGAIN = (408, 409, 425, 429)
+"""HTTP statuses below 500 after which the same request may succeed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request to a model: settings, and every message that it is shown.
+
+    `tools` are {"name", "description", "parameters"}; `parameters` those of the pack, by its
+    names; `choice` is auto or required; `extra` goes to the provider as it is.
+    """
+
+    model: str
+    system: str
+    tools: Sequence[Mapping[str, Any]]
+    parameters: Mapping[str, Json]
+    choice: str
+    messages: Sequence[Message]
+    extra: Mapping[str, Any]
+
+
+class Draft(ABC):
+    """An answer as its pieces come in."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.response_id = ""
+        self.model = ""
+
+    @abstractmethod
+    def take(self, piece: Any) -> str:
+        """Takes a piece of the stream; returns the text in it."""
+
+    @abstractmethod
+    def end(self) -> ModelAnswer | ModelFailure:
+        """What it came to: an answer, or why it cannot be used."""
+
+
+class Dialect(ABC):
+    """How a provider is spoken to."""
+
+    name: str
+    """For people."""
+
+    @abstractmethod
+    def create(self, client: Any) -> Callable[..., Any]:
+        """What makes the call; its arguments are those of `arguments`."""
+
+    @abstractmethod
+    def arguments(self, ask: Ask) -> dict[str, Any]:
+        """Arguments of the call. Raises FailTurnError for what the provider cannot take."""
+
+    @abstractmethod
+    def draft(self) -> Draft:
+        """An answer that begins."""
+
+    def check(self, parameters: Mapping[str, Json], taken: Mapping[str, str]) -> dict[str, Any]:
+        """The pack's parameters under the provider's names. Raises FailTurnError."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        for name in given:
+            if name not in taken:
+                raise FailTurnError(
+                    "PARAMETER_UNSUPPORTED",
+                    f"parameters.{name}: {self.name} has no such parameter, only {sorted(taken)}",
+                    retryable=False,
+                )
+        return {taken[name]: value for name, value in given.items()}
+
+    def unsupported(self, part: Part, takes: str) -> FailTurnError:
+        """The error of a part that the provider cannot take."""
+        media = part.media_type or "application/octet-stream"
+        name = f" ({part.filename})" if part.filename else ""
+        form = "data" if part.data is not None else f"the address {part.uri}"
+        return FailTurnError(
+            "MEDIA_UNSUPPORTED",
+            f"a part of {media}{name} as {form}: {self.name} takes {takes}",
+            retryable=False,
+        )
+
+
+def unusable(code: str, message: str) -> ModelFailure:
+    """The failure of an answer that came, and cannot be used."""
+    return ModelFailure(error=Fault(code=code, message=message))
+
+
+def ended_badly(refusal: str, finish: str) -> ModelFailure | None:
+    """Why an answer that ended so is none; None: it is one."""
+    if refusal:
+        return unusable("REFUSED", refusal)
+    if finish == "content_filter":
+        return unusable("CONTENT_FILTER", "the answer was filtered")
+    if finish == "length":
+        return unusable("TRUNCATED", "the answer was longer than max_tokens")
+    if not finish:
+        return unusable("STREAM_TRUNCATED", "the stream ended in the midst of the answer")
+    return None
+
+
+def failure_of(error: Exception) -> ModelFailure:
+    """What an error of a provider's package, or of the HTTP library below it, means."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        code = "MODEL_RATE_LIMITED" if status == 429 else f"MODEL_{status}"
+        fault = Fault(code=code, message=str(error))
+        final = status < 500 and status not in _AGAIN
+        return ModelFailure(error=fault, final=final, retry_after=_retry_after(error))
+    if isinstance(error, FailTurnError):
+        fault = Fault(code=error.reason, message=error.message)
+        return ModelFailure(error=fault, final=not error.retryable)
+    if any(cls.__name__ == "APIConnectionError" for cls in type(error).__mro__):
+        return unusable("MODEL_UNREACHABLE", str(error))
+    return unusable("MODEL_ERROR", f"{type(error).__name__}: {error}")
+
+
+def broken(error: Exception) -> ModelFailure:
+    """What breaks a stream in its midst, the HTTP library included."""
+    if isinstance(getattr(error, "status_code", None), int):
+        return failure_of(error)
+    return unusable("STREAM_TRUNCATED", f"{type(error).__name__}: {error}")
+
+
+def is_final(fault: Fault) -> bool:
+    """Whether a recorded failure says that no further attempt can help."""
+    status = fault.code.removeprefix("MODEL_")
+    if fault.code.startswith("MODEL_") and status.isdigit():
+        return int(status) < 500 and int(status) not in _AGAIN
+    return fault.code in ("MEDIA_UNSUPPORTED", "PARAMETER_UNSUPPORTED", "ANSWER_TOO_LARGE")
+
+
+def _retry_after(error: Exception) -> timedelta | None:
+    """How long the provider asks to wait; at most what the contract takes."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name)
+        if text is None:
+            continue
+        try:
+            return _within(float(text) * unit)
+        except ValueError:
+            pass
+        try:
+            moment = email.utils.parsedate_to_datetime(text)
+        except ValueError:
+            continue
+        return _within((moment - datetime.now(timezone.utc)).total_seconds())
+    return None
+
+
+def _within(seconds: float) -> timedelta:
+    return timedelta(seconds=min(max(seconds, 0.0), 86400.0))
+
+
+def calls_of(message: Message) -> list[dict[str, str]]:
+    """The tool calls of a message as {"id", "name", "arguments"}; conversations of before
+    there were model steps have them in the words of chat completions."""
+    calls = []
+    for call in message.tool_calls or ():
+        said = call.get("function", call)
+        arguments = said.get("arguments") or "{}"
+        calls.append({"id": call.get("id", ""), "name": said["name"], "arguments": arguments})
+    return calls
+
+
+def object_of(arguments: str) -> dict[str, Any]:
+    """Arguments of a call for providers that want an object: what is none is told as it is."""
+    try:
+        value = json.loads(arguments or "{}")
+    except ValueError:
+        return {"arguments": arguments}
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def text_of(part: Part) -> str | None:
+    """A part as text; None: it is none."""
+    if part.text is not None:
+        return part.text
+    if part.json is not None:
+        return dump_json(part.json.value)
+    return None

@@ -1,0 +1,302 @@
+"""One turn as a conversation with a model: what is asked, and what answers mean.
+
+Pure, and the same in every execution: what it asks next follows from what is recorded, so
+that a turn that is executed again walks through the same rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pawl._dialect import Ask
+from pawl._enums import Awaiting, StepStatus
+from pawl._errors import FailTurnError, SchemaError, StepCancelledError
+from pawl._leaving import Asking, Leaving, object_in
+from pawl._models import (
+    ConversationRange,
+    ModelAnswer,
+    ModelCall,
+    ModelMessage,
+    ModelRequest,
+    ToolCallRef,
+    ToolResult,
+)
+from pawl._outcomes import Reply
+from pawl._runs import Step, StepOutcome
+from pawl._turn_requests import StepCall
+from pawl._turn_view import TurnView
+from pawl._values import Json, JsonValue, Message, Part, Usage
+
+_BEGIN = "Begin."
+_GO_ON = "Go on."
+"""What is said in the place of a person who said nothing: no model is asked with a system
+prompt alone, nor to go on after its own words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a handler talks: the model, and what it was made with."""
+
+    model: str
+    max_rounds: int
+    chat: bool
+    extra: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The answers to the calls of one answer, by their index."""
+
+    calls: tuple[ModelCall, ...]
+    messages: dict[int, tuple[ModelMessage, Message]] = field(default_factory=dict)
+
+    def told(self, index: int, message: Message) -> None:
+        """The model is told something that no step says."""
+        self.messages[index] = (ModelMessage(message=message), message)
+
+
+class Talk:
+    """The conversation of one turn.
+
+    The model moves the run by calling one function, whose enum is the state's allowed
+    events and whose arguments carry the artifacts; nothing else can. `reply` is set once
+    the turn is over.
+    """
+
+    def __init__(self, turn: TurnView, manner: Manner) -> None:
+        self.reply: Reply | None = None
+        self.round = 0
+        self._turn, self._manner = turn, manner
+        self._leaving, self._asking = Leaving(turn), Asking(turn)
+        settings = turn.settings or {}
+        self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
+        override = (settings.get("model_overrides") or {}).get(manner.model) or {}
+        self._system = _system(turn.system_prompt, override)
+        given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
+        self._parameters = {name: value for name, value in given.items() if value is not None}
+        self._tools = self._offer()
+        # The last round is for leaving the state.
+        self._most = min(manner.max_rounds, self._policy.get("max_rounds") or manner.max_rounds) + 1
+        self._follows = 0
+        self._used = Usage()
+        self._history = list(turn.messages)
+        self._fresh = [ModelMessage(conversation=ConversationRange())] if turn.messages else []
+        if not turn.messages or turn.messages[-1].role == "assistant":
+            self._say(Message.of("user", _GO_ON if turn.messages else _BEGIN))
+        self._answers = _Answers(())
+
+    def _offer(self) -> list[dict[str, Any]]:
+        """What the model can call. `tool_choice: none` leaves it the way out alone."""
+        nothing = {"type": "object", "properties": {}}
+        offered = () if self._policy.get("tool_choice") == "none" else self._turn.tools
+        tools = [
+            {"name": t.name, "description": t.description, "parameters": t.parameters or nothing}
+            for t in offered
+        ]
+        if self._turn.allowed_events:
+            tools.append(self._leaving.tool())
+        if self._manner.chat and not self._turn.terminal:
+            tools.append(self._asking.tool())
+        return tools
+
+    def _say(self, message: Message) -> None:
+        self._fresh.append(ModelMessage(message=message))
+        self._history.append(message)
+
+    # What is asked
+
+    def request(self) -> ModelRequest:
+        """What the next round asks. Raises FailTurnError after too many rounds."""
+        if self.round == self._most:
+            raise FailTurnError("MAX_ROUNDS", "the model did not come to an end")
+        self.round += 1
+        messages = tuple(self._fresh)
+        if self._follows:
+            return ModelRequest(model=self._manner.model, follows=self._follows, messages=messages)
+        return ModelRequest(
+            model=self._manner.model,
+            system=self._system or None,
+            tools=self._tools or None,
+            parameters=self._settings() or None,
+            messages=messages,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        choice = {} if self._choice() == "auto" else {"tool_choice": self._choice()}
+        return {**self._parameters, **choice, **self._manner.extra}
+
+    def _choice(self) -> str:
+        required = self._policy.get("tool_choice") == "required" and self._tools
+        return "required" if required else "auto"
+
+    def ask(self) -> Ask:
+        """The same for a provider, with every message."""
+        return Ask(
+            model=self._manner.model,
+            system=self._system,
+            tools=self._tools,
+            parameters=self._parameters,
+            choice=self._choice(),
+            messages=tuple(self._history),
+            extra=self._manner.extra,
+        )
+
+    def bound(self) -> Usage | None:
+        """What the next call may consume, as far as the pack bounds it; what it reads is
+        what the last one read and said, as far as that is known."""
+        most = self._parameters.get("max_tokens")
+        if not isinstance(most, int):
+            return None
+        read = self._used.input_tokens + self._used.output_tokens
+        return Usage(input_tokens=read, output_tokens=most)
+
+    # What answers mean
+
+    def heard(self, step: int, answer: ModelAnswer, usage: Usage | None) -> list[StepCall]:
+        """Takes the answer of a round; returns the tool calls to make before the next."""
+        self._follows, self._fresh, self._used = step, [], usage or Usage()
+        self._history.append(answer.message)
+        self._answers = _Answers(answer.calls)
+        if not answer.calls:
+            self._end_of_text(answer.text)
+            return []
+        if len(answer.calls) == 1 and self._alone(answer, answer.calls[0]):
+            return []
+        calls = [self._call_of(i, call) for i, call in enumerate(answer.calls)]
+        asked = [call for call in calls if call is not None]
+        if not asked:
+            self._say_answers()
+        return asked
+
+    def answered(self, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
+        """Takes what became of the tool calls."""
+        for call, outcome in zip(calls, outcomes, strict=True):
+            assert call.call is not None  # noqa: S101
+            index = call.call.index
+            if outcome.step is not None:
+                self._answers.messages[index] = _result(outcome.step, self._id(index))
+            elif outcome.denial is not None:
+                denial = outcome.denial
+                told = _error(self._id(index), denial.code, denial.message)
+                self._answers.told(index, told)
+        self._say_answers()
+
+    def _say_answers(self) -> None:
+        for _, (entry, message) in sorted(self._answers.messages.items()):
+            self._fresh.append(entry)
+            self._history.append(message)
+
+    def _id(self, index: int) -> str:
+        return self._answers.calls[index].id
+
+    def _end_of_text(self, text: str) -> None:
+        if not self._turn.allowed_events and (self._turn.terminal or not self._manner.chat):
+            self._done(text)
+        elif self._manner.chat:
+            self._done(text, awaiting=Awaiting.INPUT)
+        else:
+            self._say(
+                Message.of(
+                    "user", f"Call {self._leaving.name} to go on; text alone does not move the run."
+                )
+            )
+
+    def _alone(self, answer: ModelAnswer, call: ModelCall) -> bool:
+        """Leaves the state or asks the person, if the call does that."""
+        if call.name == self._asking.name and self._offers(call.name):
+            question, fault = self._asking.read(call.arguments)
+            if not fault:
+                text = "\n".join(filter(None, (answer.text, question)))
+                self._done(text, told=_told(call.id, {"asked": True}), awaiting=Awaiting.INPUT)
+        elif call.name == self._leaving.name and self._offers(call.name):
+            event, artifacts, fault = self._leaving.read(call.arguments)
+            if not fault:
+                told = _told(call.id, {"left": event})
+                self._done(answer.text, told=told, event=event, artifacts=artifacts)
+        else:
+            return False
+        if fault:
+            self._say(_error(call.id, "BAD_ARGUMENTS", fault))
+        return True
+
+    def _offers(self, name: str) -> bool:
+        return any(tool["name"] == name for tool in self._tools)
+
+    def _done(
+        self,
+        text: str,
+        *,
+        told: Message | None = None,
+        event: str = "",
+        artifacts: Mapping[str, Any] | None = None,
+        awaiting: Awaiting = Awaiting.UNSPECIFIED,
+    ) -> None:
+        self.reply = Reply(
+            event=event,
+            artifacts=artifacts or {},
+            output=text or None,
+            messages=() if told is None else (told,),
+            awaiting=awaiting,
+            said=self._follows,
+        )
+
+    def _call_of(self, index: int, call: ModelCall) -> StepCall | None:
+        """The step of a call; None if the model is told what is wrong with it."""
+        arguments, fault = object_in(call.arguments)
+        code = "BAD_ARGUMENTS"
+        names = [tool.name for tool in self._turn.tools]
+        if call.name in (self._leaving.name, self._asking.name) and self._offers(call.name):
+            code, fault = "NOT_ALONE", f"call {call.name} alone, once all other calls are answered"
+        elif call.name not in names or not self._offers(call.name):
+            code, fault = "NO_SUCH_TOOL", f"there is no tool {call.name!r}, only {names}"
+        elif not fault:
+            try:
+                self._turn.check_payload(call.name, arguments)
+            except SchemaError as error:
+                fault = error.message
+        if fault:
+            self._answers.told(index, _error(call.id, code, fault))
+            return None
+        return StepCall(
+            call.name, arguments, call=ToolCallRef(model_step=self._follows, index=index)
+        )
+
+
+def _system(prompt: str, override: Mapping[str, Any]) -> str:
+    """The system prompt as the pack has it for the model. Raises FailTurnError."""
+    text = override.get("system_template") or prompt
+    if text is not prompt and "{{" in text:
+        raise FailTurnError(
+            "OVERRIDE_UNSUPPORTED",
+            "model_overrides.system_template: a template with variables is rendered by nobody;"
+            " use system_template_prefix and system_template_suffix",
+            retryable=False,
+        )
+    prefix, suffix = (override.get(f"system_template_{end}") or "" for end in ("prefix", "suffix"))
+    return f"{prefix}{text}{suffix}"
+
+
+def _result(step: Step, call_id: str) -> tuple[ModelMessage, Message]:
+    """What an answered step says to the model, in the words of the contract."""
+    if step.status is StepStatus.CANCELLED:
+        raise StepCancelledError(
+            f"step {step.step} ({step.tool}) was cancelled: the visit was left"
+        )
+    value: Json = step.result
+    if step.status is StepStatus.ERROR:
+        error = step.error
+        code, message = (error.code, error.message) if error else ("ERROR", "")
+        value = {"error": {"code": code, "message": message}}
+    entry = ModelMessage(result=ToolResult(step=step.step, call_id=call_id))
+    return entry, _told(call_id, value)
+
+
+def _told(call_id: str, value: Json) -> Message:
+    part = Part(json=JsonValue(value))
+    return Message(role="tool", parts=(part,), tool_call_id=call_id)
+
+
+def _error(call_id: str, code: str, message: str) -> Message:
+    return _told(call_id, {"error": {"code": code, "message": message}})

@@ -1,0 +1,118 @@
+"""Apps, workers and the sidecar are killed in the midst of what a model does: every effect is
+there once, every answer that was recorded was asked for once, and each run reads as if nothing
+had happened. PAWL_KILLS says how often, PAWL_SEED when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from flaky_endpoint import FlakyEndpoint
+from pawl import Client, Run, RunStatus, StepKind, StepResolved
+from pawl.testing import Sidecar
+
+HERE = Path(__file__).parent
+KILLS = int(os.environ.get("PAWL_KILLS", "20"))
+SEED = int(os.environ.get("PAWL_SEED", "1"))
+RUNS = max(6, KILLS * 3 // 5)
+PATIENCE = 60 + 5 * KILLS
+ROUNDS = 4
+
+
+class Program:
+    """A process that is started again as often as it is killed, until it ends by itself."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._command = [sys.executable, str(HERE / "crashing.py"), *arguments]
+        self._over = False
+        self._process = self._start()
+        self.code: int | None = None
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command)
+
+    def _watch(self) -> None:
+        while (code := self._process.wait()) and not self._over:
+            if code > 0:
+                break  # It was not killed: that is an error of its own.
+            self._process = self._start()
+        self.code = code
+
+    def end(self) -> None:
+        self._over = True
+        self._process.kill()
+        self.thread.join(PATIENCE)
+
+
+def check(run: Run, number: int, endpoint: FlakyEndpoint) -> None:
+    """A run as one that nobody disturbed, and the world as after it."""
+    info = run.info()
+    assert info.status is RunStatus.COMPLETED, info
+    assert info.visits == {"work": 1, "end": 1}
+    assert info.tool_calls == 3
+    assert run.artifacts() == {"note": f"run {number}"}
+    charged = {k: o for k, o in endpoint.effects.items() if k.startswith(f"{run.id}/")}
+    assert sorted("".join(filter(str.isdigit, order)) for order in charged.values()) == [
+        f"{number}{i}" for i in (1, 2, 3)
+    ]
+    bodies = [record.body for record in run.records(kinds=["STEP_RESOLVED"])]
+    answers = [
+        body.answer
+        for body in bodies
+        if isinstance(body, StepResolved) and body.kind is StepKind.MODEL and body.answer
+    ]
+    assert len(answers) == ROUNDS
+    said = [answer.text for answer in answers]
+    for i, answer in enumerate(answers):
+        asked = endpoint.rounds[number, i]
+        # Once it was recorded, nobody asked again.
+        assert asked.asked[-1] == answer.response_id
+        # Whoever asked had heard what was recorded, to the word. The last state begins anew.
+        assert all(heard == (said[:i] if i < ROUNDS - 1 else []) for heard in asked.heard)
+
+
+@pytest.mark.timeout(PATIENCE * 2)
+@pytest.mark.parametrize("mode", ["app", "worker"])
+def test_killed(mode: str) -> None:
+    flags = ["--step-grace=1s", "--restart-grace=1s"]
+    with (
+        Sidecar(packs=[HERE / "crash.pack.json"], allow_tools=["charge"], flags=flags) as sidecar,
+        FlakyEndpoint(SEED, KILLS, sidecar.restart) as endpoint,
+        sidecar.client(retry_for=60, timeout=60) as client,
+    ):
+        arguments = (mode, sidecar.address, endpoint.url, str(RUNS))
+        if mode == "app":
+            program = Program(*arguments)
+            try:
+                program.thread.join(PATIENCE)
+                assert program.code == 0
+            finally:
+                program.end()
+            runs = [started(client, "app", n) for n in range(RUNS)]
+        else:
+            programs = [Program(*arguments) for _ in range(2)]
+            try:
+                runs = [started(client, "worker", n) for n in range(RUNS)]
+                for run in runs:
+                    waited = run.wait(timeout=PATIENCE)
+                    assert not waited.timed_out, waited.run
+            finally:
+                for program in programs:
+                    program.end()
+        for number, run in enumerate(runs):
+            check(run, number, endpoint)
+        assert endpoint.left == 0, "fewer kills than were asked for"
+        assert len(endpoint.effects) == 3 * RUNS
+
+
+def started(client: Client, mode: str, number: int) -> Run:
+    """The run of a number, started if it is not."""
+    start = client.open if mode == "app" else client.start
+    return start("crash", request_id=f"{mode}-{number}", variables={"n": number}, input="Go.")

@@ -83,8 +83,8 @@ from pawl._history import (
     ValueChange,
     Verification,
 )
+from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
 from pawl._models import (
-    AnsweredModel,
     ConversationRange,
     ModelAnswer,
     ModelCall,
@@ -92,9 +92,6 @@ from pawl._models import (
     ModelMessage,
     ModelRequest,
     ModelStep,
-    NotedModel,
-    RequestedModel,
-    ShownModel,
     ToolCallRef,
     ToolResult,
 )

@@ -11,7 +11,8 @@ from pawl._awaiting import sleep
 from pawl._dialect import Dialect, Draft, broken, failure_of, is_final
 from pawl._enums import Disposition, StepStatus
 from pawl._errors import FailTurnError, LimitError, RunTerminalError, TurnStaleError
-from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, RequestedModel
+from pawl._model_calls import AnsweredModel, RequestedModel
+from pawl._models import ModelAnswer, ModelFailure
 from pawl._outcomes import Reply
 from pawl._runs import Step
 from pawl._talk import Manner, Talk

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from pawl import _enums, _history, _models, _packs, _records, _runs, _values
+from pawl import _enums, _history, _model_calls, _models, _packs, _records, _runs, _values
 from pawl.v1 import record_pb2
 
 T = TypeVar("T")
@@ -49,10 +49,10 @@ _ALIASES = {
     "DeleteRunResponse": _history.Deletion,
     "EraseRunResponse": _history.Erased,
     "Erasure": _runs.Erasure,
-    "RequestModelResponse": _models.RequestedModel,
-    "AnswerModelResponse": _models.AnsweredModel,
-    "NoteModelResponse": _models.NotedModel,
-    "GetModelStepResponse": _models.ShownModel,
+    "RequestModelResponse": _model_calls.RequestedModel,
+    "AnswerModelResponse": _model_calls.AnsweredModel,
+    "NoteModelResponse": _model_calls.NotedModel,
+    "GetModelStepResponse": _model_calls.ShownModel,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
 }

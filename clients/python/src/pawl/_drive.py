@@ -25,7 +25,8 @@ from pawl._errors import (
 )
 from pawl._fault import deliberate, fault_of, rejects, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
-from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._model_calls import AnsweredModel, RequestedModel
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, goes_on
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed

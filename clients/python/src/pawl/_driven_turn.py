@@ -12,7 +12,8 @@ from pawl._blocking import together
 from pawl._caller import Caller
 from pawl._drive import Holder
 from pawl._flow import check_timeout
-from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._model_calls import AnsweredModel, RequestedModel
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._runs import StepOutcome, TurnInfo
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall

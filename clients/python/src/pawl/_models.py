@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from pawl._enums import Disposition, RunStatus
-from pawl._values import Denial, Fault, Json, Message, Part, Usage
-
-if TYPE_CHECKING:
-    from pawl._records import Record
-    from pawl._runs import Remaining, Step
+from pawl._values import Fault, Json, Message, Part, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,53 +120,3 @@ class ModelFailure:
     error: Fault
     final: bool = False
     retry_after: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedModel:
-    """The step of a round: PENDING is to be made, OK has its answer."""
-
-    key: str
-    step: Step | None
-    replayed: bool
-    denial: Denial | None
-    max_answer_bytes: int
-    remaining: Remaining | None
-    ended: Record | None
-    status: RunStatus
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredModel:
-    """What became of an answer; after a failure `next` is the attempt to make after `wait`."""
-
-    disposition: Disposition
-    record: Record | None
-    ended: Record | None
-    status: RunStatus
-    seq: int
-    next: int
-    wait: timedelta | None
-    duplicate: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotedModel:
-    """The kept id of a response."""
-
-    disposition: Disposition
-    record: Record | None
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownModel:
-    """A MODEL step with its request resolved: all that the model was shown."""
-
-    step: Step | None
-    system: str
-    tools: Json
-    parameters: Json
-    messages: tuple[Message, ...]
-    redacted: bool

@@ -13,20 +13,13 @@ from pawl import _outcomes as outcomes
 from pawl import _requests as wire
 from pawl._convert import from_proto, optional, parse_json, record_from_proto
 from pawl._flow import Operation, new_id
+from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
 from pawl._model_requests import (
     answer_model_request,
     note_model_request,
     request_model_request,
 )
-from pawl._models import (
-    AnsweredModel,
-    ModelAnswer,
-    ModelFailure,
-    ModelRequest,
-    NotedModel,
-    RequestedModel,
-    ShownModel,
-)
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
 from pawl._records import Record
 from pawl._runs import (

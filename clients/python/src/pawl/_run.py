@@ -12,15 +12,8 @@ from pawl._driven_turn import DrivenTurn
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
-from pawl._models import (
-    AnsweredModel,
-    ModelAnswer,
-    ModelFailure,
-    ModelRequest,
-    NotedModel,
-    RequestedModel,
-    ShownModel,
-)
+from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._outcomes import (
     Outcome,
     Reply,

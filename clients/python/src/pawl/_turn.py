@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, cast
 
 from pawl._errors import LimitError
-from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._model_calls import AnsweredModel, RequestedModel
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._runs import StepOutcome
 from pawl._turn_requests import StepCall
 from pawl._turn_view import TurnView, fewer

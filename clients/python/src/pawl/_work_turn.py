@@ -17,12 +17,13 @@ from pawl._errors import DeadlineError, PawlError
 from pawl._flow import check_timeout, new_id
 from pawl._held import HeldTurn, stale
 from pawl._link import Link
+from pawl._model_calls import AnsweredModel, RequestedModel
 from pawl._model_requests import (
     answer_model_request,
     note_model_request,
     request_model_request,
 )
-from pawl._models import AnsweredModel, ModelAnswer, ModelFailure, ModelRequest, RequestedModel
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
 from pawl._turn import Turn

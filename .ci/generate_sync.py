@@ -20,6 +20,13 @@ import unasync
 CLIENT = Path("clients/python")
 SOURCES = CLIENT / "src" / "pawl"
 
+HANDLER = [
+    (
+        "A turn handler for AsyncClient and workers.",
+        "A turn handler that blocks. Safe to share between threads.",
+    ),
+]
+
 WORDS: dict[str, list[tuple[str, str]]] = {
     "_async_caller.py": [("Callable[[Any], Awaitable[Any]]", "Callable[[Any], Any]")],
     "_async_client.py": [
@@ -47,12 +54,9 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ("A turn for a handler that is a coroutine function.", "A turn for a handler that blocks."),
     ],
     "_async_driven_turn.py": [("drives, for coroutines", "drives, for functions")],
-    "_async_chat.py": [
-        (
-            "A turn handler for AsyncClient and workers.",
-            "A turn handler that blocks. Safe to share between threads.",
-        ),
-    ],
+    "_async_chat.py": HANDLER,
+    "_async_responses.py": HANDLER,
+    "_async_messages.py": HANDLER,
 }
 """What the blocking client says in other words, by source. Each is there exactly once."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pawl._dialect import Ask, Dialect, Draft, calls_of, ended_badly, text_of
+from pawl._dialect import Ask, Dialect, Draft, base64_of, calls_of, ended_badly, media_of, text_of
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
 from pawl._values import Message, Part, Usage
 
@@ -67,20 +66,20 @@ class ChatDialect(Dialect):
         return [self._part(part) for part in parts]
 
     def _part(self, part: Part) -> dict[str, Any]:
-        text, media = text_of(part), part.media_type.partition(";")[0].strip().lower()
+        text, media = text_of(part), media_of(part)
         if text is not None:
             return {"type": "text", "text": text}
         if media.startswith("image/"):
             if part.data is not None:
-                return _image(f"data:{media};base64,{_base64(part.data)}")
+                return _image(f"data:{media};base64,{base64_of(part.data)}")
             if str(part.uri).startswith(("http://", "https://", "data:")):
                 return _image(str(part.uri))
         if media in _AUDIO and part.data is not None:
-            audio = {"data": _base64(part.data), "format": _AUDIO[media]}
+            audio = {"data": base64_of(part.data), "format": _AUDIO[media]}
             return {"type": "input_audio", "input_audio": audio}
         if media == "application/pdf" and part.data is not None:
             name = part.filename or "document.pdf"
-            data = f"data:{media};base64,{_base64(part.data)}"
+            data = f"data:{media};base64,{base64_of(part.data)}"
             return {"type": "file", "file": {"filename": name, "file_data": data}}
         raise self.unsupported(part, _TAKES)
 
@@ -144,7 +143,3 @@ def _function(call: dict[str, str]) -> dict[str, str]:
 
 def _image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

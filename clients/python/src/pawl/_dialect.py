@@ -7,6 +7,7 @@ contract calls messages, and reads the stream that comes back. It is pure: the l
 
 from __future__ import annotations
 
+import base64
 import email.utils
 import json
 from abc import ABC, abstractmethod
@@ -199,3 +200,13 @@ def text_of(part: Part) -> str | None:
     if part.json is not None:
         return dump_json(part.json.value)
     return None
+
+
+def media_of(part: Part) -> str:
+    """The media type of a part, without its parameters."""
+    return part.media_type.partition(";")[0].strip().lower()
+
+
+def base64_of(data: bytes) -> str:
+    """Bytes as text."""
+    return base64.b64encode(data).decode()

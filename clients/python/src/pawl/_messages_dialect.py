@@ -47,8 +47,16 @@ class MessagesDialect(Dialect):
 
     def arguments(self, ask: Ask) -> dict[str, Any]:
         """See `Dialect.arguments`."""
-        request = {"max_tokens": _MOST_TOKENS} | self.check(ask.parameters, _PARAMETERS)
-        request |= {"model": ask.model, "messages": self._messages(ask.messages), "stream": True}
+        given = self.check(ask.parameters, _PARAMETERS)
+        request = {
+            "model": ask.model,
+            "messages": self._messages(ask.messages),
+            "max_tokens": given.pop("max_tokens", _MOST_TOKENS),
+            "stream": True,
+        }
+        if given:
+            # Newer versions of the package have no words for them; models that take them do.
+            request["extra_body"] = given
         if ask.system:
             request["system"] = ask.system
         tools = [_tool(t["name"], t["description"], t["parameters"]) for t in ask.tools]

@@ -90,8 +90,14 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 		return a.start(ctx, r)
 	case *pawlv1.Record_StepRequested:
 		s := body.StepRequested
+		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
+			return nil, nil
+		}
 		return request(r, s.GetStep(), s.GetTool(), s.GetAttempt(), s.GetPayloadJson()), nil
 	case *pawlv1.Record_StepResolved:
+		if body.StepResolved.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
+			return nil, nil
+		}
 		if body.StepResolved.GetNext() > 0 {
 			return a.again(ctx, r, body.StepResolved)
 		}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,5 +147,18 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	want := []string{"user:go", `assistant:I test.[{"id":"call_0","name":"run_tests","arguments":"{\"path\": \".\"}"}]`, `tool:{"passed":true}call_0`}
 	if strings.Join(words, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("the model was shown %q, want %q", words, want)
+	}
+
+	// A fork stands alone: its requests show what the source's do, and none is asked again.
+	fork, err := r.runs.ForkRun(ctx, &pawlv1.ForkRunRequest{RunId: turn.GetRunId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.askModel(ctx, fork.GetTurn(), 1, first); !got.GetReplayed() || got.GetStep().GetModel().GetRequestChanged() || len(got.GetStep().GetModel().GetAnswer().GetCalls()) != 1 {
+		t.Fatalf("round 1 of the fork: %v", got)
+	}
+	copied, err := r.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: fork.GetRun().GetRunId(), Step: 3})
+	if err != nil || copied.GetSystem() != shown.GetSystem() || !slices.EqualFunc(copied.GetMessages(), shown.GetMessages(), func(a, b *pawlv1.Message) bool { return proto.Equal(a, b) }) {
+		t.Fatalf("the fork shows %v, %v", copied, err)
 	}
 }

@@ -99,7 +99,10 @@ func (r *Reader) Asked(ctx context.Context, key machine.RunKey, said machine.Sai
 	case *machine.StepRequested:
 		request, turn = b.Model, b.TurnSeq
 	case *machine.Origin:
-		request = takenStep(b, said.Step).Request
+		taken := takenStep(b, said.Step)
+		if request = taken.Request; taken.Before {
+			turn = 0
+		}
 	}
 	if request == nil {
 		return nil, 0, fmt.Errorf("runtime: record %d of run %s is no request to a model: %w", said.Request, key.ID, machine.ErrNoRecord)

@@ -61,6 +61,8 @@ type (
 		// Request and Answer of a MODEL step.
 		Request *ModelRequest
 		Answer  *ModelAnswer
+		// Before: a turn of the visit before the open one asked for it.
+		Before bool
 	}
 	// Forked says what a run took over from another; nil for a run that was
 	// started. Its bounds count none of it.

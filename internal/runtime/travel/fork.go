@@ -252,9 +252,10 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 		return nil
 	}
 	views, err := r.cfg.Past.Steps(ctx, source, rules.Resolved(from))
-	for i, v := range views {
-		fork.Steps = append(fork.Steps, machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error})
+	if err != nil {
+		return err
 	}
+	fork.Steps, err = r.taken(ctx, source, from, views)
 	return err
 }
 

@@ -149,7 +149,7 @@ func sameTalks(a, b []machine.Talk) bool {
 
 func sameTaken(a, b []machine.TakenStep) bool {
 	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y machine.TakenStep) bool {
-		return x.Step == y.Step && x.Error == y.Error && x.Request == y.Request && x.Answer == y.Answer && sameValue(x.Payload, y.Payload) && sameValue(x.Result, y.Result)
+		return x.Step == y.Step && x.Error == y.Error && x.Request == y.Request && x.Answer == y.Answer && x.Before == y.Before && sameValue(x.Payload, y.Payload) && sameValue(x.Result, y.Result)
 	})
 }
 

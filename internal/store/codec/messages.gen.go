@@ -3417,6 +3417,7 @@ func appendTakenStep(b []byte, v *machine.TakenStep) []byte {
 		b, mark = open(b, 6)
 		b = shut(appendModelAnswer(b, v.Answer), mark)
 	}
+	b = appendBool(b, 7, v.Before)
 	return b
 }
 
@@ -3438,6 +3439,8 @@ func readTakenStep(b []byte, v *machine.TakenStep) error {
 		case 6:
 			v.Answer = new(machine.ModelAnswer)
 			s.keep(readModelAnswer(s.message(), v.Answer))
+		case 7:
+			v.Before = s.bool()
 		default:
 			s.unknown()
 		}

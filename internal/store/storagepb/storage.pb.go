@@ -3260,6 +3260,7 @@ type TakenStep struct {
 	Error         *Fault                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	Request       *ModelRequest          `protobuf:"bytes,5,opt,name=request,proto3" json:"request,omitempty"`
 	Answer        *ModelAnswer           `protobuf:"bytes,6,opt,name=answer,proto3" json:"answer,omitempty"`
+	Before        bool                   `protobuf:"varint,7,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3334,6 +3335,13 @@ func (x *TakenStep) GetAnswer() *ModelAnswer {
 		return x.Answer
 	}
 	return nil
+}
+
+func (x *TakenStep) GetBefore() bool {
+	if x != nil {
+		return x.Before
+	}
+	return false
 }
 
 type Forked struct {
@@ -8998,14 +9006,15 @@ const file_storage_proto_rawDesc = "" +
 	"\vQueuedInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\"\xee\x01\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\"\x86\x02\n" +
 	"\tTakenStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x16\n" +
 	"\x06result\x18\x03 \x01(\fR\x06result\x12,\n" +
 	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x127\n" +
 	"\arequest\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\arequest\x124\n" +
-	"\x06answer\x18\x06 \x01(\v2\x1c.pawl.storage.v1.ModelAnswerR\x06answer\"s\n" +
+	"\x06answer\x18\x06 \x01(\v2\x1c.pawl.storage.v1.ModelAnswerR\x06answer\x12\x16\n" +
+	"\x06before\x18\a \x01(\bR\x06before\"s\n" +
 	"\x06Forked\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x16\n" +

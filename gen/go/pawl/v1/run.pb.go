@@ -5669,7 +5669,7 @@ func (*AnswerModelRequest_Failure) isAnswerModelRequest_Outcome() {}
 // ModelFailure is a call of a model that came to nothing.
 type ModelFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What went wrong; required. x_pawl.retry goes by its code.
+	// What went wrong; required.
 	Error *Fault `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// True: no further attempt can help. Default false.
 	Final bool `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`

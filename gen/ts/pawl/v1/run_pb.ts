@@ -3438,7 +3438,7 @@ export const AnswerModelRequestSchema: GenMessage<AnswerModelRequest> = /*@__PUR
  */
 export type ModelFailure = Message<"pawl.v1.ModelFailure"> & {
   /**
-   * What went wrong; required. x_pawl.retry goes by its code.
+   * What went wrong; required.
    *
    * @generated from field: pawl.v1.Fault error = 1;
    */
@@ -6309,7 +6309,8 @@ export const RunService: GenService<{
    * the run. Scope runs:write, or events:external in an external state.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
-   * a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit),
+   * a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit;
+   * MODEL_UNPRICED: there is a budget of cost, and nobody says what the model costs),
    * PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
    * INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
    * (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).

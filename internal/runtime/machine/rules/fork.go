@@ -205,13 +205,20 @@ func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	s := t.s
 	t.own.steps = true
+	numbers := make(map[uint32]uint32, len(from.Steps))
 	for _, p := range from.Steps {
 		if !isAnswered(&p) {
 			continue
 		}
 		s.LastStep++
+		numbers[p.Step] = s.LastStep
+		if p.Call != nil {
+			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
+		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq = s.LastStep, seq, seq, seq
-		if p.Model == nil {
+		if p.Model != nil {
+			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
+		} else {
 			p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
 		}
 		s.Steps = append(s.Steps, p)

@@ -27,6 +27,7 @@ type openStep struct {
 	// agent is set for a delegation.
 	agent *Span
 	tool  string
+	kind  machine.StepKind
 }
 
 // NewFold makes the fold of a run before its first record. Of the state only what

@@ -15,11 +15,14 @@ func Slim(r *machine.Record) machine.Record {
 		out.Body = &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: b.Usage, Event: b.Event}
 	case *machine.StepRequested:
 		slim := *b
-		slim.Payload = nil
+		slim.Payload, slim.Model = nil, nil
 		out.Body = &slim
 	case *machine.StepResolved:
 		slim := *b
 		slim.Result, slim.Artifacts = nil, nil
+		if b.Answer != nil {
+			slim.Answer = &machine.ModelAnswer{Model: b.Answer.Model, ResponseID: b.Answer.ResponseID, Finish: b.Answer.Finish}
+		}
 		out.Body = &slim
 	case *machine.StepDelegated:
 		slim := *b

@@ -32,6 +32,10 @@ func (f *Fold) executor() SpanID {
 }
 
 func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
+	if b.Kind == machine.KindModel {
+		f.beginModel(at, b, parent)
+		return
+	}
 	step := &openStep{tool: b.Tool, span: f.open(stepSpan(f.run, b.Step, b.Attempt), parent, "execute_tool "+b.Tool, at)}
 	s := step.span
 	s.text("gen_ai.operation.name", "execute_tool")
@@ -47,6 +51,32 @@ func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
 		step.agent.text("gen_ai.agent.name", b.Tool)
 	}
 	f.steps[b.Step] = step
+}
+
+// beginModel opens the span of an attempt of a model's call.
+func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
+	step := &openStep{tool: b.Tool, kind: b.Kind, span: f.open(stepSpan(f.run, b.Step, b.Attempt), parent, "chat "+b.Tool, at)}
+	s := step.span
+	s.Kind = Client
+	s.text("gen_ai.operation.name", "chat")
+	s.text("gen_ai.request.model", b.Tool)
+	s.number("pawl.step", int64(b.Step))
+	s.number("pawl.attempt", int64(b.Attempt))
+	f.steps[b.Step] = step
+}
+
+// consumed tells what a model's call took, and what answered it.
+func (f *Fold) consumed(s *Span, b *machine.StepResolved) {
+	if b.Kind != machine.KindModel {
+		return
+	}
+	s.number("gen_ai.usage.input_tokens", b.Usage.InputTokens)
+	s.number("gen_ai.usage.output_tokens", b.Usage.OutputTokens)
+	if b.Answer != nil {
+		s.text("gen_ai.response.model", b.Answer.Model)
+		s.text("gen_ai.response.id", b.Answer.ResponseID)
+		s.text("gen_ai.response.finish_reasons", b.Answer.Finish)
+	}
 }
 
 // delegated notes the first news of a delegation's task.
@@ -77,9 +107,10 @@ func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 		outcome, code = "error", b.Error.Code
 	}
 	step.span.text("pawl.worker.id", b.Worker)
+	f.consumed(step.span, b)
 	f.endStep(at, b.Step, outcome, code)
 	if b.Next > 0 {
-		f.beginStep(at, &machine.StepRequested{Step: b.Step, Tool: step.tool, Attempt: b.Next, Delegation: step.agent != nil}, step.span.Parent)
+		f.beginStep(at, &machine.StepRequested{Step: b.Step, Tool: step.tool, Attempt: b.Next, Delegation: step.agent != nil, Kind: step.kind}, step.span.Parent)
 	}
 }
 

@@ -1,0 +1,111 @@
+package model
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Form is the wire format of an endpoint.
+type Form uint8
+
+const (
+	// Chat is OpenAI's chat completions, which most endpoints speak.
+	Chat Form = iota
+	// Messages is Anthropic's.
+	Messages
+)
+
+// anthropicScheme begins the URL of an endpoint of the form [Messages].
+const anthropicScheme = "anthropic+"
+
+// Endpoint is where a model is asked.
+type Endpoint struct {
+	// Name is the model as packs and records call it.
+	Name string
+	Form Form
+	// URL is the base URL, without a path of the form's own.
+	URL string
+	// Model is what the endpoint calls it.
+	Model string
+	// Key is sent to it; "" = none.
+	Key string
+	// Timeout bounds one call.
+	Timeout time.Duration
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+
+// ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is what the endpoint calls the model,
+// NAME unless it is said. A scheme with "anthropic+" before it is an endpoint of Anthropic's
+// form. No error repeats the URL, which may hold a password.
+func ParseEndpoint(text string) (Endpoint, error) {
+	name, address, ok := strings.Cut(text, "=")
+	if !ok || !nameForm.MatchString(name) {
+		return Endpoint{}, fmt.Errorf("is no NAME=BASE_URL[#MODEL] with a NAME of 1 to 128 letters, digits and . _ : / -")
+	}
+	e := Endpoint{Name: name}
+	if rest, ok := strings.CutPrefix(address, anthropicScheme); ok {
+		e.Form, address = Messages, rest
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return Endpoint{}, fmt.Errorf("%s: want http(s)://HOST[:PORT][/PATH][#MODEL], or anthropic+http(s)://…, without a query", name)
+	}
+	if u.User != nil {
+		return Endpoint{}, fmt.Errorf("%s: the URL has credentials; give a key by %s or by a file", name, KeyVariable(name))
+	}
+	e.Model = name
+	if u.Fragment != "" {
+		e.Model = u.Fragment
+	}
+	u.Fragment, u.RawFragment = "", ""
+	e.URL = u.String()
+	if !strings.HasSuffix(e.URL, "/") {
+		e.URL += "/"
+	}
+	return e, nil
+}
+
+// keyChars are those of a name that no variable's name has.
+var keyChars = regexp.MustCompile(`[^A-Z0-9]+`)
+
+// KeyVariable is the environment variable with a model's key: that of "gpt-5" is
+// PAWL_MODEL_KEY_GPT_5.
+func KeyVariable(name string) string {
+	return "PAWL_MODEL_KEY_" + keyChars.ReplaceAllString(strings.ToUpper(name), "_")
+}
+
+// CheckKey says what is wrong with a key, without repeating it.
+func CheckKey(key string) error {
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("a key is printable ASCII without spaces")
+	}
+	return nil
+}
+
+// maxBodyBytes bounds what is read of one response, whatever is in it.
+const maxBodyBytes = 64 << 20
+
+// client follows no redirect: the key is for the operator's endpoint alone.
+func client() *http.Client {
+	return &http.Client{
+		Transport:     bounded{http.DefaultTransport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// bounded cuts bodies that are too long.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(req)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
+	}
+	return res, err
+}

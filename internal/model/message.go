@@ -1,0 +1,141 @@
+package model
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// call is a tool call in a message, as it is recorded.
+type call struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	// Function is where other executors put both.
+	Function *struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// callsOf reads the tool calls of a message.
+func callsOf(m *pawlv1.Message) ([]call, error) {
+	if m.GetToolCallsJson() == "" {
+		return nil, nil
+	}
+	var calls []call
+	if err := json.Unmarshal([]byte(m.GetToolCallsJson()), &calls); err != nil {
+		return nil, &Failure{Code: CodeRequest, Final: true, Message: fmt.Sprintf("tool_calls_json of a message: %v", err)}
+	}
+	for i := range calls {
+		if f := calls[i].Function; f != nil {
+			calls[i].Name, calls[i].Arguments = f.Name, f.Arguments
+		}
+	}
+	return calls, nil
+}
+
+// whole is the conversation with an answer behind every tool call: endpoints refuse one
+// that has none, as of a state that was left in the midst of it.
+func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
+	var out []*pawlv1.Message
+	for i, m := range messages {
+		out = append(out, m)
+		if i+1 < len(messages) && messages[i+1].GetRole() == "tool" {
+			continue
+		}
+		open, err := unanswered(messages[:i+1])
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range open {
+			out = append(out, &pawlv1.Message{Role: "tool", ToolCallId: id, Parts: []*pawlv1.Part{
+				{Content: &pawlv1.Part_Json{Json: `{"error":{"code":"NOT_MADE","message":"the call was not made"}}`}},
+			}})
+		}
+	}
+	return out, nil
+}
+
+// unanswered are the ids of the last message's calls, or of those that the messages of
+// role tool at the end answer, that have no answer there.
+func unanswered(messages []*pawlv1.Message) ([]string, error) {
+	var answered []string
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.GetRole() == "tool" {
+			answered = append(answered, m.GetToolCallId())
+			continue
+		}
+		calls, err := callsOf(m)
+		var open []string
+		for _, c := range calls {
+			if !slices.Contains(answered, c.ID) {
+				open = append(open, c.ID)
+			}
+		}
+		return open, err
+	}
+	return nil, nil
+}
+
+// mediaOf is the media type of a part.
+func mediaOf(p *pawlv1.Part) string {
+	media, _, _ := strings.Cut(p.GetMediaType(), ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// textOf is a part as text; false: it is none.
+func textOf(p *pawlv1.Part) (string, bool) {
+	switch c := p.GetContent().(type) {
+	case *pawlv1.Part_Text:
+		return c.Text, true
+	case *pawlv1.Part_Json:
+		return c.Json, true
+	}
+	return "", false
+}
+
+// textsOf is the text of all parts; a part that is none is refused by its name.
+func textsOf(m *pawlv1.Message) (string, error) {
+	var texts []string
+	for i, p := range m.GetParts() {
+		text, ok := textOf(p)
+		if !ok {
+			return "", unsupported(m, i)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// unsupported says which part the endpoint cannot take.
+func unsupported(m *pawlv1.Message, i int) error {
+	p := m.GetParts()[i]
+	what := "data"
+	if p.GetUri() != "" {
+		what = "a URI"
+	}
+	name := p.GetFilename()
+	if name == "" {
+		name = fmt.Sprintf("parts[%d]", i)
+	}
+	return &Failure{
+		Code: CodePart, Final: true,
+		Message: fmt.Sprintf("%s of a message of role %s: %s of media type %q is nothing that this endpoint takes there", name, m.GetRole(), what, p.GetMediaType()),
+	}
+}
+
+func encoded(p *pawlv1.Part) string { return base64.StdEncoding.EncodeToString(p.GetData()) }
+
+// fetchable is a URI that an endpoint can fetch; "" = it is none.
+func fetchable(p *pawlv1.Part) string {
+	if uri := p.GetUri(); strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || strings.HasPrefix(uri, "data:") {
+		return uri
+	}
+	return ""
+}

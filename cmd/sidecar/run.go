@@ -14,11 +14,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-const runHelp = `Drives one run of a pack in this process, on a temporary store, with answers
-from a YAML or JSON file: the same engine and the same synced commits as serve,
-nothing of it kept.
+const runHelp = `Drives one run of a pack in this process, on a temporary store: the same engine and
+the same synced commits as serve, nothing of it kept.
 
-The file has variables, input, entry (a state, or agent:MEMBER) and turns, a list
+With --model the sidecar asks models itself: --model NAME=BASE_URL[#MODEL], where
+MODEL is what the endpoint calls it (default NAME), and "anthropic+" before the URL
+for Anthropic's form. The key is in PAWL_MODEL_KEY_NAME or in the file of --model-key
+NAME=FILE. What the model says is shown as it comes, states as they are entered. Where
+the run waits for a person, standard input is read, a line each. Tools are refused,
+and the model is told so: nobody serves them here. Exit codes: 0 the run completed, or
+waits and nothing more is said; 1 it ended otherwise; 2 pack or flags could not be read.
+
+With --answers the turns are answered from a YAML or JSON file. The file has variables, input, entry (a state, or agent:MEMBER) and turns, a list
 whose items each do one thing. Input and output are a text, or any other value,
 which travels as JSON:
 
@@ -40,22 +47,31 @@ pack or the answers could not be read.`
 
 func newRun(p *cli.Printer) *cobra.Command {
 	var file string
+	var flags startFlags
 	c := config.Default()
 	c.AllowTools = []string{"*"}
 	cmd := &cobra.Command{
-		Use:   "run PACK --answers FILE",
-		Short: "Drive one run with scripted answers, on a temporary store",
+		Use:   "run PACK (--answers FILE | --model NAME=URL)",
+		Short: "Drive one run with a model, or with scripted answers, on a temporary store",
 		Long:  runHelp,
-		Args:  cobra.ExactArgs(1),
+		Example: `  sidecar run my.pack.yaml --model gpt=https://api.openai.com/v1#gpt-5-mini --input "Hello"
+  sidecar run my.pack.yaml --answers turns.yaml`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" {
-				return cli.Usage(errors.New("--answers is required: a file of scripted turns"))
+			if file == "" && len(c.Models) == 0 {
+				return cli.Usage(errors.New("--answers, a file of scripted turns, or --model is required"))
 			}
-			script, err := answers.Load(file)
+			content, err := readPack(args[0])
 			if err != nil {
 				return cli.Usage(err)
 			}
-			content, err := readPack(args[0])
+			if len(c.Models) > 0 {
+				if !cmd.Flags().Changed("allow-tool") {
+					c.AllowTools = nil
+				}
+				return runLive(cmd.Context(), p, cmd.InOrStdin(), c, content, &flags)
+			}
+			script, err := answers.Load(file)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -63,7 +79,16 @@ func newRun(p *cli.Printer) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&file, "answers", "", "file of scripted turns, - for standard input (required)")
+	fs.StringVar(&file, "answers", "", "file of scripted turns, - for standard input")
+	config.ModelFlags(fs, &c)
+	fs.StringVar(&flags.input, "input", "", "first message of the run, text; with --model")
+	fs.StringVar(&flags.agent, "agent", "", "agent of the pack to start; with --model")
+	fs.StringArrayVar(&flags.vars, "var", nil, "variable NAME=TEXT; with --model (repeatable)")
+	fs.StringArrayVar(&flags.varsJSON, "var-json", nil, "variable NAME=JSON; with --model (repeatable)")
+	cmd.MarkFlagsMutuallyExclusive("answers", "model")
+	for _, name := range []string{"input", "agent", "var", "var-json", "model-key"} {
+		cmd.MarkFlagsMutuallyExclusive("answers", name)
+	}
 	fs.IntVar(&c.Limits.MaxTransitions, "max-transitions", c.Limits.MaxTransitions, "end the run when it makes more transitions")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called (repeatable)")
 	return cmd

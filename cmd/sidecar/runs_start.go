@@ -23,7 +23,8 @@ func newRunsStart(p *cli.Printer, c *client) *cobra.Command {
 		Use:   "start PACK",
 		Short: "Start a run of a registered pack",
 		Long: `Starts a run of a registered pack and prints its id. Its turns are executed by
-connected workers unless --execution CALLER says that whoever calls GetTurn does.
+connected workers unless --execution CALLER says that whoever calls GetTurn does, or
+SIDECAR that the sidecar asks its models itself (serve --model).
 With --id a repeat is answered with the first answer.`,
 		Example: `  sidecar runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
 		Args:    cobra.ExactArgs(1),
@@ -50,7 +51,7 @@ func (f *startFlags) bind(cmd *cobra.Command, req *pawlv1.StartRunRequest) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.agent, "agent", "", "agent of the pack to start, or a prompt of a pack without workflow and agents")
 	fs.StringVar(&f.state, "state", "", "state to enter instead of the workflow's entry; takes the scope admin")
-	fs.StringVar(&f.execution, "execution", "WORKERS", "who executes the turns: CALLER or WORKERS")
+	fs.StringVar(&f.execution, "execution", "WORKERS", "who executes the turns: CALLER, WORKERS or SIDECAR")
 	fs.StringArrayVar(&f.vars, "var", nil, "variable NAME=TEXT (repeatable)")
 	fs.StringArrayVar(&f.varsJSON, "var-json", nil, "variable NAME=JSON (repeatable)")
 	fs.StringVar(&f.variables, "variables", "", "file that holds the variables as one JSON object, instead of --var")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/audit"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
@@ -46,6 +48,10 @@ type app struct {
 	observers *observers
 	// prices are the operator's, of models.
 	prices *tariff.Table
+	// models are what the sidecar asks itself; own is its proof of who it is then.
+	models    []*model.Endpoint
+	own       string
+	executors *executors
 	// ended gets the errors of the engine's and the server's loops.
 	ended chan error
 	// loops is how many of them run; halt ends the engine's.
@@ -84,7 +90,12 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
 	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 5)}
+	if a.models, err = readModels(opts.config, os.LookupEnv); err != nil {
+		return nil, err
+	}
+	a.own = executing(a.models)
 	conf := houseConfig(opts, s)
+	conf.Sidecar = len(a.models) > 0
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
 	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
 	if err != nil {
@@ -121,6 +132,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, errors.Join(err, a.engine.Close())
 	}
 	serving := serverConfig(opts, a.engine, a.box, watching.page(), watching.metrics)
+	serving.Own = a.own
 	serving.Store = &depotOf{store: s, paced: true}
 	if a.server, err = grpcapi.New(serving); err != nil {
 		return nil, errors.Join(err, a.engine.Close())
@@ -227,8 +239,8 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 	}
 }
 
-// start runs the engine's timers and the server.
-func (a *app) start() {
+// start runs the engine's timers, the server and the executors.
+func (a *app) start() error {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
 	a.loops = 5
@@ -238,12 +250,14 @@ func (a *app) start() {
 	go func() { a.ended <- a.send(ctx) }()
 	go func() { a.ended <- a.engine.Blobs.Run(ctx) }()
 	go func() { a.ended <- a.engine.Retain.Run(ctx) }()
+	return a.execute()
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends
 // streams and lets calls under way finish; the engine answers what it has
 // accepted; the store syncs and closes. The context bounds the first two.
 func (a *app) stop(ctx context.Context) error {
+	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx)), a.stopEngine(ctx)}
 	for ; a.loops > 0; a.loops-- {
 		errs = append(errs, <-a.ended)

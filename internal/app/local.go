@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -32,8 +33,11 @@ type Local struct {
 }
 
 // StartLocal starts one. The configuration's addresses, data directory and
-// tokens are replaced. The caller closes it.
+// tokens are replaced; clock nil is the system's. The caller closes it.
 func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
+	if clock == nil {
+		clock = house.SystemClock{}
+	}
 	dir, err := os.MkdirTemp("", "pawl-run-")
 	if err != nil {
 		return nil, err
@@ -57,8 +61,10 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 	if err != nil {
 		return nil, err
 	}
-	a.start()
 	l := &Local{app: a, dir: dir}
+	if err = a.start(); err != nil {
+		return nil, errors.Join(err, l.stop())
+	}
 	if l.Conn, err = a.server.Dial(grpc.WithPerRPCCredentials(cli.Bearer(token.Secret))); err != nil {
 		return nil, errors.Join(err, l.stop())
 	}

@@ -52,7 +52,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 		return err
 	}
 	names, err := a.registerPacks(ctx, c.Packs)
-	a.start()
+	err = errors.Join(err, a.start())
 	go a.reloads(ctx, hangups)
 	if err == nil {
 		err = a.announce(ctx, names, stdout)

@@ -196,7 +196,9 @@ func TestServeEndsWhenALoopEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.start()
+	if err := a.start(); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.serving(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -107,6 +107,9 @@ var table = []rule{
 	// A client of the contract: it drives a run over gRPC.
 	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
 	{dir: "internal/worker", may: []string{genDir}, wire: true},
+	// The sidecar as a worker of its own, and the models that it asks.
+	{dir: "internal/executor", may: []string{genDir, "internal/worker", "internal/model"}, wire: true},
+	{dir: "internal/model", may: []string{genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true, badger: true},
 	{dir: "internal/cli", all: true, wire: true},
@@ -148,6 +151,8 @@ var onlyFrom = map[string][]string{
 	subscriptionDir:      {"internal/house", "internal/grpcapi"},
 	"internal/store":     {"internal/app", "internal/bench"},
 	"internal/telemetry": {"internal/app"},
+	"internal/executor":  {"internal/app"},
+	"internal/model":     {"internal/app", "internal/executor"},
 	"internal/app":       {"cmd/sidecar", "internal/cli", "internal/demo", "internal/bench"},
 }
 

@@ -76,6 +76,15 @@ type Config struct {
 	// Default none: an empty list admits nothing.
 	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
 
+	// Models are what the sidecar asks itself in runs of the execution SIDECAR:
+	// NAME=BASE_URL[#MODEL], "anthropic+" before the URL for Anthropic's form. The key of
+	// NAME is in the environment, PAWL_MODEL_KEY_NAME, or in a file, ModelKeys: NAME=FILE.
+	// Default none: there are no such runs.
+	Models    []string `yaml:"model" json:"model"`
+	ModelKeys []string `yaml:"model_key" json:"model_key"`
+	// ModelTimeout bounds one call of a model. Default 5m.
+	ModelTimeout time.Duration `yaml:"model_timeout" json:"-"`
+
 	// InsecureBind permits an address other than loopback to callers who show neither
 	// tokens nor certificates.
 	InsecureBind bool `yaml:"insecure_bind" json:"insecure_bind"`
@@ -231,6 +240,7 @@ func Default() Config {
 		StepGrace:    5 * time.Second,
 		RestartGrace: 20 * time.Second,
 		BlobGrace:    24 * time.Hour,
+		ModelTimeout: 5 * time.Minute,
 		TraceSample:  0.1,
 
 		RetentionEvery: 10 * time.Minute, RetentionGrace: time.Hour,
@@ -279,6 +289,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		StepGrace            string `json:"step_grace"`
 		RestartGrace         string `json:"restart_grace"`
 		BlobGrace            string `json:"blob_grace"`
+		ModelTimeout         string `json:"model_timeout"`
 		RetentionEvery       string `json:"retention_every"`
 		RetentionGrace       string `json:"retention_grace"`
 		ForgetDeletedAfter   string `json:"forget_deleted_after"`
@@ -286,7 +297,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		ForgetLettersAfter   string `json:"forget_letters_after"`
 	}{
 		plain(c), c.DataKeyAge.String(), c.DrainTimeout.String(), c.WallTime.String(), c.MaxWallTime.String(), c.Lease.String(), c.StepGrace.String(),
-		c.RestartGrace.String(), c.BlobGrace.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
+		c.RestartGrace.String(), c.BlobGrace.String(), c.ModelTimeout.String(), c.RetentionEvery.String(), c.RetentionGrace.String(), c.ForgetDeletedAfter.String(), c.ForgetConsumersAfter.String(),
 		c.ForgetLettersAfter.String(),
 	})
 }

@@ -39,6 +39,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.Lookup("strict").NoOptDefVal = "1.4.0"
 	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that nothing of the pack bounds")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
+	ModelFlags(fs, c)
 	fs.BoolVar(&c.InsecureBind, "insecure-bind", c.InsecureBind, "permit an address other than loopback without tokens and client certificates")
 	fs.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM file of the server's certificate chain")
 	fs.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM file of the server's key")
@@ -69,9 +70,20 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.DurationVar(&c.ForgetDeletedAfter, "forget-deleted-after", c.ForgetDeletedAfter, "how long it is known that a run was deleted, and its id stays used up; 0 = for ever")
 	fs.DurationVar(&c.ForgetConsumersAfter, "forget-consumers-after", c.ForgetConsumersAfter, "how long the place of a consumer is kept that does not read; 0 = for ever")
 	fs.DurationVar(&c.ForgetLettersAfter, "forget-letters-after", c.ForgetLettersAfter, "how long dead letters are kept; 0 = for ever")
+	bindLog(fs, c)
+	bindLimits(fs, &c.Limits)
+}
+
+func bindLog(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
-	bindLimits(fs, &c.Limits)
+}
+
+// ModelFlags adds the flags that say which models the sidecar asks itself.
+func ModelFlags(fs *pflag.FlagSet, c *Config) {
+	fs.StringArrayVar(&c.Models, "model", c.Models, "model that the sidecar asks itself, in runs of execution SIDECAR: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form; its key is PAWL_MODEL_KEY_NAME (repeatable)")
+	fs.StringArrayVar(&c.ModelKeys, "model-key", c.ModelKeys, "file of a model's key: NAME=FILE (repeatable)")
+	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one call of a model may take")
 }
 
 func bindLimits(fs *pflag.FlagSet, l *Limits) {

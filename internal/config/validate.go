@@ -201,6 +201,7 @@ func (c *Config) words(l *list) {
 	oneOf(l, "strict", c.Strict, "", "1.4.0", "1.5.0")
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
 	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)
+	between(l, "model_timeout", c.ModelTimeout, time.Second, 24*time.Hour)
 	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
 

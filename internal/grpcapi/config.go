@@ -58,6 +58,10 @@ type Config struct {
 	Page     http.Handler
 	PagePath string
 
+	// Own is a secret of this process, at least 16 bytes: who shows it is the sidecar itself;
+	// "" = it calls nothing of its own.
+	Own string
+
 	// Deliveries sends to webhooks and other receivers; nil = nothing is sent.
 	Deliveries Deliveries
 	// Guest makes the service of another package on this server; nil = none. It is

@@ -76,6 +76,9 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	s.keys, s.auth, s.local = door.NewKeyring(rights.keys), door.NewAuthenticator(operations(), rights.state()), bufconn.Listen(localBufferBytes)
+	if cfg.Own != "" {
+		s.auth.Own(cfg.Own)
+	}
 	if err := s.build(); err != nil {
 		return nil, fmt.Errorf("grpcapi: %w", err)
 	}

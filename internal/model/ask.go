@@ -22,7 +22,7 @@ const (
 	CodeTimeout      = "MODEL_TIMEOUT"
 	CodeCut          = "STREAM_TRUNCATED"
 	CodeTooLarge     = "ANSWER_TOO_LARGE"
-	CodePart         = "PART_UNSUPPORTED"
+	CodePart         = "MEDIA_UNSUPPORTED"
 	CodeParameter    = "PARAMETER_UNSUPPORTED"
 	CodeRequest      = "REQUEST_UNREADABLE"
 )

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -91,21 +92,20 @@ func CheckKey(key string) error {
 const maxBodyBytes = 64 << 20
 
 // client follows no redirect: the key is for the operator's endpoint alone.
-func client() *http.Client {
-	return &http.Client{
-		Transport:     bounded{http.DefaultTransport},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
+func (e *Endpoint) client() *http.Client { return &http.Client{Transport: bounded{e}} }
 
-// bounded cuts bodies that are too long.
-type bounded struct{ next http.RoundTripper }
+// bounded cuts bodies that are too long and refuses redirects.
+type bounded struct{ e *Endpoint }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := b.next.RoundTrip(req)
-	if err == nil {
-		res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
 	}
-	return res, err
+	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return nil, errors.Join(b.e.refused(res.StatusCode, nil, "a redirect is not followed"), res.Body.Close())
+	}
+	return res, nil
 }

@@ -97,6 +97,8 @@ type Principal struct {
 	// Namespaces are the only ones that exist for the principal, the first being what
 	// its calls mean that name none; nil = every one that is served, and the default.
 	Namespaces []string
+	// Own: it is the sidecar itself, by what no file of rights can give.
+	Own bool
 }
 
 // Bound reports whether the principal is kept to some namespaces.

@@ -48,7 +48,7 @@ func (t *transit) authorize() (outside bool, err error) {
 	}
 	verdict, err := t.decide(policy.Ask{
 		Act: act, Orchestration: orchestration(t.program.Graph, t.state),
-		Leased: t.state.Execution == machine.Workers,
+		Leased: t.state.Execution.Leased(),
 	})
 	return verdict.Outside, err
 }

@@ -93,11 +93,8 @@ func (e *Engine) checkStart(req *StartRequest) error {
 	if err := request.CheckID("request_id", req.RequestID); err != nil {
 		return err
 	}
-	if req.Execution != machine.Caller && req.Execution != machine.Workers {
-		return &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
-			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS"},
-		}
+	if err := e.terms.CheckExecution(req.Execution); err != nil {
+		return err
 	}
 	if req.Pack == "" {
 		return request.Malformed("PACK_REQUIRED", "pack", "must be id, id@version or sha256:<hex>")

@@ -56,7 +56,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 		return TurnView{}, render.NoTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
 	}
 	_, err = policy.Decide(policy.Ask{
-		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: s.Execution == machine.Workers,
+		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: s.Execution.Leased(),
 	})
 	if err != nil {
 		return TurnView{}, Denied(err)

@@ -56,20 +56,32 @@ func (t *Turn) execute(ctx context.Context) {
 		t.w.forget(t)
 		return
 	}
-	if err == nil {
-		_, err = t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-			return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
-				RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
-				Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
-				Await: done.Await, Reply: done.Reply,
-			}}}
-		})
-		if err == nil {
-			t.w.drop(t)
+	switch {
+	case err == nil:
+		err = t.complete(ctx, &done)
+	case errors.Is(err, ErrSuspended):
+		if err = t.suspend(ctx); err != nil && codeOf(err) == "NOTHING_PENDING" {
+			t.execute(ctx) // the last answer came meanwhile
 			return
 		}
 	}
+	if err == nil {
+		t.w.drop(t)
+		return
+	}
 	t.fail(ctx, err)
+}
+
+// complete ends the turn.
+func (t *Turn) complete(ctx context.Context, done *Completion) error {
+	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+			Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
+			Await: done.Await, Reply: done.Reply, Said: done.Said,
+		}}}
+	})
+	return err
 }
 
 // fail reports a failed execution, or a completion that was refused.

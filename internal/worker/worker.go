@@ -38,6 +38,9 @@ type Completion struct {
 	Await pawlv1.Awaiting
 	// Reply answers the sender of an A2A message with a message instead of a task.
 	Reply bool
+	// Said is the MODEL step up to which what was said is part of the conversation; 0 =
+	// none.
+	Said uint32
 }
 
 // Failure is a failed execution with a code of its own.

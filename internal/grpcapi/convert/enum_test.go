@@ -22,7 +22,7 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.Escalated): "ESCALATED", int(machine.Failed): "FAILED", int(machine.Cancelled): "CANCELLED",
 		}},
 		{"Execution", "EXECUTION_", pawlv1.Execution_name, []string{
-			int(machine.ExecutionUnset): "UNSPECIFIED", int(machine.Caller): "CALLER", int(machine.Workers): "WORKERS",
+			int(machine.ExecutionUnset): "UNSPECIFIED", int(machine.Caller): "CALLER", int(machine.Workers): "WORKERS", int(machine.Sidecar): "SIDECAR",
 		}},
 		{"Cause", "CAUSE_", pawlv1.Cause_name, []string{
 			int(machine.CauseUnset): "UNSPECIFIED", int(machine.CauseEntry): "ENTRY", int(machine.CauseEvent): "EVENT",

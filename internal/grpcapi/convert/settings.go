@@ -77,11 +77,22 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	if filter != "" {
 		settings["skills_filter"] = filter
 	}
+	if mode := orchestration(p, state); mode != "" {
+		settings["orchestration"] = mode
+	}
 	text, err := json.Marshal(settings)
 	if err != nil {
 		return "{}"
 	}
 	return string(text)
+}
+
+// orchestration is the state's own word for who moves it; "" = it says nothing.
+func orchestration(p *pack.Pack, state string) string {
+	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
+		return ""
+	}
+	return p.Doc.Workflow.States[state].Orchestration
 }
 
 // mergeEvals lists the pack's evals and the prompt's; the prompt's replaces one

@@ -58,6 +58,8 @@ type Authenticator struct {
 	Current atomic.Pointer[AuthState]
 	// Operations has, by name, what can be asked for.
 	Operations map[string]runtime.Operation
+	// own is nil unless the sidecar calls itself.
+	own *own
 }
 
 // AuthState is who may call; changed is closed when another replaces it.
@@ -123,6 +125,9 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 // for every listener and binding.
 func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
+	if p := a.ownCaller(ctx); p != nil {
+		return p, nil
+	}
 	switch {
 	case now.AsksToken():
 		return now.byToken(ctx)

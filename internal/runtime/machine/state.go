@@ -10,7 +10,15 @@ const (
 	Caller
 	// Workers: turns are leased to connected workers.
 	Workers
+	// Sidecar: turns are leased to the sidecar's own executor.
+	Sidecar
 )
+
+// Leased: turns are handed out under leases.
+func (e Execution) Leased() bool { return e == Workers || e == Sidecar }
+
+// Known: it says who executes.
+func (e Execution) Known() bool { return e == Caller || e.Leased() }
 
 // Status of a run. A terminal one never changes again.
 type Status uint8

@@ -24,6 +24,8 @@ type WorkClass struct {
 	// Prompt and Agent of a turn; Agent is "" unless the run is an agent's.
 	Prompt string
 	Agent  string
+	// Sidecar: a turn that only the sidecar's own executor is given.
+	Sidecar bool
 	// Tool of a step.
 	Tool string
 }
@@ -69,6 +71,9 @@ type WorkOffer struct {
 	Prompts []string
 	Agents  []string
 	Tools   []string
+	// Sidecar: it is the sidecar's own executor, which is given nothing else than turns of
+	// the execution [Sidecar].
+	Sidecar bool
 	// Turns and Steps bound what it holds at once, whatever its credits.
 	Turns int
 	Steps int
@@ -82,7 +87,7 @@ func (o *WorkOffer) Serves(c *WorkClass) bool {
 	if c.Kind == StepWork {
 		return o.Steps > 0 && named(o.Tools, c.Tool)
 	}
-	return o.Turns > 0 && (named(o.Prompts, c.Prompt) || c.Agent != "" && named(o.Agents, c.Agent))
+	return o.Turns > 0 && o.Sidecar == c.Sidecar && (named(o.Prompts, c.Prompt) || c.Agent != "" && named(o.Agents, c.Agent))
 }
 
 func (o *WorkOffer) servesPack(c *WorkClass) bool {

@@ -25,6 +25,26 @@ type Terms struct {
 	// TraceShare is the share of runs without a caller's trace context that begin a
 	// trace, 0 to 1.
 	TraceShare float64
+	// Sidecar: the sidecar has models, and so executes turns itself.
+	Sidecar bool
+}
+
+// CheckExecution refuses a run that nobody is said to execute, or whose executor there
+// is not.
+func (t *Terms) CheckExecution(e machine.Execution) error {
+	if !e.Known() {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
+			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
+		}
+	}
+	if e == machine.Sidecar && !t.Sidecar {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "NO_MODELS", Field: "execution",
+			Message: "SIDECAR: this sidecar has no model; its operator names them with --model",
+		}
+	}
+	return nil
 }
 
 // CheckVariables is what can be said of a starter's variables without a pack; empty

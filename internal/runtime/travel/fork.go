@@ -113,6 +113,9 @@ func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *Fork
 	if fork.Seq == 0 {
 		fork.Seq = from.Seq
 	}
+	if err := r.cfg.Terms.CheckExecution(fork.Execution); err != nil {
+		return nil, nil, err
+	}
 	if err := r.cfg.Terms.CheckLabels(fork.Labels); err != nil {
 		return nil, nil, err
 	}

@@ -224,7 +224,7 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 // delivery of it.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
-	if s.Execution != machine.Workers || s.Status.Terminal() || turn == nil {
+	if !s.Execution.Leased() || s.Status.Terminal() || turn == nil {
 		return false
 	}
 	if turn.Seq != held.Turn || turn.Attempt != held.Attempt || turn.Suspended || turn.NotBefore != 0 {

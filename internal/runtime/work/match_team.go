@@ -39,6 +39,7 @@ func teamKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	case kind == machine.TurnWork && o.Turns > 0:
 		add(o.Prompts)
 		add(o.Agents)
+		fmt.Fprintf(&key, "%t", o.Sidecar)
 	default:
 		return ""
 	}

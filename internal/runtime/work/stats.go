@@ -123,6 +123,7 @@ func (r *Room) unserved(ctx context.Context, ns uint32, s *machine.State, served
 func turnClass(s *machine.State, g *machine.Graph) machine.WorkClass {
 	class := classOf(s)
 	class.Kind, class.Prompt, class.Agent = machine.TurnWork, g.States[s.Current].Prompt, s.Agent
+	class.Sidecar = s.Execution == machine.Sidecar
 	return class
 }
 

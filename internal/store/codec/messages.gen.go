@@ -393,7 +393,7 @@ func readStart(b []byte, v *machine.Start) error {
 		case 3:
 			v.EntryOverride = s.bool()
 		case 4:
-			v.Execution = machine.Execution(s.enum(uint8(machine.Workers)))
+			v.Execution = machine.Execution(s.enum(uint8(machine.Sidecar)))
 		case 5:
 			v.Variables = s.bytes()
 		case 6:
@@ -1208,7 +1208,7 @@ func readFork(b []byte, v *machine.Fork, of *bodies) error {
 		case 3:
 			v.EntryOverride = s.bool()
 		case 4:
-			v.Execution = machine.Execution(s.enum(uint8(machine.Workers)))
+			v.Execution = machine.Execution(s.enum(uint8(machine.Sidecar)))
 		case 5:
 			v.Variables = s.bytes()
 		case 6:
@@ -2329,7 +2329,7 @@ func readState(b []byte, v *machine.State) error {
 		case 8:
 			v.EntryOverride = s.bool()
 		case 9:
-			v.Execution = machine.Execution(s.enum(uint8(machine.Workers)))
+			v.Execution = machine.Execution(s.enum(uint8(machine.Sidecar)))
 		case 10:
 			v.Labels = append(v.Labels, machine.Label{})
 			s.keep(readLabel(s.message(), &v.Labels[len(v.Labels)-1]))

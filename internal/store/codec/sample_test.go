@@ -29,7 +29,7 @@ var (
 // enums are the types whose numbers form a closed set, with their last.
 var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.PartKind]():   uint64(machine.PartURI),
-	reflect.TypeFor[machine.Execution]():  uint64(machine.Workers),
+	reflect.TypeFor[machine.Execution]():  uint64(machine.Sidecar),
 	reflect.TypeFor[machine.TimerKind]():  uint64(machine.TimerStep),
 	reflect.TypeFor[machine.Cause]():      uint64(machine.CauseTimeout),
 	reflect.TypeFor[machine.Status]():     uint64(machine.Cancelled),

@@ -46,6 +46,7 @@ class Execution(_Word):
     UNSPECIFIED = "UNSPECIFIED"
     CALLER = "CALLER"
     WORKERS = "WORKERS"
+    SIDECAR = "SIDECAR"
 
 
 class Cause(_Word):

@@ -113,6 +113,9 @@ const (
 	Execution_EXECUTION_CALLER Execution = 1
 	// Turns are leased to connected workers.
 	Execution_EXECUTION_WORKERS Execution = 2
+	// The sidecar itself: it asks the models that its operator configured (--model); steps
+	// of tools go to connected workers. Refused where there is no model.
+	Execution_EXECUTION_SIDECAR Execution = 3
 )
 
 // Enum value maps for Execution.
@@ -121,11 +124,13 @@ var (
 		0: "EXECUTION_UNSPECIFIED",
 		1: "EXECUTION_CALLER",
 		2: "EXECUTION_WORKERS",
+		3: "EXECUTION_SIDECAR",
 	}
 	Execution_value = map[string]int32{
 		"EXECUTION_UNSPECIFIED": 0,
 		"EXECUTION_CALLER":      1,
 		"EXECUTION_WORKERS":     2,
+		"EXECUTION_SIDECAR":     3,
 	}
 )
 
@@ -5255,11 +5260,12 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x1bRUN_STATUS_BUDGET_EXHAUSTED\x10\x04\x12\x18\n" +
 	"\x14RUN_STATUS_ESCALATED\x10\x05\x12\x15\n" +
 	"\x11RUN_STATUS_FAILED\x10\x06\x12\x18\n" +
-	"\x14RUN_STATUS_CANCELLED\x10\a*S\n" +
+	"\x14RUN_STATUS_CANCELLED\x10\a*j\n" +
 	"\tExecution\x12\x19\n" +
 	"\x15EXECUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10EXECUTION_CALLER\x10\x01\x12\x15\n" +
-	"\x11EXECUTION_WORKERS\x10\x02*i\n" +
+	"\x11EXECUTION_WORKERS\x10\x02\x12\x15\n" +
+	"\x11EXECUTION_SIDECAR\x10\x03*i\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vCAUSE_ENTRY\x10\x01\x12\x0f\n" +

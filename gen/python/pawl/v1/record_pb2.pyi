@@ -26,6 +26,7 @@ class Execution(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_UNSPECIFIED: _ClassVar[Execution]
     EXECUTION_CALLER: _ClassVar[Execution]
     EXECUTION_WORKERS: _ClassVar[Execution]
+    EXECUTION_SIDECAR: _ClassVar[Execution]
 
 class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -98,6 +99,7 @@ RUN_STATUS_CANCELLED: RunStatus
 EXECUTION_UNSPECIFIED: Execution
 EXECUTION_CALLER: Execution
 EXECUTION_WORKERS: Execution
+EXECUTION_SIDECAR: Execution
 CAUSE_UNSPECIFIED: Cause
 CAUSE_ENTRY: Cause
 CAUSE_EVENT: Cause

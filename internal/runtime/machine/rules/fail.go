@@ -142,7 +142,7 @@ func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	if t.s.Execution != machine.Workers || t.checkTurn(c.TurnSeq, c.Attempt) != nil {
+	if !t.s.Execution.Leased() || t.checkTurn(c.TurnSeq, c.Attempt) != nil {
 		return machine.IgnoredStale
 	}
 	switch {

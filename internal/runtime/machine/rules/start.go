@@ -38,10 +38,10 @@ func begin(g *machine.Graph, s *machine.State, in machine.Input, c machine.Start
 }
 
 func checkStart(g *machine.Graph, c *machine.Start) error {
-	if c.Execution != machine.Caller && c.Execution != machine.Workers {
+	if !c.Execution.Known() {
 		return &machine.Refusal{
 			Code: machine.CodeInvalidArgument, Reason: "EXECUTION_REQUIRED", Field: "execution",
-			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS"},
+			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
 		}
 	}
 	if c.RunID == "" {

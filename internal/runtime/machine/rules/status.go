@@ -20,5 +20,5 @@ func statusOf(g *machine.Graph, s *machine.State) machine.Status {
 
 // readyOf says whether the run's turn is to be offered to workers.
 func readyOf(g *machine.Graph, s *machine.State) bool {
-	return s.Execution == machine.Workers && !s.Paused && statusOf(g, s) == machine.Running
+	return s.Execution.Leased() && !s.Paused && statusOf(g, s) == machine.Running
 }

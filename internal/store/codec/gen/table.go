@@ -42,7 +42,7 @@ var (
 // number is no value. Other numbers may grow up to the size of their type.
 var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
-	reflect.TypeFor[machine.Execution]():  "Workers",
+	reflect.TypeFor[machine.Execution]():  "Sidecar",
 	reflect.TypeFor[machine.TimerKind]():  "TimerStep",
 	reflect.TypeFor[machine.Cause]():      "CauseTimeout",
 	reflect.TypeFor[machine.Status]():     "Cancelled",

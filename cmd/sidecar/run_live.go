@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/answers"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+// live is one run whose turns the sidecar executes, shown as it goes.
+type live struct {
+	p    *cli.Printer
+	in   *bufio.Scanner
+	runs pawlv1.RunServiceClient
+	run  string
+	// open: the cursor is behind text of the model's; said: the turn's text was streamed.
+	open, said bool
+}
+
+// runLive starts the run and follows it to its end, or until it waits for a person who
+// says nothing more.
+func runLive(ctx context.Context, p *cli.Printer, in io.Reader, c config.Config, content []byte, flags *startFlags) (err error) {
+	req := &pawlv1.StartRunRequest{}
+	flags.execution = "SIDECAR"
+	if err := flags.fill(req); err != nil {
+		return err
+	}
+	local, err := app.StartLocal(c, nil)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer func() { err = errors.Join(err, local.Close()) }()
+	registered, err := pawlv1.NewPackServiceClient(local.Conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content})
+	if err != nil {
+		return err
+	}
+	req.Pack = registered.GetPack().GetDigest()
+	l := &live{p: p, in: bufio.NewScanner(in), runs: pawlv1.NewRunServiceClient(local.Conn)}
+	started, err := l.runs.StartRun(ctx, req)
+	if err != nil {
+		return err
+	}
+	l.run = started.GetRun().GetRunId()
+	if err := l.follow(ctx); err != nil {
+		return err
+	}
+	return l.end(ctx)
+}
+
+// follow shows what happens until nothing more does.
+func (l *live) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := l.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+		RunId: l.run, Follow: true, Output: true, Kinds: []pawlv1.RecordKind{
+			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED,
+			pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_REJECTED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		item, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if out := item.GetOutput(); out != nil {
+			l.output(out)
+		}
+		if r := item.GetRecord(); r != nil {
+			if over, err := l.record(ctx, r); over || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// output shows a piece of the model's text.
+func (l *live) output(out *pawlv1.OutputChunk) {
+	if out.GetReset_() {
+		l.line()
+	}
+	l.text(out.GetText())
+}
+
+func (l *live) text(text string) {
+	if text != "" && !l.p.JSON {
+		l.p.Printf("%s", text)
+		l.open, l.said = true, true
+	}
+}
+
+// line ends a line of text.
+func (l *live) line() {
+	if l.open {
+		l.p.Printf("\n")
+		l.open = false
+	}
+}
+
+func (l *live) say(format string, args ...any) {
+	if !l.p.JSON {
+		l.line()
+		l.p.Printf("%s\n", l.p.Dim(fmt.Sprintf(format, args...)))
+	}
+}
+
+// record shows a record; over: the run waits for a person who has nothing to say.
+func (l *live) record(ctx context.Context, r *pawlv1.Record) (over bool, err error) {
+	switch {
+	case r.GetTransition() != nil:
+		l.say("→ %s (%d)", r.GetTransition().GetTo(), r.GetTransition().GetVisit())
+	case r.GetStepRequested() != nil && r.GetStepRequested().GetKind() != pawlv1.StepKind_STEP_KIND_MODEL:
+		l.say("  %s %s", r.GetStepRequested().GetTool(), r.GetStepRequested().GetPayloadJson())
+	case r.GetStepRejected() != nil:
+		l.say("  %s refused: %s", r.GetStepRejected().GetTool(), r.GetStepRejected().GetDenial().GetMessage())
+	case r.GetTurnFailed() != nil:
+		l.line()
+		l.p.Warnf("%s %s: %s", l.p.Bad("error:"), r.GetTurnFailed().GetError().GetCode(), r.GetTurnFailed().GetError().GetMessage())
+	case r.GetTurnCompleted() != nil:
+		return l.completed(ctx, r.GetTurnCompleted())
+	}
+	return false, nil
+}
+
+// completed shows what of a turn's output was not streamed and, where the run waits for a
+// person, asks.
+func (l *live) completed(ctx context.Context, t *pawlv1.TurnCompleted) (over bool, err error) {
+	if !l.said {
+		for _, part := range t.GetOutput() {
+			l.text(part.GetText())
+		}
+	}
+	l.line()
+	l.said = false
+	got, err := l.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: l.run})
+	if err != nil || got.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_WAITING {
+		return false, err
+	}
+	if !l.p.JSON {
+		l.p.Printf("> ")
+	}
+	if !l.in.Scan() {
+		if !l.p.JSON {
+			l.p.Printf("\n")
+		}
+		return true, l.in.Err()
+	}
+	_, err = l.runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: l.run, Parts: []*pawlv1.Part{textPart(l.in.Text())}})
+	return false, err
+}
+
+// end shows the run as it is then.
+func (l *live) end(ctx context.Context) error {
+	o := outcome{result: &answers.Result{RunID: l.run}}
+	if err := o.read(ctx, l.runs); err != nil {
+		return err
+	}
+	status := cli.Bare("RunStatus", o.run.GetStatus().String())
+	if l.p.JSON {
+		if err := cli.WriteJSON(l.p.Out, o.object()); err != nil {
+			return err
+		}
+	} else {
+		l.line()
+		l.p.Printf("■ %s %s\n", l.p.Status(status), o.run.GetReason())
+	}
+	if s := o.run.GetStatus(); terminal(s) && s != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+		return cli.Fault()
+	}
+	return nil
+}
+
+func terminal(s pawlv1.RunStatus) bool { return s >= pawlv1.RunStatus_RUN_STATUS_COMPLETED }

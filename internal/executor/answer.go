@@ -1,0 +1,239 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// take says what an answer means: the end of the turn, or, nil, what is said in the next
+// round.
+func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*worker.Completion, error) {
+	answer := step.GetModel().GetAnswer()
+	x.last = step.GetStep()
+	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, Follows: x.last}
+	calls := answer.GetCalls()
+	if len(calls) == 0 {
+		return x.spoke(answer), nil
+	}
+	if len(calls) == 1 && calls[0].GetName() == x.leave && x.leave != "" {
+		return x.left(answer, calls[0]), nil
+	}
+	return nil, x.make(ctx, calls)
+}
+
+// usable refuses an answer that is none: recorded as one it would be what every later
+// attempt is told.
+func usable(name string, a *pawlv1.ModelAnswer) error {
+	f := &model.Failure{}
+	switch {
+	case a.GetRefusal() != "":
+		f.Code, f.Message = "REFUSED", a.GetRefusal()
+	case a.GetFinishReason() == "content_filter":
+		f.Code, f.Message = "CONTENT_FILTER", "the answer was filtered"
+	case a.GetFinishReason() == "length":
+		f.Code, f.Message = "TRUNCATED", "the answer was longer than max_tokens"
+	default:
+		return nil
+	}
+	f.Message = "model " + name + ": " + f.Message
+	return f
+}
+
+// spoke takes a text without a call: the answer, to a person where one can answer it, unless
+// the state is to be left.
+func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *worker.Completion {
+	if x.leave == "" || x.chat {
+		return &worker.Completion{Output: answer.GetParts(), Said: x.last}
+	}
+	x.say(message("user", text("Call "+x.leave+" to go on; text alone does not move the run.")))
+	return nil
+}
+
+// left takes the call that leaves the state; a mistake in it the model is told.
+func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *worker.Completion {
+	event, artifacts, err := x.leaving(call.GetArguments())
+	if err != nil {
+		x.mistake(call, err)
+		return nil
+	}
+	taken, _ := json.Marshal(object{"event": event}) // of a text
+	reply := &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: string(taken)}}}}
+	return &worker.Completion{
+		Event: event, Artifacts: artifacts, Output: answer.GetParts(), Said: x.last, Messages: []*pawlv1.Message{reply},
+	}
+}
+
+// leaving reads the arguments of the call that leaves the state.
+func (x *exchange) leaving(arguments string) (event string, writes []*pawlv1.ArtifactWrite, err error) {
+	var given struct {
+		Event     string                     `json:"event"`
+		Artifacts map[string]json.RawMessage `json:"artifacts"`
+	}
+	if err := strict(arguments, &given); err != nil {
+		return "", nil, fmt.Errorf("%w; the properties are event and artifacts, and each artifact is under artifacts", err)
+	}
+	if !slices.Contains(x.view.GetAllowedEvents(), given.Event) {
+		return "", nil, fmt.Errorf("event: one of %s, not %q", strings.Join(x.view.GetAllowedEvents(), ", "), given.Event)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given.Artifacts)) {
+		slot, value := x.slots[name], given.Artifacts[name]
+		write := &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: string(value)}}}
+		switch {
+		case slot == nil:
+			return "", nil, fmt.Errorf("artifacts: one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(x.slots)), ", "), name)
+		case isText(slot):
+			var s string
+			if json.Unmarshal(value, &s) != nil {
+				return "", nil, fmt.Errorf("artifacts.%s: want a string, got %.40s", name, value)
+			}
+			write.Value.Value = &pawlv1.ArtifactValue_Text{Text: s}
+		}
+		writes = append(writes, write)
+	}
+	return given.Event, writes, nil
+}
+
+// strict reads one JSON object without properties that are not known.
+func strict(raw string, into any) error {
+	d := json.NewDecoder(strings.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("the arguments: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("the arguments: more than one JSON value")
+	}
+	return nil
+}
+
+// mistake tells the model what is wrong with a call of its own.
+func (x *exchange) mistake(call *pawlv1.ModelCall, err error) {
+	x.refuse(call, "INVALID_CALL", err.Error())
+}
+
+func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
+	told, _ := json.Marshal(object{"error": object{"code": code, "message": why}}) // of texts
+	x.say(&pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: string(told)}}}})
+}
+
+// holdTurn is how long a turn is held whose tools are at work; then it is given back until
+// they are done.
+const holdTurn = 30 * time.Second
+
+// asked is a tool call of an answer: the step that makes it, or why there is none.
+type asked struct {
+	step         *pawlv1.Step
+	code, reason string
+}
+
+// make has the calls of an answer made, as many at once as may be pending, and says what
+// came of them, in the order of the calls.
+func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
+	limited, cancel := context.WithTimeout(ctx, holdTurn)
+	defer cancel()
+	out := make([]asked, len(calls))
+	waiting := 0
+	for i, call := range calls {
+		for {
+			var full bool
+			var err error
+			if out[i], full, err = x.requestCall(ctx, i, call); err != nil {
+				return err
+			}
+			if !full {
+				break
+			}
+			if waiting, err = x.await(limited, ctx, out[:i], waiting); err != nil {
+				return err
+			}
+		}
+	}
+	for waiting < len(out) {
+		var err error
+		if waiting, err = x.await(limited, ctx, out, waiting); err != nil {
+			return err
+		}
+	}
+	for i, call := range calls {
+		if out[i].step == nil {
+			x.refuse(call, out[i].code, out[i].reason)
+			continue
+		}
+		x.next.Messages = append(x.next.Messages, &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{
+			Result: &pawlv1.ToolResult{Step: out[i].step.GetStep(), CallId: call.GetId()},
+		}})
+	}
+	return nil
+}
+
+// await waits for the first call from a place on that is not answered, and returns the
+// place behind it.
+func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (int, error) {
+	for ; from < len(out); from++ {
+		step := out[from].step
+		if step == nil || step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
+			continue
+		}
+		_, err := x.turn.Answered(limited, step.GetStep())
+		if err != nil && ctx.Err() == nil {
+			return from, worker.ErrSuspended
+		}
+		return from + 1, err
+	}
+	return from, nil
+}
+
+// requestCall asks for the step of one call. full: too many are pending.
+func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out asked, full bool, err error) {
+	if why := x.wrong(call); why != "" {
+		return asked{code: "INVALID_CALL", reason: why}, false, nil
+	}
+	payload := call.GetArguments()
+	if strings.TrimSpace(payload) == "" {
+		payload = "{}"
+	}
+	ref := &pawlv1.ToolCallRef{ModelStep: x.last, Index: int32(i)}
+	got, err := x.turn.RequestCall(ctx, ref, call.GetName(), payload)
+	switch code := worker.CodeOf(err); {
+	case err == nil && got.GetDenial() != nil:
+		return asked{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
+	case err == nil:
+		return asked{step: got.GetStep()}, false, nil
+	case code == "MAX_PENDING_STEPS" && i > 0:
+		return asked{}, true, nil
+	case code == "INVALID_JSON": // the model's mistake, and not the turn's being over
+		return asked{code: code, reason: err.Error()}, false, nil
+	}
+	return asked{}, false, err
+}
+
+// wrong says what is wrong with a call before anybody is asked; "" = nothing.
+func (x *exchange) wrong(call *pawlv1.ModelCall) string {
+	if call.GetName() == x.leave && x.leave != "" {
+		return "call " + x.leave + " alone, once all other calls are answered"
+	}
+	var names []string
+	for _, t := range x.offered {
+		names = append(names, t.GetName())
+	}
+	if !slices.Contains(names, call.GetName()) {
+		return fmt.Sprintf("there is no tool %q, only: %s", call.GetName(), strings.Join(names, ", "))
+	}
+	raw := bytes.TrimSpace([]byte(call.GetArguments()))
+	var arguments map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &arguments); len(raw) > 0 && (err != nil || arguments == nil) {
+		return fmt.Sprintf("the arguments are no JSON object: %v", err)
+	}
+	return ""
+}

@@ -1,0 +1,220 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+const (
+	// leave is the function by which a model leaves a state, as in every client.
+	leave = "leave_state"
+	// defaultRounds bounds the answers of a turn where the pack does not
+	// (tool_policy.max_rounds).
+	defaultRounds = 100
+)
+
+func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
+
+// settings are what a pack says to the executor.
+type settings struct {
+	Parameters     map[string]json.RawMessage `json:"parameters"`
+	ModelOverrides map[string]override        `json:"model_overrides"`
+	// Orchestration of the state.
+	Orchestration string `json:"orchestration"`
+	ToolPolicy    struct {
+		ToolChoice json.RawMessage `json:"tool_choice"`
+		MaxRounds  int             `json:"max_rounds"`
+	} `json:"tool_policy"`
+}
+
+// override is what a pack says to one model alone.
+type override struct {
+	SystemTemplate string                     `json:"system_template"`
+	Prefix         string                     `json:"system_template_prefix"`
+	Suffix         string                     `json:"system_template_suffix"`
+	Parameters     map[string]json.RawMessage `json:"parameters"`
+}
+
+// exchange is one execution of a turn.
+type exchange struct {
+	turn     *worker.Turn
+	view     *pawlv1.GetTurnResponse
+	endpoint *model.Endpoint
+	// leave is the name of the function that leaves the state; "" = none does.
+	leave string
+	// chat: a text that does not leave the state is said to a person, who may answer.
+	chat      bool
+	slots     map[string]*pawlv1.ArtifactSlot
+	maxRounds int
+	bound     *pawlv1.Usage
+	// next is the request of the next round.
+	next *pawlv1.ModelRequest
+	// offered are the tools that the model may call.
+	offered []*pawlv1.ToolSpec
+	// last is the step of the last answer.
+	last uint32
+}
+
+// exchange reads what a turn says.
+func (e *Executor) exchange(t *worker.Turn) (*exchange, error) {
+	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
+	var s settings
+	if text := x.view.GetSettingsJson(); text != "" {
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			return nil, &worker.Failure{Code: "SETTINGS_UNREADABLE", Message: err.Error(), Final: true}
+		}
+	}
+	x.endpoint, x.chat = e.endpoint(&s), s.Orchestration == "hybrid"
+	own := s.ModelOverrides[x.endpoint.Name]
+	if own.SystemTemplate != "" || strings.Contains(own.Prefix+own.Suffix, "{{") {
+		return nil, &worker.Failure{
+			Code: "OVERRIDE_UNSUPPORTED", Final: true,
+			Message: fmt.Sprintf("model_overrides.%s: a template is not rendered by this executor; it takes system_template_prefix and system_template_suffix without placeholders, and parameters", x.endpoint.Name),
+		}
+	}
+	if string(s.ToolPolicy.ToolChoice) != `"none"` {
+		x.offered = x.view.GetTools()
+	}
+	x.maxRounds = cmp.Or(s.ToolPolicy.MaxRounds, defaultRounds)
+	for _, slot := range x.view.GetArtifactSlots() {
+		if isText(slot) || isJSON(slot) {
+			x.slots[slot.GetName()] = slot
+		}
+	}
+	return x, x.first(&s, &own)
+}
+
+// first makes the request of the first round.
+func (x *exchange) first(s *settings, own *override) error {
+	tools, err := json.Marshal(x.tools())
+	if err != nil {
+		return err
+	}
+	parameters := map[string]json.RawMessage{}
+	for _, from := range []map[string]json.RawMessage{s.Parameters, own.Parameters} {
+		for name, value := range from {
+			if string(value) != "null" {
+				parameters[name] = value
+			}
+		}
+	}
+	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
+		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
+	}
+	var most int64
+	if json.Unmarshal(parameters["max_tokens"], &most) == nil && most > 0 {
+		x.bound = &pawlv1.Usage{OutputTokens: most, Model: x.endpoint.Name}
+	}
+	given, err := json.Marshal(parameters)
+	if err != nil {
+		return err
+	}
+	x.next = &pawlv1.ModelRequest{
+		Model: x.endpoint.Name, System: proto.String(own.Prefix + x.view.GetSystemPrompt() + own.Suffix),
+		ToolsJson: proto.String(string(tools)), ParametersJson: proto.String(string(given)),
+		Messages: []*pawlv1.ModelMessage{{Content: &pawlv1.ModelMessage_Conversation{Conversation: &pawlv1.ConversationRange{}}}},
+	}
+	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {
+		// A model is never asked with a system prompt alone.
+		x.say(message("user", text("Go on.")))
+	}
+	return nil
+}
+
+// request is that of the next round.
+func (x *exchange) request() *pawlv1.ModelRequest { return x.next }
+
+// say adds a new message to the next request.
+func (x *exchange) say(m *pawlv1.Message) {
+	x.next.Messages = append(x.next.Messages, &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: m}})
+}
+
+func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
+	return &pawlv1.Message{Role: role, Parts: parts}
+}
+
+func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
+
+// tell streams text to whoever watches; who does not hear it reads the record.
+func (x *exchange) tell(ctx context.Context, s string) {
+	for len(s) > 0 {
+		n := min(len(s), maxPiece)
+		if x.turn.Output(ctx, strings.ToValidUTF8(s[:n], "")) != nil {
+			return
+		}
+		s = s[n:]
+	}
+}
+
+// maxPiece bounds a piece of output, bytes, as the contract does.
+const maxPiece = 64 << 10
+
+// tools are what the model is told that it can call.
+func (x *exchange) tools() []model.Tool {
+	tools := []model.Tool{}
+	for _, t := range x.offered {
+		tools = append(tools, model.Tool{Name: t.GetName(), Description: t.GetDescription(), Parameters: json.RawMessage(t.GetParametersJson())})
+	}
+	if len(x.view.GetAllowedEvents()) == 0 {
+		return tools
+	}
+	x.leave = leave
+	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == x.leave }) {
+		x.leave += "_"
+	}
+	schema, _ := json.Marshal(x.leaveSchema()) // of texts
+	return append(tools, model.Tool{Name: x.leave, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
+}
+
+type object = map[string]any
+
+func (x *exchange) leaveSchema() object {
+	properties := object{"event": object{"type": "string", "enum": x.view.GetAllowedEvents()}}
+	if len(x.slots) > 0 {
+		artifacts := object{}
+		for name, slot := range x.slots {
+			schema := object{"description": strings.TrimSpace(slot.GetDescription() + " (" + slot.GetMediaType() + ")")}
+			if isText(slot) {
+				schema["type"] = "string"
+			}
+			artifacts[name] = schema
+		}
+		properties["artifacts"] = object{"type": "object", "properties": artifacts, "additionalProperties": false}
+	}
+	return object{"type": "object", "properties": properties, "required": []string{"event"}, "additionalProperties": false}
+}
+
+func isText(s *pawlv1.ArtifactSlot) bool { return strings.HasPrefix(s.GetMediaType(), "text/") }
+
+func isJSON(s *pawlv1.ArtifactSlot) bool {
+	return s.GetMediaType() == "application/json" || strings.HasSuffix(s.GetMediaType(), "+json")
+}
+
+// readRequest is a recorded request as an endpoint is given it.
+func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
+	req := &model.Request{System: got.GetSystem(), Messages: got.GetMessages()}
+	for _, part := range []struct {
+		field, text string
+		into        any
+	}{{"tools_json", got.GetToolsJson(), &req.Tools}, {"parameters_json", got.GetParametersJson(), &req.Parameters}} {
+		if part.text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+			return nil, &worker.Failure{Code: model.CodeRequest, Message: part.field + ": " + err.Error(), Final: true}
+		}
+	}
+	return req, nil
+}

@@ -1,0 +1,29 @@
+package executor
+
+import (
+	"testing"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// FuzzArguments: whatever a model writes as arguments, it is taken or told its mistake, and
+// an event or an artifact that the state does not have is never taken.
+func FuzzArguments(f *testing.F) {
+	f.Add(`{"event":"Found","artifacts":{"note":"x","data":{"a":1}}}`)
+	f.Add(`{"event":"Found"} {}`)
+	f.Add(`{"artifacts":{"note":7}}`)
+	f.Fuzz(func(t *testing.T, arguments string) {
+		x := &exchange{leave: leave, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Found"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
+		x.slots = map[string]*pawlv1.ArtifactSlot{"note": {Name: "note", MediaType: "text/plain"}, "data": {Name: "data", MediaType: "application/json"}}
+		event, writes, err := x.leaving(arguments)
+		if err == nil && event != "Found" {
+			t.Errorf("event %q", event)
+		}
+		for _, w := range writes {
+			if x.slots[w.GetName()] == nil {
+				t.Errorf("artifact %q", w.GetName())
+			}
+		}
+		x.wrong(&pawlv1.ModelCall{Name: "look", Arguments: arguments})
+	})
+}

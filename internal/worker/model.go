@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// ErrSuspended is what a [TurnFunc] returns that waits for steps and would rather not hold
+// its turn meanwhile: the turn is assigned again, as it is, once they are answered.
+var ErrSuspended = errors.New("the turn waits for its steps")
+
+// RequestModel asks for a round of the turn, from 1.
+func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error) {
+	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: &pawlv1.RequestModelRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+			Round: round, Request: asked, Bound: bound,
+		}}}
+	})
+	return r.GetRequestModel(), err
+}
+
+// AnswerModel tells what came of a call of a model; run, turn's token and so on are the
+// turn's. The request is the caller's no more.
+func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
+	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		answer.RunId, answer.TurnToken = l.GetRunId(), l.GetToken()
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_AnswerModel{AnswerModel: answer}}
+	})
+	return r.GetAnswerModel(), err
+}
+
+// RequestCall asks for the step of a model's tool call and waits for nothing; see
+// [Turn.Answered].
+func (t *Turn) RequestCall(ctx context.Context, call *pawlv1.ToolCallRef, tool, payload string) (*pawlv1.StepOutcome, error) {
+	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestStep{RequestStep: &pawlv1.RequestStepRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+			Requests: []*pawlv1.StepRequest{{Call: call, Tool: tool, PayloadJson: payload}},
+		}}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.w.mu.Lock()
+	t.requests++
+	t.w.mu.Unlock()
+	return r.GetRequestStep().GetOutcomes()[0], nil
+}
+
+// Answered waits for the answer of a step.
+func (t *Turn) Answered(ctx context.Context, step uint32) (*pawlv1.Step, error) {
+	return t.answer(ctx, step)
+}
+
+// CodeOf is the server's reason where it refused a request.
+func CodeOf(err error) string { return codeOf(err) }
+
+// suspend releases the turn until its steps are answered.
+func (t *Turn) suspend(ctx context.Context) error {
+	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_SuspendTurn{SuspendTurn: &pawlv1.SuspendTurnRequest{
+			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
+		}}}
+	})
+	return err
+}

@@ -32,7 +32,9 @@ import { type Place, placed, placesOf } from "./own_items.js";
 import type { Json } from "./plain.js";
 import type { Part } from "./values.js";
 
-const NAME = "messages";
+const NAME = "Anthropic messages";
+/** Under which name a message keeps what the model thought. */
+const KEPT = "anthropic";
 
 /** Parameters of a pack, and their names here. */
 const PARAMETERS = {
@@ -68,9 +70,6 @@ export class MessagesDialect implements Dialect {
 }
 
 function requestOf(ask: Ask): MessageCreateParamsStreaming {
-  const tools = ask.tools.map(({ name, description, parameters }) => {
-    return { name, description, input_schema: parameters };
-  });
   return {
     max_tokens: MOST_TOKENS,
     ...parametersFor(NAME, ask.parameters, PARAMETERS),
@@ -78,10 +77,22 @@ function requestOf(ask: Ask): MessageCreateParamsStreaming {
     messages: ask.messages.reduce(joined, []),
     stream: true,
     ...(ask.system ? { system: ask.system } : {}),
-    ...(tools.length > 0 ? { tools } : {}),
-    ...(ask.choice === "required" ? { tool_choice: { type: "any" } } : {}),
+    ...toolsOf(ask),
     ...ask.extra,
   } as MessageCreateParamsStreaming;
+}
+
+function toolsOf(ask: Ask): object {
+  const tools = ask.tools.map(({ name, description, parameters }) => {
+    return { name, description, input_schema: parameters };
+  });
+  if (tools.length > 0) {
+    return { tools, ...(ask.choice === "required" ? { tool_choice: { type: "any" } } : {}) };
+  }
+  // Calls that were made are not taken without the tools that they were made of.
+  const called = new Set(ask.messages.flatMap(callsOf).map(({ name }) => name));
+  const known = [...called].sort().map((name) => ({ name, input_schema: { type: "object" } }));
+  return known.length > 0 ? { tools: known, tool_choice: { type: "none" } } : {};
 }
 
 /** Messages of one role after another are one; a tool's answer is the person's. */
@@ -106,7 +117,7 @@ function blocksOf({ role, parts, toolCallId }: Said): ContentBlockParam[] {
 function answerBlocks(message: Said): ContentBlockParam[] {
   const calls = callsOf(message);
   const text = wordsOf(message.parts);
-  return placesOf(NAME, message, calls.length).flatMap((place): ContentBlockParam[] => {
+  return placesOf(KEPT, message, calls.length).flatMap((place): ContentBlockParam[] => {
     if (place === "text") {
       return text ? [{ type: "text", text }] : [];
     }
@@ -213,7 +224,7 @@ class MessagesDraft extends Draft<RawMessageStreamEvent> {
       finishReason: FINISH[this.#finish] ?? this.#finish,
       model: this.model,
       responseId: this.responseId,
-      provider: placed(NAME, places),
+      provider: placed(KEPT, places),
     });
   }
 

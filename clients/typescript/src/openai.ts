@@ -46,9 +46,10 @@ export function chatHandler(endpoint: OpenAI, options: ChatOptions): UntypedHand
 }
 
 /**
- * A turn handler that asks a model by OpenAI's Responses. What the model thought is recorded
- * as the endpoint tells it, and given back; with `extra: { store: false }` only what is
- * encrypted (`include: ["reasoning.encrypted_content"]`). The rest is as for `chatHandler`.
+ * A turn handler that asks a model by OpenAI's Responses. Nothing is stored at the provider's:
+ * what the model thought comes back encrypted, is recorded with the answer, and is told again
+ * (`extra: { include: [] }` for models that have nothing of the kind). A failed response is
+ * MODEL_<its code>. The rest is as for `chatHandler`.
  *
  *     worker.prompt("coder", responsesHandler(new OpenAI(), { model: "gpt-5-mini" }));
  */

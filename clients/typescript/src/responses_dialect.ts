@@ -1,4 +1,7 @@
-/** OpenAI's Responses. */
+/**
+ * OpenAI's Responses. Nothing is stored at the provider's: what the model thought comes back
+ * encrypted, is recorded with the answer, and is told again.
+ */
 
 import type OpenAI from "openai";
 import type {
@@ -32,7 +35,9 @@ import type { Json } from "./plain.js";
 import type { Usage } from "./reply.js";
 import type { Part } from "./values.js";
 
-const NAME = "responses";
+const NAME = "OpenAI responses";
+/** Under which name a message keeps what the model thought. */
+const KEPT = "openai";
 
 /** Parameters of a pack, and their names here. */
 const PARAMETERS = {
@@ -53,8 +58,7 @@ export class ResponsesDialect implements Dialect {
 
   async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
     const stream = await this.#endpoint.responses.create(requestOf(ask), { signal });
-    // What the endpoint does not store it takes back only if it is in the item itself.
-    return speech(stream, new ResponsesDraft(ask.extra.store !== false));
+    return speech(stream, new ResponsesDraft());
   }
 
   discreet(text: string): string {
@@ -72,6 +76,8 @@ function requestOf(ask: Ask): ResponseCreateParamsStreaming {
     model: ask.model,
     input: ask.messages.flatMap(itemsOf),
     stream: true,
+    store: false,
+    include: ["reasoning.encrypted_content"],
     ...(ask.system ? { instructions: ask.system } : {}),
     ...(tools.length > 0 ? { tools } : {}),
     ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
@@ -94,7 +100,7 @@ function itemsOf(message: Said): ResponseInputItem[] {
 function answerItems(message: Said): ResponseInputItem[] {
   const calls = callsOf(message);
   const text = wordsOf(message.parts);
-  return placesOf(NAME, message, calls.length).flatMap((place): ResponseInputItem[] => {
+  return placesOf(KEPT, message, calls.length).flatMap((place): ResponseInputItem[] => {
     if (place === "text") {
       return text ? [{ role: "assistant", content: text }] : [];
     }
@@ -143,14 +149,8 @@ function pieceOf(part: Part): ResponseInputContent {
 
 /** An answer as its events come in; the last one holds all of it. */
 class ResponsesDraft extends Draft<ResponseStreamEvent> {
-  readonly #stored: boolean;
   #response: Response | undefined;
   #fault: { readonly code: string; readonly message: string } | undefined;
-
-  constructor(stored: boolean) {
-    super();
-    this.#stored = stored;
-  }
 
   take(event: ResponseStreamEvent): string {
     switch (event.type) {
@@ -178,8 +178,7 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
   end(): ModelOutcome {
     const fault = this.#fault ?? this.#response?.error;
     if (fault) {
-      const code = fault.code === "rate_limit_exceeded" ? "MODEL_RATE_LIMITED" : "MODEL_ERROR";
-      return unusable(code, `${fault.code}: ${fault.message}`);
+      return unusable(`MODEL_${fault.code || "ERROR"}`.toUpperCase(), fault.message);
     }
     const places: Place[] = [];
     const calls: { id: string; name: string; arguments: string }[] = [];
@@ -195,7 +194,7 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
           text += piece.type === "output_text" ? piece.text : "";
           refusal += piece.type === "refusal" ? piece.refusal : "";
         }
-      } else if (item.type !== "reasoning" || this.#stored || item.encrypted_content) {
+      } else if (item.type === "reasoning") {
         places.push({ own: item as unknown as Json });
       }
     }
@@ -206,7 +205,7 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
       finishReason: finishOf(this.#response, calls.length),
       model: this.model,
       responseId: this.responseId,
-      provider: placed(NAME, unique(places)),
+      provider: placed(KEPT, unique(places)),
     });
   }
 

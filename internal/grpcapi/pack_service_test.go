@@ -175,7 +175,7 @@ func TestSettings(t *testing.T) {
 	}
 	r.emit(ctx, got.GetTurn(), "Ask")
 	got, err = r.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: turn.GetRunId()})
-	if err != nil || strings.Contains(got.GetSettingsJson(), `"skills"`) || !strings.Contains(got.GetSettingsJson(), `"skills_filter":"none"`) || got.GetAllowedEvents() != nil || got.GetTerminal() {
+	if err != nil || strings.Contains(got.GetSettingsJson(), `"skills"`) || !strings.Contains(got.GetSettingsJson(), `"skills_filter":"none"`) || !strings.Contains(got.GetSettingsJson(), `"orchestration":"external"`) || got.GetAllowedEvents() != nil || got.GetTerminal() {
 		t.Fatalf("settings %v, %v", got, err)
 	}
 }

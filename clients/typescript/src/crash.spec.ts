@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { all, QUIET } from "./fixture.js";
 import { type Asked, ORDERS, randomOf, SHOP, Shop } from "./fixture_shop.js";
-import { RecordKind, type Run, RunStatus } from "./index.js";
+import { PawlError, RecordKind, type Run, RunStatus } from "./index.js";
 import { Sidecar } from "./testing.js";
 
 const RUNS = Number(process.env.PAWL_CRASH_RUNS ?? 6);
@@ -101,8 +101,7 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
     const mortal = new Mortal(() => [role, sidecar.address, shop.url, ...asked]);
     const living = mortal.live();
     const runs = await Promise.all(names.map((name) => started(role, name)));
-    await Promise.all(runs.map((run) => ended(run)));
-    mortal.end();
+    await Promise.all(runs.map((run) => ended(run))).finally(() => mortal.end());
     await living;
     await restarting;
     for (const [at, run] of runs.entries()) {
@@ -121,7 +120,14 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
 
 async function ended(run: Run): Promise<void> {
   for (;;) {
-    const { run: info } = await run.wait();
+    // The sidecar is killed more often than a wait may last.
+    const waited = run.wait({ waitMs: 1000 }).catch((error: unknown) => {
+      if (PawlError.is(error) && ["deadline", "unavailable"].includes(error.kind)) {
+        return { run: undefined };
+      }
+      throw error;
+    });
+    const { run: info } = await waited;
     if (info && info.status !== RunStatus.RUNNING && info.status !== RunStatus.WAITING) {
       return;
     }

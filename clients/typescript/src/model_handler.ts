@@ -31,7 +31,8 @@ export interface ModelOptions {
   readonly maxRounds?: number;
   /**
    * True: text that does not leave the state is an answer to the person, and the run waits for
-   * the next input; the model can ask a question too. Default false.
+   * the next input; the model can ask a question too. Default: in states of orchestration
+   * hybrid or external.
    */
   readonly chat?: boolean;
   /** Further fields of the provider's request, as they are. Default: none. */
@@ -42,7 +43,7 @@ const MAX_ROUNDS = 16;
 
 /** A turn handler. Throws a RangeError for options that make no sense. */
 export function modelHandler(dialect: Dialect, options: ModelOptions): UntypedHandler {
-  const { model, maxRounds = MAX_ROUNDS, chat = false, extra = {} } = options;
+  const { model, maxRounds = MAX_ROUNDS, chat, extra = {} } = options;
   if (!model) {
     throw new RangeError("model: a name, not empty");
   }

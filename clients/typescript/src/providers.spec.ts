@@ -291,6 +291,20 @@ describe("tool calls of one answer", () => {
   });
 });
 
+test("a state that people move as well is a chat by itself", async () => {
+  const { events, handler } = KINDS["chat completions"] as Kind;
+  const pack = prompt({});
+  pack.id = "hybrid";
+  pack.workflow.states.calc.orchestration = "hybrid";
+  await shared.client.registerPack(JSON.stringify(pack), { filename: "h.json" });
+  await using provider = await Provider.start(events("Hello!"), events("", LEAVE), events("Bye."));
+  const run = await shared.client.open("hybrid", { variables: { n: 1 }, input: "Hi" });
+  expect(textOf((await run.drive(handler(provider.url))).output)).toBe("Hello!");
+  expect((await run.info()).awaiting).toBe(Awaiting.INPUT);
+  await run.sendInput("Done");
+  expect((await run.drive(handler(provider.url))).status).toBe(RunStatus.COMPLETED);
+});
+
 test("a budget that does not hold the call ends the run before it", async () => {
   const { events, handler } = KINDS["chat completions"] as Kind;
   const pack = prompt({ parameters: { max_tokens: 1000 } });

@@ -18,7 +18,8 @@ import { json, type MessageLike, type Part, partsOf, textOf } from "./values.js"
 export interface Manner {
   readonly model: string;
   readonly maxRounds: number;
-  readonly chat: boolean;
+  /** Undefined: in states that people move as well. */
+  readonly chat: boolean | undefined;
   readonly extra: Values;
 }
 
@@ -42,6 +43,7 @@ const BEGIN = "Begin.";
 const GO_ON = "Go on.";
 
 interface Settings {
+  readonly orchestration?: string;
   readonly parameters?: Values;
   readonly model_overrides?: { readonly [model: string]: Override | undefined };
   readonly tool_policy?: { readonly tool_choice?: string; readonly max_rounds?: number };
@@ -75,6 +77,7 @@ export class Talk {
   readonly #system: string;
   readonly #parameters: Values;
   readonly #tools: readonly Offer[];
+  readonly #chat: boolean;
   readonly #choice: string;
   readonly #most: number;
   readonly #history: Said[];
@@ -94,6 +97,8 @@ export class Talk {
     const override = settings.model_overrides?.[manner.model] ?? {};
     this.#system = systemOf(turn.systemPrompt, override);
     this.#parameters = present({ ...settings.parameters, ...override.parameters });
+    const moved = settings.orchestration === "hybrid" || settings.orchestration === "external";
+    this.#chat = (manner.chat ?? moved) && !turn.terminal;
     this.#choice = settings.tool_policy?.tool_choice ?? "auto";
     this.#tools = this.#offers();
     // The last round is for leaving the state.
@@ -212,7 +217,7 @@ export class Talk {
     if (this.#leave.possible) {
       offers.push(this.#leave.tool());
     }
-    if (this.#manner.chat && !this.#turn.terminal) {
+    if (this.#chat) {
       offers.push(this.#asking.tool());
     }
     return offers;
@@ -238,7 +243,7 @@ export class Talk {
   }
 
   #endOfText(text: string): void {
-    if (this.#manner.chat && !this.#turn.terminal) {
+    if (this.#chat) {
       this.#done(text, { awaiting: Awaiting.INPUT });
     } else if (!this.#leave.possible) {
       this.#done(text, {});

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -71,7 +70,7 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
 	first := &pawlv1.ModelRequest{
-		Model: "gpt", System: proto.String("be brief"), ToolsJson: proto.String(`[{"name":"run_tests"}]`), ParametersJson: proto.String(`{"temperature":0}`),
+		Model: "gpt", System: new("be brief"), ToolsJson: new(`[{"name":"run_tests"}]`), ParametersJson: new(`{"temperature":0}`),
 		Messages: []*pawlv1.ModelMessage{userMessage("go")},
 	}
 	one := r.askModel(ctx, turn, 1, first)

@@ -55,7 +55,7 @@ func TestUnsetFieldsArePresent(t *testing.T) {
 	r := &pawlv1.Record{Body: &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{Step: 1, Tool: "t", Ok: true, ResultJson: `[1]`}}}
 	same(t, Record(r), `{"run_id":"","seq":0,"prev_seq":0,"cursor":"","at":null,"cause":null,"principal":"",
 		"prev_hash":"","hash":"","redacted":false,"erased":false,"kind":"step_resolved","step_resolved":{"step":1,"tool":"t","attempt":0,"ok":true,
-		"result_json":[1],"error":null,"unknown":false,"next":0,"deadline":null,"worker":"","artifacts_written":[],"usage":null}}`)
+		"result_json":[1],"error":null,"unknown":false,"next":0,"deadline":null,"worker":"","artifacts_written":[],"usage":null,"kind":null,"answer":null,"not_before":null}}`)
 }
 
 func TestRunBeginsWithWhatScriptsRead(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"google.golang.org/protobuf/proto"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
-
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"

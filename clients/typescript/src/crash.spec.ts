@@ -65,10 +65,11 @@ class Mortal {
   }
 }
 
-/** Kills after every few things that happened. */
+/** Kills after every few things that happened; of many runs as much happens to each. */
 function killer(strike: (nth: number) => void): () => void {
   const random = randomOf(SEED + 7);
-  const pause = () => 12 + Math.floor(random() * 14);
+  const share = Math.ceil(RUNS / 6);
+  const pause = () => share * (12 + Math.floor(random() * 14));
   let left = pause();
   let nth = 0;
   return () => {

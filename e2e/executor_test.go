@@ -270,13 +270,16 @@ func TestAModelsMistakesAreToldToIt(t *testing.T) {
 	}
 }
 
-// TestAnEndpointThatRefuses: a wrong key ends the run at once and by its name, a busy one is
-// asked again, and no record or log has the key.
+// TestAnEndpointThatRefuses: a wrong key ends the run at once and by its name, a busy one, and
+// one whose answer was cut short, is asked again, and no record or log has the key.
 func TestAnEndpointThatRefuses(t *testing.T) {
 	t.Parallel()
 	server := endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer {
-		if n == 0 {
+		switch n {
+		case 0:
 			return endpoint.Answer{Status: 429, RetryAfter: "0.05", Error: "slow down " + modelKey}
+		case 1:
+			return endpoint.Answer{Text: "half of it", Finish: "length"}
 		}
 		return endpoint.Answer{Status: 401, Error: "what is " + modelKey + "?"}
 	})
@@ -292,8 +295,11 @@ func TestAnEndpointThatRefuses(t *testing.T) {
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED {
 		t.Fatalf("%v, %v", ended, err)
 	}
-	if n := len(server.Asked()); n != 2 {
+	if n := len(server.Asked()); n != 3 {
 		t.Errorf("%d requests", n)
+	}
+	if n := ended.GetRun().GetTokens(); n != 15 {
+		t.Errorf("%d tokens; an answer that is none was paid as well", n)
 	}
 	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
 		RunId: got.GetRun().GetRunId(), Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED},

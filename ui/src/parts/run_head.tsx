@@ -12,6 +12,12 @@ import { RunId } from "./run_id";
 import { textOfParts } from "./value";
 import { isTerminal, when } from "./words";
 
+/** Who executes the turns, by the run's word for it. */
+const EXECUTORS: Record<string, string> = {
+  EXECUTION_WORKERS: "executed by workers",
+  EXECUTION_SIDECAR: "executed by the sidecar",
+};
+
 interface Props {
   run: Run;
   link: Connection;
@@ -38,7 +44,7 @@ export function RunHead({ run, link, children }: Props) {
         </Link>
         {run.agent ? <span>agent {run.agent}</span> : null}
         <span>
-          {run.execution === "EXECUTION_WORKERS" ? "executed by workers" : "driven by its caller"}
+          {EXECUTORS[run.execution ?? ""] ?? "driven by its caller"}
         </span>
         <span>started {when(run.createdAt)}</span>
         {run.imported ? <span>imported, read only</span> : null}

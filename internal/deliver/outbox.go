@@ -182,8 +182,27 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 			o.callOff(ctx, row)
 			return
 		}
-		(&delegation{o: o, row: row, news: s.news}).run(ctx)
+		if untilDue(ctx, row) {
+			(&delegation{o: o, row: row, news: s.news}).run(ctx)
+		}
 	})
+}
+
+// untilDue waits for the end of the pause before an attempt; false: it is not wanted any
+// more.
+func untilDue(ctx context.Context, row machine.OutboxRow) bool {
+	left := time.Until(time.Unix(0, row.Due))
+	if left <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (o *Outbox) forget(row machine.OutboxRow, s *sender) {

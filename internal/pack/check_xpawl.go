@@ -38,8 +38,30 @@ func (c *checker) xpawl() {
 	}
 	c.sensitive(x.Sensitive)
 	c.prices(x)
-	if r := x.Retry; r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
-		c.f.err(ruleXPawl, at("retry", "initial_sec"), "", "initial_sec %d is more than max_sec %d", *r.InitialSec, *r.MaxSec)
+	c.retries(x)
+}
+
+// retries checks the attempts of turns, tools and calls of models.
+func (c *checker) retries(x *XPawl) {
+	at := func(tokens ...string) string {
+		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
+	}
+	check := func(r *Retry, tokens ...string) {
+		if r != nil && r.InitialSec != nil && r.MaxSec != nil && *r.InitialSec > *r.MaxSec {
+			c.f.err(ruleXPawl, at(append(tokens, "initial_sec")...), "", "initial_sec %v is more than max_sec %v", *r.InitialSec, *r.MaxSec)
+		}
+	}
+	check(x.Retry, "retry")
+	if x.ModelCalls != nil {
+		check(x.ModelCalls.Retry, "model_calls", "retry")
+	}
+	for _, tool := range keys(x.Tools) {
+		l := x.Tools[tool]
+		check(l.Retry, "tools", tool, "retry")
+		if l.Attempts != nil && l.Retry != nil && l.Retry.MaxAttempts != nil {
+			c.f.err(ruleXPawl, at("tools", tool, "attempts"), "Say it once, under retry.",
+				"attempts is %d and retry.max_attempts is %d", *l.Attempts, *l.Retry.MaxAttempts)
+		}
 	}
 }
 

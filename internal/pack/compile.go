@@ -122,12 +122,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
 	g.WallExcludesWaiting = x.WallTimeExcludesWaiting
 	g.Erasable = x.Erasable
-	g.Retry = machine.RetryPolicy{MaxAttempts: defaultAttempts, Initial: defaultPause, Max: defaultMaxPause}
-	if r := x.Retry; r != nil {
-		g.Retry.MaxAttempts = clampInt(valueOr(r.MaxAttempts, defaultAttempts))
-		g.Retry.Initial = secondsOr(r.InitialSec, defaultPause)
-		g.Retry.Max = max(secondsOr(r.MaxSec, defaultMaxPause), g.Retry.Initial)
-	}
+	g.Retry, g.ModelCalls = x.Retry.policy(), modelCalls(x)
 	g.Budget = machine.Budget{
 		MaxSteps:    clampInt(valueOr(x.MaxSteps, 0)),
 		MaxReframes: clampInt(valueOr(x.MaxReframes, 0)),
@@ -167,9 +162,11 @@ func (p *Pack) compileTools(g *machine.Graph) {
 			if _, declared := g.Artifacts[bound]; !declared {
 				bound = ""
 			}
+			attempts, pauses := limits.retry()
 			g.Tools[name] = machine.Tool{
 				Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(members[name])),
-				Attempts:       clampInt(valueOr(limits.Attempts, 1)),
+				Attempts:       attempts,
+				Retry:          pauses,
 				OnError:        faultOf(limits.OnError),
 				OnUnknown:      faultOf(limits.OnUnknown),
 				Agent:          members[name],

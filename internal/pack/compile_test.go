@@ -121,7 +121,7 @@ workflow.states.s.persistence = "persistent"
 workflow.states.e.orchestration = "external"
 workflow.states.e.artifacts = {"log":{"type":"application/json","mode":"append"}}
 workflow.engine.budget = {"max_total_visits":9,"max_tool_calls":8,"max_wall_time_sec":7}
-workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"prices":{"gpt":{"input":2.007,"cached":0.0000001,"output":10},"free":{"input":0,"output":0,"reasoning":3}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":10,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`))
+workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"prices":{"gpt":{"input":2.007,"cached":0.0000001,"output":10},"free":{"input":0,"output":0,"reasoning":3}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"model_calls":{"timeout_sec":5,"retry":{"initial_sec":0.2,"jitter":0}},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"result_bindings":{"t":"x"},"tools":{"b2":{"retry":2},"t":{"timeout_sec":10,"attempts":2,"retry":{"initial_sec":0.0015,"max_sec":4,"multiplier":1.5,"jitter":0.25,"non_retryable":["B","A"]},"on_error":"escalate","on_unknown":"retry"}}}`))
 	g, err := p.Compile(Entry{})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	if want := []string{"free", "gpt"}; !slices.Equal(g.Prompts["b"].Models, want) || g.Prompts["a"].Models != nil {
 		t.Errorf("models %v and %v", g.Prompts["b"].Models, g.Prompts["a"].Models)
 	}
-	if want := (machine.RetryPolicy{MaxAttempts: 4, Initial: 90 * time.Second, Max: 90 * time.Second}); g.Retry != want {
+	if want := (machine.RetryPolicy{MaxAttempts: 4, Initial: 90 * time.Second, Max: 90 * time.Second}); !reflect.DeepEqual(g.Retry, want) {
 		t.Errorf("retry %+v", g.Retry)
 	}
 	if g.Lease != 30*time.Second || g.MaxPendingSteps != 2 || g.MaxArtifactBytes != 512 || !g.WallExcludesWaiting {
@@ -152,10 +152,18 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	if g.States["e"].Orchestration != machine.External || g.Artifacts["log"] != (machine.Artifact{Type: "application/json", Mode: machine.Append}) {
 		t.Errorf("state e or artifact: %+v %+v", g.States["e"], g.Artifacts)
 	}
-	if want := (machine.Tool{Timeout: 10 * time.Second, Attempts: 2, OnError: machine.Escalate, OnUnknown: machine.Retry, ResultArtifact: "x"}); g.Tools["t"] != want {
+	none, quarter := int64(0), int64(250_000)
+	if want := (&machine.Calls{
+		Timeout: 5 * time.Second, Retry: machine.RetryPolicy{MaxAttempts: 3, Initial: 200 * time.Millisecond, Max: time.Minute, Jitter: &none},
+	}); !reflect.DeepEqual(g.ModelCalls, want) {
+		t.Errorf("calls of models %+v", g.ModelCalls)
+	}
+	if want := (machine.Tool{Timeout: 10 * time.Second, Attempts: 2, OnError: machine.Escalate, OnUnknown: machine.Retry, ResultArtifact: "x", Retry: &machine.RetryPolicy{
+		Initial: 1500 * time.Microsecond, Max: 4 * time.Second, Multiplier: 1500, Jitter: &quarter, NonRetryable: []string{"A", "B"},
+	}}); !reflect.DeepEqual(g.Tools["t"], want) {
 		t.Errorf("tool %+v", g.Tools["t"])
 	}
-	if tl := g.Tools["b2"]; !tl.Agent || tl.Timeout != machine.DefaultDelegationTimeout || tl.Attempts != 1 || tl.OnError != machine.Return || tl.OnUnknown != machine.Return {
+	if tl := g.Tools["b2"]; !tl.Agent || tl.Timeout != machine.DefaultDelegationTimeout || tl.Attempts != 2 || tl.OnError != machine.Return || tl.OnUnknown != machine.Return {
 		t.Errorf("delegation %+v", tl)
 	}
 	if b := g.Prompts["b"]; !b.Blocklist["t"] || b.MaxToolCallsPerTurn != 3 || g.Prompts["a"].MaxToolCallsPerTurn != 0 {
@@ -202,7 +210,7 @@ func TestCompileToolPolicyDefault(t *testing.T) {
 func TestCompileRetryNumber(t *testing.T) {
 	t.Parallel()
 	g, err := mustLoad(t, changed(t, `workflow.engine.x_pawl = {"retry":1}`)).Compile(Entry{})
-	if want := (machine.RetryPolicy{MaxAttempts: 1, Initial: time.Second, Max: time.Minute}); err != nil || g.Retry != want {
+	if want := (machine.RetryPolicy{MaxAttempts: 1, Initial: time.Second, Max: time.Minute}); err != nil || !reflect.DeepEqual(g.Retry, want) {
 		t.Errorf("%+v %v", g.Retry, err)
 	}
 }

@@ -68,6 +68,8 @@ type XPawl struct {
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
 	Retry                   *Retry                  `json:"retry"`
 	LeaseSec                *int64                  `json:"lease_sec"`
+	// ModelCalls says how calls of models are made; nil = as the machine does.
+	ModelCalls *ModelCalls `json:"model_calls"`
 	// MaxPendingSteps; nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
@@ -110,14 +112,21 @@ type StateTimeout struct {
 	Event    string `json:"event"`
 }
 
-// Retry bounds the attempts of a turn: a number, or an object with the pauses.
+// Retry bounds the attempts of a turn, of a tool's step or of a call of a model: a number,
+// or an object with the pauses.
 type Retry struct {
 	// MaxAttempts counts the first execution; nil means 3.
 	MaxAttempts *int64 `json:"max_attempts"`
 	// InitialSec is the pause before attempt 2; nil means 1.
-	InitialSec *int64 `json:"initial_sec"`
+	InitialSec *float64 `json:"initial_sec"`
 	// MaxSec caps the pause; nil means 60.
-	MaxSec *int64 `json:"max_sec"`
+	MaxSec *float64 `json:"max_sec"`
+	// Multiplier makes each pause of the one before; nil means 2.
+	Multiplier *float64 `json:"multiplier"`
+	// Jitter moves a pause by up to that share of it either way; nil means 0.2.
+	Jitter *float64 `json:"jitter"`
+	// NonRetryable are codes of errors after which no attempt follows.
+	NonRetryable []string `json:"non_retryable"`
 }
 
 // UnmarshalJSON takes both forms.
@@ -129,12 +138,21 @@ func (r *Retry) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*object)(r))
 }
 
+// ModelCalls is x_pawl.model_calls.
+type ModelCalls struct {
+	// TimeoutSec of one attempt; nil means 600.
+	TimeoutSec *int64 `json:"timeout_sec"`
+	Retry      *Retry `json:"retry"`
+}
+
 // ToolLimits is x_pawl.tools of one tool.
 type ToolLimits struct {
 	// TimeoutSec; nil means 300.
 	TimeoutSec *int64 `json:"timeout_sec"`
-	// Attempts; nil means 1.
+	// Attempts; nil means 1, or as Retry says.
 	Attempts *int64 `json:"attempts"`
+	// Retry has the attempts with their pauses; nil means no pauses.
+	Retry *Retry `json:"retry"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry or escalate.

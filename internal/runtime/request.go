@@ -173,7 +173,10 @@ type ResolveRequest struct {
 	// Result is JSON (OK), Error the fault (not OK).
 	Result []byte
 	Error  machine.Fault
-	ID     string
+	// Final: no attempt follows the error; RetryAfter: not before so long.
+	Final      bool
+	RetryAfter time.Duration
+	ID         string
 }
 
 // ControlRequest is the argument of [Engine.CancelRun], [Engine.PauseRun] and

@@ -126,6 +126,8 @@ func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine
 	b.Flag(cmd.OK)
 	b.JSON(cmd.Result)
 	b.Fault(cmd.Error)
+	b.Flag(cmd.Final)
+	b.Number(uint64(cmd.RetryAfter))
 	cmd.Attempt = cmp.Or(cmd.Attempt, request.AttemptOf(t.state, cmd.Step))
 	return cmd
 }

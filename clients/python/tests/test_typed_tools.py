@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from conftest import STEPS
 from pawl import (
     AsyncTurn,
     Client,
+    FailStepError,
     Fault,
     Reply,
     RunStatus,
@@ -390,3 +392,57 @@ def test_schemas() -> None:
     assert properties["query"] == {"minLength": 1, "title": "Query", "type": "string"}
     assert properties["order"]["enum"] == ["new", "old"]
     assert properties["limit"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
+
+
+async def test_says_whether_and_when_it_is_tried_again(shared: Sidecar, here: Client) -> None:
+    """Wrong arguments are final, whatever the pack allows; so is what a tool says is; else
+    the next attempt waits as long as the pack and the tool say, in a worker as here."""
+    retry = {"max_attempts": 4, "initial_sec": 0.05, "jitter": 0}
+    payloads: list[dict[str, Any]] = [{"n": "1"}, {"n": 1}]
+    here.register_pack(loose("patient", {"tools": {"add": {"retry": retry}}}), filename="x.json")
+
+    def fresh() -> Any:
+        made = iter(
+            (FailStepError("BUSY", wait=0.2), KeyError("lost"), FailStepError("GONE", final=True))
+        )
+
+        def add(n: int) -> int:
+            raise next(made)
+
+        return add
+
+    async def calc(turn: AsyncTurn) -> Reply:
+        for payload in payloads[: 0 if turn.terminal else 2]:
+            with contextlib.suppress(StepFailedError):
+                await turn.step("add", payload)
+        return Reply() if turn.terminal else Reply(event="Done")
+
+    worker = Worker(address=shared.address, packs=["patient"])
+    worker.tool("add")(fresh())
+    worker.prompt("calc")(calc)
+    async with serving(worker):
+        run = here.start("patient", variables={"n": 1})
+        assert await ended(run) is RunStatus.COMPLETED
+    async with shared.async_client() as client:
+        driven = await client.run("patient", calc, variables={"n": 1}, tools={"add": fresh()})
+    for one in (run, here.attach(driven.run.run_id)):
+        told = [
+            (record.at, record.body)
+            for record in one.records(kinds=["STEP_RESOLVED"])
+            if isinstance(record.body, StepResolved) and record.body.error
+        ]
+        codes = [(body.error.code, body.next) for _, body in told if body.error]
+        assert codes == [("INVALID_ARGUMENTS", 0), ("BUSY", 2), ("KeyError", 3), ("GONE", 0)]
+        waits = [(body.not_before - at).total_seconds() for at, body in told if body.not_before]
+        assert waits == pytest.approx([0.2, 0.1], abs=1e-6)
+        # Nobody began before the pause was over.
+        for (_, body), (after, _) in itertools.pairwise(told):
+            assert body.not_before is None or after >= body.not_before
+
+
+async def test_an_answer_given_by_hand(here: Client) -> None:
+    run = here.open("loose", variables={"n": 1})
+    fault = Fault(code="X")
+    for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
+        with pytest.raises(ValueError, match="of a Fault"):
+            run.resolve_step(1, "add", answer, final=final, retry_after=after)

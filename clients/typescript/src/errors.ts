@@ -29,7 +29,7 @@ import { type Plain, plain } from "./plain.js";
  * - handler: a handler answered with something that cannot be used, or too late
  * - suspended: the turn was given back until its steps are answered; stop, it is
  *   executed again (see WorkerOptions.suspendAfterMs)
- * - fail_turn: made by `failTurn`
+ * - fail_turn, fail_step: made by `failTurn`, `failStep`
  * - sidecar: the sidecar's process could not be started
  */
 export type ErrorKind =
@@ -52,6 +52,7 @@ export type ErrorKind =
   | "handler"
   | "suspended"
   | "fail_turn"
+  | "fail_step"
   | "sidecar";
 
 /** What a PawlError is made of; all but kind and message may be left out. */
@@ -182,6 +183,22 @@ export function failTurn(
   options: { readonly retryable?: boolean; readonly reject?: boolean } = {},
 ): PawlError {
   return new PawlError("fail_turn", message, { reason, ...options });
+}
+
+/**
+ * An error for a tool to throw: fails its step with a code of its own. `final` (default
+ * false): no further attempt can help, whatever the pack allows. `retryAfterMs`: not before so
+ * long, up to the tool's longest pause. Any other error may be tried again.
+ *
+ *     throw failStep("NO_SUCH_ORDER", "there is no order 17", { final: true });
+ */
+export function failStep(
+  reason: string,
+  message = reason,
+  options: { readonly final?: boolean; readonly retryAfterMs?: number } = {},
+): PawlError {
+  const { final, ...wait } = options;
+  return new PawlError("fail_step", message, { reason, retryable: !final, ...wait });
 }
 
 /**

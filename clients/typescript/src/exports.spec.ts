@@ -29,6 +29,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "WaitUntil",
     "Worker",
     "blobRef",
+    "failStep",
     "failTurn",
     "json",
     "sidecarPath",

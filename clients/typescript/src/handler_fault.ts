@@ -5,7 +5,7 @@
  * worker that is through with it.
  */
 
-import { PawlError } from "./errors.js";
+import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 
 /** What an error says of the turn or step whose handler threw it. */
 interface HandlerFault {
@@ -17,24 +17,37 @@ interface HandlerFault {
   readonly retryable: boolean;
   /** Whether the agent refuses the work. */
   readonly reject: boolean;
+  /** Of a step: whether no further attempt can help. */
+  readonly final: boolean;
+  /** Of a step: how long the next attempt is to wait at least; undefined: it is not said. */
+  readonly retryAfterMs: number | undefined;
 }
+
+/** Codes of a payload that the tool does not take: it is the same in each attempt. */
+const HOPELESS = [INVALID_ARGUMENTS, "PAYLOAD_INVALID"];
 
 /** What a handler's error says of its turn, and whether a retry may help. */
 export function faultOf(error: unknown): HandlerFault {
   const code = () => (error instanceof PawlError ? error.reason || error.kind.toUpperCase() : "");
   const known = error instanceof Error;
+  const named = word(safely(code) || (known ? safely(() => error.name) : "Error"));
+  const retryable = error instanceof PawlError ? error.retryable === true : true;
+  const final = !retryable || HOPELESS.includes(named);
+  const wait = error instanceof PawlError && error.kind === "fail_step" && error.retryAfterMs;
   return {
-    code: word(safely(code) || (known ? safely(() => error.name) : "Error")),
+    code: named,
     message: textOf(known ? safely(() => error.message) : error).slice(0, MOST_MESSAGE),
     trace: traceOf(error),
-    retryable: error instanceof PawlError ? error.retryable === true : true,
+    retryable,
     reject: error instanceof PawlError && error.reject === true,
+    final,
+    retryAfterMs: typeof wait === "number" && !final ? wait : undefined,
   };
 }
 
 /** Whether a handler meant to throw it: where it did so is no news. */
 export function deliberate(error: unknown): boolean {
-  return error instanceof PawlError && error.kind === "fail_turn";
+  return error instanceof PawlError && (error.kind === "fail_turn" || error.kind === "fail_step");
 }
 
 /** A value as text, whatever it is. */

@@ -73,7 +73,7 @@ export class HeldStep extends Held {
   /** The request that answers it. */
   resolution(answer: ReturnType<typeof answerOf>): WorkInit {
     const { runId, step, tool, attempt, token } = this.lease;
-    const value = { runId, step, tool, attempt, turnToken: token, answer };
+    const value = { runId, step, tool, attempt, turnToken: token, ...answer };
     return { item: { case: "resolveStep", value } };
   }
 }

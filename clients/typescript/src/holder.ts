@@ -10,7 +10,7 @@ import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import { ownOrAny } from "./own.js";
 import type { Json, Plain } from "./plain.js";
 import type { OutputPiece, TurnRef } from "./request.js";
-import { newId } from "./retry.js";
+import { newId, sleep } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
 import type { Record } from "./transitions.js";
 import type { Step, StepCall, TurnHost } from "./turn.js";
@@ -168,8 +168,16 @@ export class Holder implements TurnHost {
         signal: this.signal,
       }),
     );
-    const body = given.record?.body;
-    return body?.case === "stepResolved" ? body.value : undefined;
+    const { record } = given;
+    if (record?.body?.case !== "stepResolved") {
+      return undefined;
+    }
+    const { notBefore } = record.body.value;
+    if (notBefore && record.at) {
+      // Both times are the server's, so that clocks that differ do no harm.
+      await sleep(Math.max(0, notBefore.getTime() - record.at.getTime()), this.signal);
+    }
+    return record.body.value;
   }
 
   /** Waits until somebody answers the step, or it is not wanted any more. */

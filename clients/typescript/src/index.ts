@@ -17,6 +17,7 @@ export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Handlers } from "./drive.js";
 export {
   type ErrorKind,
+  failStep,
   failTurn,
   PawlError,
   type PawlErrorInit,

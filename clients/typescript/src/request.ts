@@ -1,6 +1,7 @@
 /** Requests about turns, for RunService and for workers alike. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import {
   Awaiting,
   type FaultSchema,
@@ -107,9 +108,30 @@ export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema>
   return { code: fault.code, message: fault.message ?? "", trace: fault.trace ?? "" };
 }
 
+/** The error of a step, with what its giver says of further attempts. */
+export interface StepFault extends Fault {
+  /** No further attempt can help, whatever the pack allows. Default false. */
+  readonly final?: boolean;
+  /** The next attempt waits at least so long, up to the tool's longest pause. */
+  readonly retryAfterMs?: number | undefined;
+}
+
 /** The answer to a step as the wire has it. */
-export function answerOf(answer: { readonly result: Json } | { readonly error: Fault }) {
-  return "error" in answer
-    ? { case: "error" as const, value: faultRequest(answer.error) }
-    : { case: "resultJson" as const, value: toJsonText(answer.result, "result") };
+export function answerOf(answer: { readonly result: Json } | { readonly error: StepFault }) {
+  if (!("error" in answer)) {
+    const value = toJsonText(answer.result, "result");
+    return { answer: { case: "resultJson" as const, value } };
+  }
+  const { error } = answer;
+  const ms = error.final ? undefined : error.retryAfterMs;
+  return {
+    answer: { case: "error" as const, value: faultRequest(error) },
+    final: error.final ?? false,
+    ...(ms === undefined ? {} : { retryAfter: durationFromMs(Math.ceil(waitOf(ms))) }),
+  };
+}
+
+/** A wait as the contract takes it: from 0 to a day. */
+function waitOf(ms: number): number {
+  return ms > 0 ? Math.min(ms, 86_400_000) : 0;
 }

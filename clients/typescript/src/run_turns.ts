@@ -31,6 +31,7 @@ import {
   faultRequest,
   type OutputPiece,
   pieceOf,
+  type StepFault,
   type TurnRef,
   turnTarget,
   usageOf,
@@ -215,7 +216,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   resolveStep(
     step: number,
     tool: string,
-    answer: { readonly result: Json } | { readonly error: Fault },
+    answer: { readonly result: Json } | { readonly error: StepFault },
     options: CallOptions & { readonly attempt?: number; readonly token?: string } = {},
   ): Promise<Plain<ResolveStepResponse>> {
     const request = {
@@ -224,7 +225,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
       tool,
       attempt: options.attempt ?? 0,
       turnToken: options.token ?? "",
-      answer: answerOf(answer),
+      ...answerOf(answer),
     };
     const { runs } = this.connection;
     return this.connection.call(

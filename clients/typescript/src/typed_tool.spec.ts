@@ -4,12 +4,14 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { all, STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
 import {
+  failStep,
   type Json,
   RecordKind,
   type Run,
   RunStatus,
   type StandardSchema,
   type Tool,
+  type Turn,
   typedTool,
   type Worker,
 } from "./index.js";
@@ -129,6 +131,52 @@ describe("a typed tool", () => {
     );
     const message = "arguments of tool add: at $.n[0]: an even number";
     expect(told).toEqual([2, { code: "INVALID_ARGUMENTS", message }]);
+  });
+
+  test("says whether, and when, it is tried again", async () => {
+    const retry = { max_attempts: 4, initial_sec: 0.05, jitter: 0 };
+    const id = await loosePack("patient", { tools: { add: { retry } } });
+    const fresh = (): Tool => {
+      const made = [
+        failStep("BUSY", "later", { retryAfterMs: 200 }),
+        new Error("lost"),
+        failStep("GONE", "for ever", { final: true }),
+      ];
+      return typedTool({ input: z.object({ n: z.number() }) }, () => {
+        throw made.shift();
+      });
+    };
+    const calc = async (turn: Turn) => {
+      for (const payload of turn.terminal ? [] : [{ n: "1" }, { n: 1 }]) {
+        await turn.step("add", payload).catch(() => undefined);
+      }
+      return turn.terminal ? {} : { event: "Done" };
+    };
+    const worker = shared.client.worker({ packs: [id], onError: () => undefined });
+    worker.prompt("calc", calc).tool("add", fresh());
+    const run = await shared.client.start(id, { variables });
+    {
+      await using _ = serving(worker);
+      await run.wait();
+    }
+    const driven = await shared.client.run(id, calc, { tools: { add: fresh() }, variables });
+    for (const one of [run, shared.client.attach(driven.run.runId)]) {
+      const told = await all(one.records({ kinds: [RecordKind.STEP_RESOLVED] }));
+      const failed = told.flatMap(({ at, body }) =>
+        body.case === "stepResolved" && body.value.error ? [{ at, ...body.value }] : [],
+      );
+      expect(failed.map(({ error, next }) => [error?.code, next])).toEqual([
+        ["INVALID_ARGUMENTS", 0],
+        ["BUSY", 2],
+        ["Error", 3],
+        ["GONE", 0],
+      ]);
+      const waits = failed.map(({ at, notBefore }) => notBefore && +notBefore - Number(at));
+      expect(waits).toEqual([undefined, 200, 100, undefined]);
+      // Nobody began before the pause was over.
+      expect(Number(failed[2]?.at)).toBeGreaterThanOrEqual(Number(failed[1]?.notBefore));
+      expect(Number(failed[3]?.at)).toBeGreaterThanOrEqual(Number(failed[2]?.notBefore));
+    }
   });
 
   test("is one of a run that is driven here as well", async () => {

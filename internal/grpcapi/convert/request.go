@@ -173,7 +173,7 @@ func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.ResolveRequest, error) {
 	out := runtime.ResolveRequest{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
-		Tool: req.GetTool(), Attempt: int(req.GetAttempt()),
+		Tool: req.GetTool(), Attempt: int(req.GetAttempt()), Final: req.GetFinal(), RetryAfter: req.GetRetryAfter().AsDuration(),
 	}
 	var err error
 	switch answer := req.GetAnswer().(type) {

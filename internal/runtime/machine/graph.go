@@ -57,6 +57,8 @@ type Graph struct {
 	Tools     map[string]Tool
 	Budget    Budget
 	Retry     RetryPolicy
+	// ModelCalls is nil where the pack says nothing of them.
+	ModelCalls *Calls `json:",omitempty"`
 	// Lease is how long a worker holds a turn without a heartbeat.
 	Lease time.Duration
 	// MaxPendingSteps bounds the open steps of a run (x_pawl.max_pending_steps).
@@ -132,7 +134,10 @@ type Tool struct {
 	// Timeout is the step's deadline counted from its request. Default 300 s.
 	Timeout time.Duration
 	// Attempts bounds executions of one step. Default 1.
-	Attempts  int
+	Attempts int
+	// Retry has the pauses between them, and no bound; nil = none, but for those that
+	// whoever fails asks for.
+	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
 	// Agent marks a member key: its steps are delegations.
@@ -153,7 +158,7 @@ type Budget struct {
 	MaxCostMicroUSD int64
 }
 
-// RetryPolicy bounds the attempts of a turn.
+// RetryPolicy bounds the attempts of a turn, of a step or of a call of a model.
 type RetryPolicy struct {
 	// MaxAttempts counts executions, the first included. Default 3.
 	MaxAttempts int
@@ -161,4 +166,19 @@ type RetryPolicy struct {
 	Initial time.Duration
 	// Max caps the pause. Default 60 s.
 	Max time.Duration
+	// Words are what the pack says besides of the pauses; the zero value is the default.
+	// Multiplier makes each pause of the one before, in thousandths. 0 = 2000.
+	Multiplier int64 `json:",omitempty"`
+	// Jitter moves a pause by up to so many millionths of it either way. nil = 200 000.
+	Jitter *int64 `json:",omitempty"`
+	// NonRetryable are the codes of errors after which no attempt follows, in order.
+	NonRetryable []string `json:",omitempty"`
+}
+
+// Calls are how calls of models are made (x_pawl.model_calls).
+type Calls struct {
+	// Timeout of one attempt; 0 = the machine's default.
+	Timeout time.Duration
+	// Retry bounds the attempts of one execution.
+	Retry RetryPolicy
 }

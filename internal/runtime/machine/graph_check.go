@@ -27,16 +27,25 @@ func CheckGraph(g *Graph) error {
 	for name, tool := range g.Tools {
 		_, ok := g.Artifacts[tool.ResultArtifact]
 		must(ok || tool.ResultArtifact == "", "tool %q writes undeclared artifact %q", name, tool.ResultArtifact)
-		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.OnError != Retry, "tool %q: %+v", name, tool)
+		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.OnError != Retry && tool.Retry.sound(), "tool %q: %+v", name, tool)
 	}
 	b := &g.Budget
-	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps, g.Retry.MaxAttempts) >= 0 &&
+	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps) >= 0 &&
 		min(b.MaxTokens, b.MaxCostMicroUSD, g.MaxArtifactBytes) >= 0 &&
-		min(b.MaxWallTime, g.Retry.Initial, g.Retry.Max, g.Lease) >= 0, "a budget or bound is below zero")
+		min(b.MaxWallTime, g.Lease) >= 0, "a budget or bound is below zero")
 	for model, p := range g.Prices {
 		must(model != "" && min(p.Input, p.Cached, p.Output, p.Reasoning) >= 0, "price of model %q: %+v", model, p)
 	}
+	must(g.Retry.sound(), "retry: %+v", g.Retry)
+	must(g.ModelCalls == nil || g.ModelCalls.Timeout >= 0 && g.ModelCalls.Retry.sound(), "calls of models: %+v", g.ModelCalls)
 	return errors.Join(faults...)
+}
+
+// sound: pauses grow, and stay what they are for; nil is.
+func (p *RetryPolicy) sound() bool {
+	return p == nil || p.MaxAttempts >= 0 && min(p.Initial, p.Max) >= 0 &&
+		(p.Multiplier == 0 || p.Multiplier >= 1000 && p.Multiplier <= 1_000_000) &&
+		(p.Jitter == nil || *p.Jitter >= 0 && *p.Jitter <= 1_000_000)
 }
 
 func checkNode(g *Graph, n *Node) []error {

@@ -176,6 +176,8 @@ type (
 		Worker string
 		// Final: no further attempt follows an error, whatever the tool allows.
 		Final bool
+		// RetryAfter is how long whoever failed asks to wait before the next attempt.
+		RetryAfter time.Duration
 		// Usage is what the run of a delegation consumed, its own delegations
 		// included; zero for all other steps.
 		Usage Usage

@@ -144,6 +144,12 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 		return nil, Malformed("INVALID_JSON", "result", "is not JSON")
 	case !cmd.OK && len(cmd.Result) > 0:
 		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
+	case cmd.Final && cmd.OK:
+		return nil, Malformed("RETRY_CONTRADICTION", "final", "a result is no failure: only an error is final")
+	case cmd.RetryAfter != 0 && (cmd.OK || cmd.Final):
+		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "no attempt follows a result, or an error that is final")
+	case cmd.RetryAfter < 0:
+		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "must be 0 or more")
 	}
 	cmd.Result, _ = Compact(cmd.Result)
 	return cmd, nil

@@ -85,6 +85,8 @@ type stepWork struct {
 	orphan *alarm
 	// lostBy is that worker.
 	lostBy machine.StepHolder
+	// pause is the alarm that offers it when it is due, which it is not yet; nil: it is.
+	pause *alarm
 	// row is its outgoing work; storing: whoever holds it is being stored there,
 	// and it must not be offered meanwhile.
 	row     machine.OutboxRow
@@ -226,6 +228,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 			step.class.Kind, step.class.Tool = machine.StepWork, p.Tool
 			run.steps[p.Step] = step
 			sp.awaitHolder(run, step, holder)
+			sp.awaitDue(run, step)
 		}
 		if s.Paused {
 			sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
@@ -239,7 +242,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 // offerStep offers a step that nobody has, unless its last holder may come back.
 func (sp *workShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
-	if step.lease != nil || step.orphan != nil || step.storing || sp.matcher.Waits(id) {
+	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || sp.matcher.Waits(id) {
 		return
 	}
 	if !sp.offer(machine.Work{

@@ -67,6 +67,24 @@ func (sp *workShard) deliverStep(lease *stepLease) {
 	}
 }
 
+// awaitDue keeps a step that is to pause before this attempt until its outgoing work is
+// due. The row says so durably; the alarm is this process's.
+func (sp *workShard) awaitDue(run *workRun, step *stepWork) {
+	left := time.Duration(step.row.Due - sp.now())
+	if left <= 0 {
+		return
+	}
+	step.pause = sp.room.alarms.set(left, func() {
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		if sp.runs[run.id] != run || run.steps[step.step] != step {
+			return
+		}
+		step.pause = nil
+		go sp.refresh(run.id)
+	})
+}
+
 // openStep reads the step that was assigned.
 func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
@@ -104,6 +122,7 @@ func (sp *workShard) unheldStep(lease *stepLease) {
 func (sp *workShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
 	sp.room.alarms.cancel(step.orphan)
+	sp.room.alarms.cancel(step.pause)
 	delete(sp.orphans, step)
 	lease := step.lease
 	if lease == nil {

@@ -462,3 +462,38 @@ func TestAnswersWhileAway(t *testing.T) {
 		})
 	}
 }
+
+// TestStepPauses: a failed attempt's successor is offered when its pause is over, in this
+// process as in the next one; until then nobody has it, and a run that ends takes it along.
+func TestStepPauses(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		r := newRig(t)
+		pack := strings.Replace(onUnknown("return"), `"attempts": 2, `, `"retry": {"initial_sec": 10, "jitter": 0}, `, 1)
+		r.register("", pack)
+		r.background()
+		model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)
+		_, step := r.pendingStep(model, tools)
+		_, err := r.ResolveStep(context.Background(), runtime.ResolveRequest{
+			RunRef: tools.ref(step.StepLease.RunID), TurnToken: step.StepLease.Token, Step: step.StepLease.Step, Tool: step.StepLease.Tool,
+			Error: machine.Fault{Code: "BUSY"}, RetryAfter: 30 * time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if restarts {
+			r.restart()
+			r.background()
+			tools = r.connect("tools", toolsOnly)
+		} else {
+			tools.Credit(0, 1)
+		}
+		r.clock.AwaitAlarm(30 * time.Second)
+		nothing(t, "step", tools.steps)
+		r.clock.Advance(30 * time.Second)
+		got := tools.step()
+		if got.StepLease.Attempt != 2 || got.StepLease.Step != step.StepLease.Step || got.Left != 300*time.Second {
+			t.Fatalf("assigned %+v, %s left", got.StepLease, got.Left)
+		}
+	}
+}

@@ -746,6 +746,7 @@ func appendResolveStep(b []byte, v *machine.ResolveStep) []byte {
 		b, mark = open(b, 31)
 		b = shut(appendUsage(b, &v.Usage), mark)
 	}
+	b = appendInt(b, 32, int64(v.RetryAfter))
 	b = appendBool(b, 40, v.Unknown)
 	return b
 }
@@ -772,6 +773,8 @@ func readResolveStep(b []byte, v *machine.ResolveStep) error {
 			v.Final = s.bool()
 		case 31:
 			s.keep(readUsage(s.message(), &v.Usage))
+		case 32:
+			v.RetryAfter = time.Duration(s.int64())
 		case 40:
 			v.Unknown = s.bool()
 		default:

@@ -2611,17 +2611,19 @@ func (x *RequestSteps) GetFirst() int64 {
 }
 
 type ResolveStep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
-	Attempt       int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Ok            bool                   `protobuf:"varint,4,opt,name=ok,proto3" json:"ok,omitempty"`
-	Result        []byte                 `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
-	Error         *Fault                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	Worker        string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`
-	Final         bool                   `protobuf:"varint,30,opt,name=final,proto3" json:"final,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,31,opt,name=usage,proto3" json:"usage,omitempty"`
-	Unknown       bool                   `protobuf:"varint,40,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Step    uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool    string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Attempt int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Ok      bool                   `protobuf:"varint,4,opt,name=ok,proto3" json:"ok,omitempty"`
+	Result  []byte                 `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	Error   *Fault                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Worker  string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`
+	Final   bool                   `protobuf:"varint,30,opt,name=final,proto3" json:"final,omitempty"`
+	Usage   *Usage                 `protobuf:"bytes,31,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Nanoseconds.
+	RetryAfter    int64 `protobuf:"varint,32,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	Unknown       bool  `protobuf:"varint,40,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2717,6 +2719,13 @@ func (x *ResolveStep) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *ResolveStep) GetRetryAfter() int64 {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return 0
 }
 
 func (x *ResolveStep) GetUnknown() bool {
@@ -8951,7 +8960,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x128\n" +
 	"\brequests\x18\x03 \x03(\v2\x1c.pawl.storage.v1.StepRequestR\brequests\x127\n" +
 	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x03R\x05first\"\x9b\x02\n" +
+	"\x05first\x18\x05 \x01(\x03R\x05first\"\xbc\x02\n" +
 	"\vResolveStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -8961,7 +8970,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x05error\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x16\n" +
 	"\x06worker\x18\a \x01(\tR\x06worker\x12\x14\n" +
 	"\x05final\x18\x1e \x01(\bR\x05final\x12,\n" +
-	"\x05usage\x18\x1f \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x18\n" +
+	"\x05usage\x18\x1f \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x1f\n" +
+	"\vretry_after\x18  \x01(\x03R\n" +
+	"retryAfter\x12\x18\n" +
 	"\aunknown\x18( \x01(\bR\aunknown\"Y\n" +
 	"\tFireTimer\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +

@@ -9,6 +9,7 @@ from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
+from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
@@ -214,12 +215,22 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         return await self._client.call(self._runs.request_steps(turn, calls, request_id))
 
     async def resolve_step(
-        self, step: int, tool: str, answer: Json | Fault, *, attempt: int = 0, token: str = ""
+        self,
+        step: int,
+        tool: str,
+        answer: Json | Fault,
+        *,
+        attempt: int = 0,
+        token: str = "",
+        final: bool = False,
+        retry_after: float | None = None,
     ) -> StepAnswer:
         """Answers a step with a JSON value or a Fault. `token` is that of the turn that
-        asked; attempt 0 is the current one."""
+        asked; attempt 0 is the current one. Of a Fault: `final`, no further attempt can
+        help, or `retry_after`, the next one waits at least so many seconds."""
+        told = told_of(answer, final, retry_after)
         return await self._client.call(
-            self._runs.resolve_step(self.id, step, tool, attempt, answer, token)
+            self._runs.resolve_step(self.id, step, tool, attempt, told, token)
         )
 
     async def request_model(

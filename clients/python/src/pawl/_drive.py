@@ -23,7 +23,7 @@ from pawl._errors import (
     TurnTokenError,
     UnavailableError,
 )
-from pawl._fault import deliberate, fault_of, rejects, text_of
+from pawl._fault import deliberate, fault_of, rejects, step_fault_of, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
 from pawl._model_calls import AnsweredModel, RequestedModel
 from pawl._models import ModelAnswer, ModelFailure, ModelRequest
@@ -193,7 +193,7 @@ class Holder:
             try:
                 result = yield Handle(within(self._call_of(step, number), local), (step.payload,))
             except Exception as error:
-                result = fault_of(error)[0]
+                result = step_fault_of(error)
             body = yield from self._resolve(step, number, result)
             if body is None or not body.next:
                 return body
@@ -218,8 +218,13 @@ class Holder:
                 turn.run_id, step.step, step.tool, number, result, turn.token
             )
         )
-        body = answer.record.body if answer.record else None
-        return body if isinstance(body, StepResolved) else None
+        record = answer.record
+        if record is None or not isinstance(record.body, StepResolved):
+            return None
+        if record.body.not_before:
+            # Both times are the server's, so that clocks that differ do no harm.
+            yield Sleep(max(0.0, (record.body.not_before - record.at).total_seconds()))
+        return record.body
 
     def _await(self, step: Step, timeout: float | None) -> Flow[Any]:
         """Waits until somebody answers the step, or it is not wanted any more."""

@@ -292,6 +292,24 @@ class FailTurnError(PawlError):
         self.reject = reject
 
 
+class FailStepError(PawlError):
+    """Raised by a tool to fail its step with a code of its own.
+
+    `final`: no further attempt can help, whatever the pack allows. `wait`: not before so
+    many seconds, up to the tool's longest pause. Any other exception fails the attempt with
+    the name of its class as the code, and may be tried again.
+
+    >>> FailStepError("NO_SUCH_ORDER", "there is no order 17", final=True).reason
+    'NO_SUCH_ORDER'
+    """
+
+    def __init__(
+        self, reason: str, message: str = "", *, final: bool = False, wait: float | None = None
+    ) -> None:
+        super().__init__(message or reason, reason=reason, retry_after=None if final else wait)
+        self.final = final
+
+
 class SidecarError(PawlError):
     """The sidecar's process could not be started."""
 

@@ -8,9 +8,16 @@ leave its turn or step with a worker that is through with it.
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
 
-from pawl._errors import INVALID_ARGUMENTS, FailTurnError, PawlError, StepFailedError
-from pawl._values import Fault
+from pawl._errors import (
+    INVALID_ARGUMENTS,
+    FailStepError,
+    FailTurnError,
+    PawlError,
+    StepFailedError,
+)
+from pawl._values import Fault, Json
 
 _MOST_CODE = 128
 _MOST_MESSAGE = 16 * 1024
@@ -33,6 +40,54 @@ def fault_of(error: BaseException) -> tuple[Fault, bool]:
     return fault, retryable
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFault(Fault):
+    """An error of a step: whether a further attempt is no use, and how many seconds it is
+    to wait."""
+
+    final: bool = False
+    retry_after: float | None = None
+
+
+def step_fault_of(error: BaseException, code: str = "") -> StepFault:
+    """What a tool's exception says of its step; `code` in place of its own."""
+    fault, retryable = fault_of(error)
+    code = code or fault.code
+    final = not retryable or code in _HOPELESS
+    wait = None
+    if isinstance(error, FailStepError):
+        final, wait = bool(error.final), error.retry_after
+        if not isinstance(wait, (int, float)):
+            wait = None
+    return StepFault(
+        code=code,
+        message=fault.message,
+        trace=fault.trace,
+        final=final,
+        retry_after=None if final else wait,
+    )
+
+
+def told_of(answer: Json | Fault, final: bool, retry_after: float | None) -> Json | Fault:
+    """An answer with what its giver says of further attempts. Raises ValueError: of a
+    result, or both at once, they say nothing."""
+    if not final and retry_after is None:
+        return answer
+    if not isinstance(answer, Fault) or (final and retry_after is not None):
+        raise ValueError("final or retry_after say of a Fault when it is tried again")
+    return StepFault(
+        code=answer.code,
+        message=answer.message,
+        trace=answer.trace,
+        final=final,
+        retry_after=retry_after,
+    )
+
+
+_HOPELESS = frozenset({INVALID_ARGUMENTS, "PAYLOAD_INVALID"})
+"""Codes of a payload that the tool does not take: it is the same in each attempt."""
+
+
 def _may_help(error: PawlError) -> bool:
     """Whether another attempt may help. One would be told of the same wrong arguments."""
     if isinstance(error, FailTurnError):
@@ -47,7 +102,7 @@ def rejects(error: BaseException) -> bool:
 
 def deliberate(error: BaseException) -> bool:
     """Whether a handler meant to raise it: where it did so is no news."""
-    return isinstance(error, FailTurnError)
+    return isinstance(error, (FailTurnError, FailStepError))
 
 
 def trace_of(error: BaseException) -> str:

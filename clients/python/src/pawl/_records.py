@@ -191,6 +191,7 @@ class StepResolved:
     kind: StepKind = StepKind.UNSPECIFIED
     answer: ModelAnswer | None = None
     not_before: datetime | None = None
+    """When `next` may begin; None: at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

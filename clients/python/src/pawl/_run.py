@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, cast
 from pawl._caller import Caller
 from pawl._drive import Driver, Holder
 from pawl._driven_turn import DrivenTurn
+from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
@@ -211,13 +212,21 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         return self._client.call(self._runs.request_steps(turn, calls, request_id))
 
     def resolve_step(
-        self, step: int, tool: str, answer: Json | Fault, *, attempt: int = 0, token: str = ""
+        self,
+        step: int,
+        tool: str,
+        answer: Json | Fault,
+        *,
+        attempt: int = 0,
+        token: str = "",
+        final: bool = False,
+        retry_after: float | None = None,
     ) -> StepAnswer:
         """Answers a step with a JSON value or a Fault. `token` is that of the turn that
-        asked; attempt 0 is the current one."""
-        return self._client.call(
-            self._runs.resolve_step(self.id, step, tool, attempt, answer, token)
-        )
+        asked; attempt 0 is the current one. Of a Fault: `final`, no further attempt can
+        help, or `retry_after`, the next one waits at least so many seconds."""
+        told = told_of(answer, final, retry_after)
+        return self._client.call(self._runs.resolve_step(self.id, step, tool, attempt, told, token))
 
     def request_model(
         self,

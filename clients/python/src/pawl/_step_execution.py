@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from pawl import _schema
 from pawl._errors import RESULT_INVALID, PawlError, PermissionDeniedError
-from pawl._fault import fault_of
+from pawl._fault import step_fault_of
 from pawl._handlers import Handlers, ToolEntry
 from pawl._held import HeldStep
 from pawl._link import Link
@@ -59,8 +58,7 @@ class StepExecution:
             return result
         except Exception as error:
             self._report(f"({name})", error)
-            fault = fault_of(error)[0]
-            return replace(fault, code=code) if code else fault
+            return step_fault_of(error, code)
 
     async def _call(self, tool: ToolEntry) -> Json:
         self._held.enter()
@@ -76,7 +74,7 @@ class StepExecution:
                 self._report("its answer", error)
                 if isinstance(answer, Fault) or isinstance(error, PermissionDeniedError):
                     return
-                answer = fault_of(error)[0]
+                answer = step_fault_of(error)
 
     def _request(self, answer: Json | Fault) -> worker_pb2.WorkRequest:
         lease = self._held.lease

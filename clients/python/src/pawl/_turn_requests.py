@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pawl import _requests as wire
+from pawl._fault import StepFault
 from pawl._flow import new_id
 from pawl._models import ToolCallRef
 from pawl._outcomes import Reply
@@ -112,6 +114,11 @@ def step_request(
     )
 
 
+def wait_of(seconds: float) -> timedelta:
+    """A wait as the contract takes it: from 0 to a day."""
+    return timedelta(seconds=min(seconds, 86400.0) if seconds > 0 else 0.0)
+
+
 def resolve_request(
     namespace: str,
     run_id: str,
@@ -127,6 +134,10 @@ def resolve_request(
     )
     if isinstance(answer, Fault):
         request.error.CopyFrom(wire.fault(answer))
+        if isinstance(answer, StepFault):
+            request.final = answer.final
+            if answer.retry_after is not None:
+                request.retry_after.FromTimedelta(wait_of(answer.retry_after))
     else:
         request.result_json = wire.dump_json(answer)
     return request

@@ -3988,7 +3988,7 @@ type StepResolved struct {
 	Kind StepKind `protobuf:"varint,13,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	// What the model answered, of a MODEL step that is ok.
 	Answer *ModelAnswer `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
-	// When `next` may begin, of a MODEL step; unset: at once.
+	// When `next` may begin; unset: at once.
 	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -5545,8 +5545,8 @@ type AnswerModelRequest struct {
 	//	*AnswerModelRequest_Answer
 	//	*AnswerModelRequest_Failure
 	Outcome isAnswerModelRequest_Outcome `protobuf_oneof:"outcome"`
-	// What the attempt consumed. Default: unset, nothing. Where cost_micro_usd is 0 it is
-	// reckoned by x_pawl.prices.
+	// What the attempt consumed. Default: unset, nothing. Its cost is that of the price of
+	// the model that was asked for; cost_micro_usd counts where it has none.
 	Usage         *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5670,11 +5670,13 @@ func (*AnswerModelRequest_Failure) isAnswerModelRequest_Outcome() {}
 // ModelFailure is a call of a model that came to nothing.
 type ModelFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What went wrong; required.
+	// What went wrong; required. After a code of x_pawl.model_calls.retry.non_retryable no
+	// attempt follows.
 	Error *Fault `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
 	// True: no further attempt can help. Default false.
 	Final bool `protobuf:"varint,2,opt,name=final,proto3" json:"final,omitempty"`
-	// How long the provider asks to wait. Default: unset, the pack's pauses alone.
+	// How long the provider asks to wait, up to the pack's longest pause. Default: unset, the
+	// pack's pauses alone.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6329,7 +6331,13 @@ type ResolveStepRequest struct {
 	//	*ResolveStepRequest_Error
 	Answer isResolveStepRequest_Answer `protobuf_oneof:"answer"`
 	// Turn token of the turn that asked. Default: empty, which only admin may leave.
-	TurnToken     string `protobuf:"bytes,8,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	TurnToken string `protobuf:"bytes,8,opt,name=turn_token,json=turnToken,proto3" json:"turn_token,omitempty"`
+	// True: no further attempt can help, whatever the tool allows; of an error alone.
+	// Default false.
+	Final bool `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`
+	// How long to wait at least before the next attempt, up to the tool's longest pause; of
+	// an error that is not final. Default: unset, the pack's pauses alone.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6429,6 +6437,20 @@ func (x *ResolveStepRequest) GetTurnToken() string {
 		return x.TurnToken
 	}
 	return ""
+}
+
+func (x *ResolveStepRequest) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *ResolveStepRequest) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
 }
 
 type isResolveStepRequest_Answer interface {
@@ -10464,7 +10486,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xff\x02\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xe1\x03\n" +
 	"\x12ResolveStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -10476,7 +10498,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"resultJson\x12&\n" +
 	"\x05error\x18\a \x01(\v2\x0e.pawl.v1.FaultH\x00R\x05error\x12'\n" +
 	"\n" +
-	"turn_token\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnTokenB\x0f\n" +
+	"turn_token\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12\x14\n" +
+	"\x05final\x18\t \x01(\bR\x05final\x12J\n" +
+	"\vretry_after\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
+	"retryAfterB\x0f\n" +
 	"\x06answer\x12\x05\xbaH\x02\b\x01\"\xdb\x01\n" +
 	"\x13ResolveStepResponse\x126\n" +
 	"\vdisposition\x18\x01 \x01(\x0e2\x14.pawl.v1.DispositionR\vdisposition\x12'\n" +
@@ -11087,159 +11113,160 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	127, // 133: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
 	112, // 134: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
 	122, // 135: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	0,   // 136: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 137: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	127, // 138: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 139: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	12,  // 140: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	133, // 141: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	70,  // 142: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	127, // 143: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	69,  // 144: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	71,  // 145: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	72,  // 146: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	113, // 147: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 148: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	134, // 149: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	133, // 150: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	127, // 151: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	72,  // 152: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 153: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	134, // 154: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 155: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	12,  // 156: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 157: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 158: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	81,  // 159: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	112, // 160: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 161: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	117, // 162: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 163: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	127, // 164: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	112, // 165: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 166: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	112, // 167: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 168: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	112, // 169: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 170: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	112, // 171: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	96,  // 172: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	112, // 173: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 174: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	102, // 175: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	13,  // 176: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	31,  // 177: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	33,  // 178: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	35,  // 179: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	44,  // 180: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	46,  // 181: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	50,  // 182: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	53,  // 183: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	65,  // 184: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	42,  // 185: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	48,  // 186: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	86,  // 187: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	88,  // 188: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	90,  // 189: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	54,  // 190: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	56,  // 191: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	59,  // 192: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	104, // 193: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	135, // 194: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	14,  // 195: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	32,  // 196: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	34,  // 197: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	36,  // 198: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	45,  // 199: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	47,  // 200: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	51,  // 201: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	64,  // 202: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	66,  // 203: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	43,  // 204: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	49,  // 205: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	87,  // 206: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	89,  // 207: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	91,  // 208: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	55,  // 209: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	58,  // 210: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	60,  // 211: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	13,  // 212: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	75,  // 213: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	16,  // 214: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	18,  // 215: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	25,  // 216: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	27,  // 217: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	29,  // 218: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	31,  // 219: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	33,  // 220: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	35,  // 221: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	40,  // 222: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	42,  // 223: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	44,  // 224: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	46,  // 225: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	48,  // 226: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	50,  // 227: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	53,  // 228: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	65,  // 229: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	54,  // 230: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	56,  // 231: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	59,  // 232: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	61,  // 233: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	67,  // 234: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	73,  // 235: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	77,  // 236: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	79,  // 237: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	82,  // 238: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	84,  // 239: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	86,  // 240: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	88,  // 241: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	90,  // 242: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	92,  // 243: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	94,  // 244: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	101, // 245: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	97,  // 246: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	99,  // 247: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	14,  // 248: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	76,  // 249: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	17,  // 250: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	24,  // 251: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	26,  // 252: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	28,  // 253: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	30,  // 254: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	32,  // 255: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	34,  // 256: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	36,  // 257: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	41,  // 258: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	43,  // 259: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	45,  // 260: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	47,  // 261: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	49,  // 262: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	51,  // 263: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	64,  // 264: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	66,  // 265: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	55,  // 266: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	58,  // 267: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	60,  // 268: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	62,  // 269: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	68,  // 270: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	74,  // 271: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	78,  // 272: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	80,  // 273: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	83,  // 274: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	85,  // 275: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	87,  // 276: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	89,  // 277: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	91,  // 278: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	93,  // 279: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	95,  // 280: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	103, // 281: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	98,  // 282: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	100, // 283: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	248, // [248:284] is the sub-list for method output_type
-	212, // [212:248] is the sub-list for method input_type
-	212, // [212:212] is the sub-list for extension type_name
-	212, // [212:212] is the sub-list for extension extendee
-	0,   // [0:212] is the sub-list for field type_name
+	117, // 136: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	0,   // 137: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 138: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	127, // 139: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 140: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	12,  // 141: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	133, // 142: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	70,  // 143: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	127, // 144: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	69,  // 145: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	71,  // 146: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	72,  // 147: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	113, // 148: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 149: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	134, // 150: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	133, // 151: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	127, // 152: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	72,  // 153: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 154: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	134, // 155: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 156: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	12,  // 157: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 158: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 159: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	81,  // 160: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	112, // 161: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 162: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	117, // 163: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 164: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	127, // 165: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	112, // 166: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 167: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	112, // 168: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 169: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	112, // 170: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 171: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	112, // 172: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	96,  // 173: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	112, // 174: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 175: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	102, // 176: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	13,  // 177: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	31,  // 178: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	33,  // 179: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	35,  // 180: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	44,  // 181: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	46,  // 182: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	50,  // 183: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	53,  // 184: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	65,  // 185: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	42,  // 186: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	48,  // 187: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	86,  // 188: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	88,  // 189: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	90,  // 190: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	54,  // 191: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	56,  // 192: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	59,  // 193: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	104, // 194: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	135, // 195: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	14,  // 196: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	32,  // 197: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	34,  // 198: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	36,  // 199: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	45,  // 200: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	47,  // 201: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	51,  // 202: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	64,  // 203: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	66,  // 204: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	43,  // 205: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	49,  // 206: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	87,  // 207: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	89,  // 208: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	91,  // 209: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	55,  // 210: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	58,  // 211: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	60,  // 212: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	13,  // 213: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	75,  // 214: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	16,  // 215: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	18,  // 216: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	25,  // 217: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	27,  // 218: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	29,  // 219: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	31,  // 220: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	33,  // 221: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	35,  // 222: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	40,  // 223: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	42,  // 224: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	44,  // 225: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	46,  // 226: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	48,  // 227: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	50,  // 228: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	53,  // 229: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	65,  // 230: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	54,  // 231: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	56,  // 232: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	59,  // 233: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	61,  // 234: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	67,  // 235: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	73,  // 236: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	77,  // 237: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	79,  // 238: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	82,  // 239: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	84,  // 240: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	86,  // 241: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	88,  // 242: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	90,  // 243: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	92,  // 244: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	94,  // 245: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	101, // 246: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	97,  // 247: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	99,  // 248: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	14,  // 249: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	76,  // 250: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	17,  // 251: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	24,  // 252: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	26,  // 253: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	28,  // 254: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	30,  // 255: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	32,  // 256: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	34,  // 257: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	36,  // 258: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	41,  // 259: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	43,  // 260: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	45,  // 261: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	47,  // 262: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	49,  // 263: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	51,  // 264: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	64,  // 265: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	66,  // 266: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	55,  // 267: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	58,  // 268: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	60,  // 269: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	62,  // 270: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	68,  // 271: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	74,  // 272: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	78,  // 273: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	80,  // 274: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	83,  // 275: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	85,  // 276: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	87,  // 277: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	89,  // 278: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	91,  // 279: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	93,  // 280: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	95,  // 281: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	103, // 282: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	98,  // 283: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	100, // 284: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	249, // [249:285] is the sub-list for method output_type
+	213, // [213:249] is the sub-list for method input_type
+	213, // [213:213] is the sub-list for extension type_name
+	213, // [213:213] is the sub-list for extension extendee
+	0,   // [0:213] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

@@ -244,8 +244,8 @@ type RunServiceClient interface {
 	// IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 	//
 	// Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
-	// ARTIFACTS_TOO_LARGE).
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final or retry_after of a result,
+	// or both of an error), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
 	ResolveStep(ctx context.Context, in *ResolveStepRequest, opts ...grpc.CallOption) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered
@@ -1002,8 +1002,8 @@ type RunServiceServer interface {
 	// IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 	//
 	// Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
-	// ARTIFACTS_TOO_LARGE).
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final or retry_after of a result,
+	// or both of an error), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
 	ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered

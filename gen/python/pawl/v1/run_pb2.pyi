@@ -1147,7 +1147,7 @@ class RequestStepResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[StepOutcome, _Mapping]]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class ResolveStepRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token")
+    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token", "final", "retry_after")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -1156,6 +1156,8 @@ class ResolveStepRequest(_message.Message):
     RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     step: int
@@ -1164,7 +1166,9 @@ class ResolveStepRequest(_message.Message):
     result_json: str
     error: _record_pb2.Fault
     turn_token: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ...) -> None: ...
+    final: bool
+    retry_after: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ResolveStepResponse(_message.Message):
     __slots__ = ("disposition", "record", "ended", "status", "seq")

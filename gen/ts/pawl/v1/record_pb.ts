@@ -2065,7 +2065,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
   answer?: ModelAnswer | undefined;
 
   /**
-   * When `next` may begin, of a MODEL step; unset: at once.
+   * When `next` may begin; unset: at once.
    *
    * @generated from field: google.protobuf.Timestamp not_before = 15;
    */

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -55,7 +56,8 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		policy = tool.OnUnknown
 	}
 	t.settle(used)
-	return t.failStep(i, policy, machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}, c.Final), nil
+	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
+	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
 
 // stepUsage is what an answer consumed, priced. That of a delegation was priced where it
@@ -134,18 +136,25 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 // failStep is the way of every attempt without a good answer: the same step
 // again while policy and attempts allow it, else its error is handed to the
 // turn or ends the run. answer holds error, worker and whether the outcome is
-// unknown; final: no attempt follows.
-func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool) machine.Disposition {
+// unknown; final: no attempt follows; after: how long to wait at least, if one does. The
+// next attempt is issued with the pause in its deadline, so that the work that stands for
+// it is due when the pause is over.
+func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	step := &t.steps()[i]
 	tool := toolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt = step.Step, step.Tool, step.Attempt
-	again := !final && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry)
+	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry)
 	if policy == machine.Retry {
 		policy = tool.OnError
 	}
 	if again {
 		answer.Next = step.Attempt + 1
-		answer.Deadline = addCapped(t.in.At, int64(tool.Timeout))
+		begin := t.in.At
+		if pause := t.stepPause(tool.Retry, step, step.Attempt, after); pause > 0 {
+			begin = addCapped(begin, int64(pause))
+			answer.NotBefore = begin
+		}
+		answer.Deadline = addCapped(begin, int64(tool.Timeout))
 		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
 	}
 	seq := t.record(&answer)
@@ -175,7 +184,7 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 			policy = machine.Return
 		}
 	}
-	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker}, false)
+	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker}, false, 0)
 }
 
 // loseStep: the worker that executed a pending step is gone.

@@ -226,7 +226,14 @@ func (a args) otherCommand() machine.Command {
 	case "ok":
 		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage()}
 	case "error":
-		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: "BROKEN", Message: a.d.Input}, Final: a.has("final"), Usage: a.usage()}
+		code := "BROKEN"
+		if a.has("code") {
+			code = a.text("code")
+		}
+		return machine.ResolveStep{
+			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
+			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(),
+		}
 	case "lose_step":
 		return machine.LoseStep{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Worker: "w1"}
 	case "write":

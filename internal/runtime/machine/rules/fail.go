@@ -1,10 +1,6 @@
 package rules
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"time"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -54,6 +50,7 @@ const turnFailed = "turn_failed"
 // the given reason. Pending steps belong to the visit and stay.
 func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage, reason string) {
 	turn := t.turn()
+	retryable = retryable && !isFinal(&t.g.Retry, fault.Code)
 	failed := &machine.TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
 	over := t.overBudget()
 	if over == "" && retryable && turn.Attempt < attemptsOf(t.g) {
@@ -76,34 +73,6 @@ func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage,
 }
 
 func attemptsOf(g *machine.Graph) int { return orDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
-
-// backoff is the pause after a failed attempt: Initial, doubled per attempt,
-// capped by Max, then moved by up to 20 % either way by a number that run, turn
-// and attempt decide, so that a replay finds the same pause.
-func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
-	pause, most := orDefault(p.Initial, machine.DefaultInitialPause), orDefault(p.Max, machine.DefaultMaxPause)
-	for range attempt - 1 {
-		if pause >= most {
-			break
-		}
-		pause *= 2
-	}
-	pause = min(pause, most)
-	const million = 1_000_000
-	shift := int64(jitter%400_001) - 200_000
-	nanos := int64(pause)
-	return max(1, time.Duration(nanos+nanos/million*shift+nanos%million*shift/million))
-}
-
-// jitter is the first 4 bytes of SHA-256(run ‖ turn seq ‖ attempt), the numbers
-// as 8 bytes big-endian.
-func jitter(run string, turnSeq uint64, attempt int) uint32 {
-	buf := append(make([]byte, 0, 64), run...)
-	buf = binary.BigEndian.AppendUint64(buf, turnSeq)
-	buf = binary.BigEndian.AppendUint64(buf, uint64(attempt))
-	sum := sha256.Sum256(buf)
-	return binary.BigEndian.Uint32(sum[:4])
-}
 
 // suspend releases a turn that only waits for its visit's pending steps.
 func (t *txn) suspend(c *machine.SuspendTurn) error {

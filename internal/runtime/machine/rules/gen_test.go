@@ -68,6 +68,18 @@ func genGraph(t *rapid.T) *machine.Graph {
 			Agent: name == "agent", ResultArtifact: pick(t, []string{"", "", "text", "json", "list"}),
 		}
 	}
+	if chance(t, 5) {
+		tool := g.Tools["t0"]
+		tool.Retry = &machine.RetryPolicy{
+			Initial: time.Duration(small(t, 5)) * time.Second, Max: time.Duration(small(t, 20)) * time.Second,
+			Multiplier: pick(t, []int64{0, 1000, 1500, 10_000}), NonRetryable: pick(t, [][]string{nil, {"X"}, {"DEADLINE_EXCEEDED", "WORKER_LOST"}}),
+		}
+		if chance(t, 5) {
+			share := pick(t, []int64{0, 500_000, 1_000_000})
+			tool.Retry.Jitter = &share
+		}
+		g.Tools["t0"] = tool
+	}
 	g.Prompts = map[string]*machine.Prompt{
 		"p0": {Tools: map[string]bool{"t0": true, "t1": true, "agent": true, "blocked": true}, Blocklist: map[string]bool{"blocked": true}},
 		"p1": {Tools: map[string]bool{"t0": true}, MaxToolCallsPerTurn: 2},
@@ -285,7 +297,8 @@ func genResolve(t *rapid.T, s *machine.State) machine.ResolveStep {
 	if c.OK {
 		c.Result = []byte(pick(t, []string{`1`, `"ab"`, `[1]`, `null`, `nope`, `"01234567890123456789"`}))
 	} else {
-		c.Error, c.Final = machine.Fault{Code: pick(t, []string{"E", "F"})}, chance(t, 2)
+		c.Error, c.Final = machine.Fault{Code: pick(t, []string{"E", "F", "X"})}, chance(t, 2)
+		c.RetryAfter = time.Duration(pick(t, []int{0, 0, 1, 7, 100})) * time.Second
 	}
 	if chance(t, 3) {
 		c.Usage = genUsage(t)

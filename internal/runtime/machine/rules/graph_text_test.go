@@ -17,9 +17,10 @@ import (
 //	artifact notes text/plain append
 //	prompt p tools=a,b block=c per_turn=2
 //	tool a timeout=10s attempts=2 on_error=escalate on_unknown=retry agent bind=notes
+//	       pause=1s max=10s times=1500 jitter=0 final=CODE,CODE (all on one line)
 //	budget max_total_visits=5 max_tool_calls=3 wall=60s steps=2 reframes=1 tokens=9 cost=9
 //	price small 150000/15000/600000/600000
-//	retry attempts=3 initial=1s max=10s
+//	retry attempts=3 initial=1s max=10s final=CODE
 //	options pending=2 artifact_bytes=100 excludes_waiting agent=member
 //
 // States use prompt "p" unless they say otherwise; prompt "p" lists the tools
@@ -167,6 +168,8 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			tool.Agent = true
 		case "bind":
 			tool.ResultArtifact = value
+		case "pause", "max", "times", "jitter", "final":
+			tool.Retry, err = parseRetry(tool.Retry, key, value)
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}
@@ -176,6 +179,27 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 	}
 	g.Tools[name] = tool
 	return nil
+}
+
+// parseRetry adds a word to the pauses of a tool.
+func parseRetry(p *machine.RetryPolicy, key, value string) (_ *machine.RetryPolicy, err error) {
+	if p == nil {
+		p = &machine.RetryPolicy{}
+	}
+	switch key {
+	case "pause":
+		p.Initial, err = time.ParseDuration(value)
+	case "max":
+		p.Max, err = time.ParseDuration(value)
+	case "times":
+		p.Multiplier, err = strconv.ParseInt(value, 10, 64)
+	case "jitter":
+		p.Jitter = new(int64)
+		*p.Jitter, err = strconv.ParseInt(value, 10, 64)
+	case "final":
+		p.NonRetryable = strings.Split(value, ",")
+	}
+	return p, err
 }
 
 // parsePrice reads INPUT/CACHED/OUTPUT/REASONING.
@@ -203,6 +227,8 @@ func parseBounds(g *machine.Graph, words []string) error {
 			*longs[key], err = strconv.ParseInt(value, 10, 64)
 		case times[key] != nil:
 			*times[key], err = time.ParseDuration(value)
+		case key == "final":
+			g.Retry.NonRetryable = strings.Split(value, ",")
 		case key == "excludes_waiting":
 			g.WallExcludesWaiting = true
 		case key == "agent":

@@ -192,7 +192,7 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	s := t.s
 	s.LastStep++
 	s.ModelSteps++
-	deadline := addCapped(t.in.At, int64(machine.DefaultModelTimeout))
+	deadline := addCapped(t.in.At, int64(modelCalls(t.g).Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: c.Model.Model, TurnSeq: s.Turn.Seq, Attempt: 1, Deadline: deadline,
 		Kind: machine.KindModel, Model: c.Model, Bound: c.Bound,
@@ -225,7 +225,7 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	}
 	changed := step.PayloadHash != c.Model.Hash
 	step.Attempt++
-	step.Deadline = addCapped(t.in.At, int64(machine.DefaultModelTimeout))
+	step.Deadline = addCapped(t.in.At, int64(modelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq = machine.StepStatusPending, 0
 	asked := &machine.StepRequested{
 		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
@@ -353,10 +353,11 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: valueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel,
 	}
-	if !c.Final && m.Failed < machine.DefaultModelAttempts && t.overBudget() == "" {
-		pause := max(int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, uint64(step.Step), step.Attempt), m.Failed)), int64(c.RetryAfter))
-		answer.Next, answer.NotBefore = step.Attempt+1, addCapped(t.in.At, pause)
-		answer.Deadline = addCapped(answer.NotBefore, int64(machine.DefaultModelTimeout))
+	calls := modelCalls(t.g)
+	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.overBudget() == "" {
+		pause := t.stepPause(&calls.Retry, step, m.Failed, c.RetryAfter)
+		answer.Next, answer.NotBefore = step.Attempt+1, addCapped(t.in.At, int64(pause))
+		answer.Deadline = addCapped(answer.NotBefore, int64(calls.Timeout))
 		step.Attempt, step.Deadline, m.NotBefore, m.ResponseID = answer.Next, answer.Deadline, answer.NotBefore, ""
 		t.record(answer)
 		return

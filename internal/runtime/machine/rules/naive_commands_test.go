@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -213,6 +215,7 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 // known only with it in the journal.
 func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string) {
 	turn := n.view().turn
+	retryable = retryable && !slices.Contains(n.g.Retry.NonRetryable, fault.Code)
 	f := machine.TurnFailed{TurnSeq: turn.seq, Attempt: turn.attempt, Error: fault, Retryable: retryable, Usage: usage}
 	n.add(&f)
 	attempts := n.g.Retry.MaxAttempts
@@ -227,7 +230,7 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 	case turn.attempt >= attempts:
 		n.end(machine.Escalated, why, nil, nil)
 	default:
-		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(turn.seq, turn.attempt)
+		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(&n.g.Retry, turn.seq, turn.attempt)
 	}
 }
 

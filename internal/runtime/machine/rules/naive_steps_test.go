@@ -3,6 +3,7 @@ package rules
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -237,8 +238,25 @@ func (n *naive) wake() {
 // the policy says.
 func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, policy machine.OnFault, out *verdict) {
 	r.Step, r.Tool, r.Attempt = step.n, step.tool, step.attempt
+	p := n.g.Tools[step.tool].Retry
+	if p != nil && slices.Contains(p.NonRetryable, r.Error.Code) {
+		again = false
+	}
 	if again && step.attempt < n.g.Tools[step.tool].Attempts {
-		r.Next, r.Deadline = step.attempt+1, n.now.At+n.timeout(step.tool)
+		wait, most := int64(0), int64(60*time.Second)
+		if p != nil {
+			wait = n.pause(p, uint64(step.n), step.attempt)
+			if p.Max != 0 {
+				most = int64(p.Max)
+			}
+		}
+		if c, ok := n.now.Command.(machine.ResolveStep); ok {
+			wait = max(wait, min(int64(c.RetryAfter), most))
+		}
+		r.Next, r.Deadline = step.attempt+1, n.now.At+wait+n.timeout(step.tool)
+		if wait > 0 {
+			r.NotBefore = n.now.At + wait
+		}
 		n.add(&r)
 		return
 	}

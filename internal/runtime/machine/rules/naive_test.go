@@ -281,24 +281,33 @@ func (n *naive) limits() machine.Limits {
 	return n.start().Limits
 }
 
-// pause of a failed attempt, in exact arithmetic.
-func (n *naive) pause(turn uint64, attempt int) int64 {
+// pause of a failed attempt of a turn or of a step, in exact arithmetic.
+func (n *naive) pause(p *machine.RetryPolicy, turn uint64, attempt int) int64 {
 	text := append([]byte(n.start().RunID), make([]byte, 16)...)
 	binary.BigEndian.PutUint64(text[len(text)-16:], turn)
 	binary.BigEndian.PutUint64(text[len(text)-8:], uint64(attempt))
 	sum := sha256.Sum256(text)
-	initial, most := n.g.Retry.Initial, n.g.Retry.Max
+	initial, most, by, share := p.Initial, p.Max, p.Multiplier, int64(200_000)
+	if by == 0 {
+		by = 2000
+	}
+	if p.Jitter != nil {
+		share = *p.Jitter
+	}
 	if initial == 0 {
 		initial = time.Second
 	}
 	if most == 0 {
 		most = 60 * time.Second
 	}
-	pause := new(big.Int).Lsh(big.NewInt(int64(initial)), uint(attempt-1))
+	pause := big.NewInt(int64(initial))
+	for range attempt - 1 {
+		pause.Mul(pause, big.NewInt(by)).Quo(pause, big.NewInt(1000))
+	}
 	if pause.Cmp(big.NewInt(int64(most))) > 0 {
 		pause.SetInt64(int64(most))
 	}
-	move := int64(binary.BigEndian.Uint32(sum[:4]))%400_001 - 200_000
+	move := int64(binary.BigEndian.Uint32(sum[:4]))%(2*share+1) - share
 	shift := new(big.Int).Mul(pause, big.NewInt(move))
 	shift.Quo(shift, big.NewInt(1_000_000))
 	return max(1, pause.Add(pause, shift).Int64())

@@ -168,7 +168,7 @@ func printStepBody(b machine.Body) string {
 	case *machine.StepResolved:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
-			opt("worker", b.Worker), printUsage(b.Usage), printWrites(b.Artifacts))
+			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts))
 	case *machine.Noted:
 		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *machine.StepRejected:

@@ -1,0 +1,62 @@
+package pack
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// policy is what a pack says of attempts and pauses, with the defaults for the rest; those
+// of turns and of calls of models where it says nothing.
+func (r *Retry) policy() machine.RetryPolicy {
+	if r == nil {
+		r = &Retry{}
+	}
+	p := machine.RetryPolicy{
+		MaxAttempts: clampInt(valueOr(r.MaxAttempts, defaultAttempts)), Initial: pauseOr(r.InitialSec, defaultPause),
+	}
+	p.Max = max(pauseOr(r.MaxSec, defaultMaxPause), p.Initial)
+	if r.Multiplier != nil {
+		p.Multiplier = int64(math.Round(*r.Multiplier * 1000))
+	}
+	if r.Jitter != nil {
+		share := int64(math.Round(*r.Jitter * 1_000_000))
+		p.Jitter = &share
+	}
+	if len(r.NonRetryable) > 0 {
+		p.NonRetryable = slices.Sorted(slices.Values(r.NonRetryable))
+	}
+	return p
+}
+
+// retry is the bound of a tool's attempts and their pauses. attempts is the short form: no
+// pauses, unless retry has them.
+func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
+	if l.Retry == nil {
+		return clampInt(valueOr(l.Attempts, 1)), nil
+	}
+	p := l.Retry.policy()
+	attempts, p.MaxAttempts = p.MaxAttempts, 0
+	if l.Attempts != nil {
+		attempts = clampInt(*l.Attempts)
+	}
+	return attempts, &p
+}
+
+// modelCalls says how calls of models are made; nil where the pack does not.
+func modelCalls(x *XPawl) *machine.Calls {
+	if x.ModelCalls == nil {
+		return nil
+	}
+	return &machine.Calls{Timeout: secondsOr(x.ModelCalls.TimeoutSec, 0), Retry: x.ModelCalls.Retry.policy()}
+}
+
+// pauseOr converts seconds, to the microsecond.
+func pauseOr(sec *float64, def time.Duration) time.Duration {
+	if sec == nil {
+		return def
+	}
+	return time.Duration(math.Round(*sec*1e6)) * time.Microsecond
+}

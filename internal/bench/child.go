@@ -43,6 +43,7 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"flat":     flatChild,
 	"seed":     seedChild,
 	"snapshot": snapshotChild,
+	"speak":    speakChild,
 	"storage":  storageChild,
 	"worker":   workerChild,
 	"hold":     holdChild,

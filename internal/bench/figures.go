@@ -55,6 +55,7 @@ func figures() []figure {
 	list = append(list, snapshots()...)
 	list = append(list, millions()...)
 	list = append(list, lists()...)
+	list = append(list, models()...)
 	return append(list, footprint()...)
 }
 

@@ -15,7 +15,7 @@ fsync_p50_us echo_rps echo_p50_us naive_tps bare_tps_256 bare_emit_tps_64 bare_e
 engine_tps_1 engine_tps_16 engine_tps_64 engine_tps_256 emit_tps_1 emit_tps_16 emit_tps_64 emit_tps_256
 emit_p50_us_1 emit_p50_us_64 emit_p99_us_64 keys_per_transition flat_ratio watcher_ratio telemetry_ratio fanout_ratio
 fanout_lag_p99_ms restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps storage_ratio
-million_ready_ms million_rss_mb million_emit_ratio list_p99_ms
+million_ready_ms million_rss_mb million_emit_ratio list_p99_ms model_step_p50_us model_bytes_ratio
 idle_ready_ms idle_rss_mb binary_mb worker_turns_tps_go worker_turn_p50_us_go worker_turn_p99_us_go
 worker_emit_tps worker_emit_p50_us reassign_ms snapshot_p50_us snapshot_us_per_mib
 a2a_emit_p50_us a2a_send_p50_us a2a_send_tps_64 delegate_p50_us delegate_local_p50_us`)
@@ -91,7 +91,7 @@ func TestReportJudgesEveryBar(t *testing.T) {
 	for key := range strings.FieldsSeq(`engine_vs_bare engine_vs_naive emit_vs_bare emit_vs_echo emit_p50_vs_bare
 		emit_p50_vs_floor emit_p99_vs_p50 keys_per_transition flat_ratio watcher_ratio telemetry_ratio fanout_ratio fanout_lag_p99_ms
 		restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended_tps overdue_live_p99_ms storage_ratio
-		million_ready_ms million_rss_mb million_emit_ratio list_p99_ms
+		million_ready_ms million_rss_mb million_emit_ratio list_p99_ms model_flat_ratio model_bytes_ratio
 idle_ready_ms idle_rss_mb binary_mb`) {
 		if !bars[key] {
 			t.Errorf("%s has no bar", key)

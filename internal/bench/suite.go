@@ -116,6 +116,7 @@ func (s *suite) parts() []part {
 		{"agents", s.agentsPart},
 		{"delegate", s.delegatePart},
 		{"flat", s.flatPart},
+		{"models", s.modelsPart},
 		{"snapshot", s.snapshotPart},
 		{"restart", s.restartPart},
 		{"overdue", s.overduePart},

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -122,8 +121,8 @@ func (x *exchange) first(s *settings, own *override) error {
 		return err
 	}
 	x.next = &pawlv1.ModelRequest{
-		Model: x.endpoint.Name, System: proto.String(own.Prefix + x.view.GetSystemPrompt() + own.Suffix),
-		ToolsJson: proto.String(string(tools)), ParametersJson: proto.String(string(given)),
+		Model: x.endpoint.Name, System: new(own.Prefix + x.view.GetSystemPrompt() + own.Suffix),
+		ToolsJson: new(string(tools)), ParametersJson: new(string(given)),
 		Messages: []*pawlv1.ModelMessage{{Content: &pawlv1.ModelMessage_Conversation{Conversation: &pawlv1.ConversationRange{}}}},
 	}
 	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {

@@ -70,7 +70,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 	if err == nil || ctx.Err() != nil {
 		return answer, usage, errors.Join(err, ctx.Err())
 	}
-	if context.Cause(call) == errTimeout {
+	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
 	}
 	return nil, usage, e.failure(err)

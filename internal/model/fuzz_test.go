@@ -55,8 +55,8 @@ func FuzzConversation(f *testing.F) {
 			req.Parameters["tool_choice"] = json.RawMessage(choice)
 		}
 		e := &Endpoint{Name: "gpt"}
-		for _, make := range []func(*Request) ([]byte, error){e.chatBody, e.messagesBody} {
-			raw, err := make(req)
+		for _, body := range []func(*Request) ([]byte, error){e.chatBody, e.messagesBody} {
+			raw, err := body(req)
 			if _, ok := err.(*Failure); err != nil && !ok || err == nil && !json.Valid(raw) {
 				t.Errorf("%s, %v", raw, err)
 			}

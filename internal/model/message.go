@@ -65,8 +65,7 @@ func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 // role tool at the end answer, that have no answer there.
 func unanswered(messages []*pawlv1.Message) ([]string, error) {
 	var answered []string
-	for i := len(messages) - 1; i >= 0; i-- {
-		m := messages[i]
+	for _, m := range slices.Backward(messages) {
 		if m.GetRole() == "tool" {
 			answered = append(answered, m.GetToolCallId())
 			continue

@@ -104,7 +104,7 @@ func (a *messagesAnswer) event(ev anthropic.MessageStreamEventUnion) error {
 		a.usage.CachedTokens = u.CacheReadInputTokens
 		a.usage.InputTokens = u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
 		a.usage.OutputTokens = u.OutputTokens
-		a.answer.ResponseId, a.answer.Model = clip(ev.Message.ID), clip(string(ev.Message.Model))
+		a.answer.ResponseId, a.answer.Model = clip(ev.Message.ID), clip(ev.Message.Model)
 	case "message_delta":
 		a.usage.OutputTokens = ev.Usage.OutputTokens
 		a.usage.ReasoningTokens = min(ev.Usage.OutputTokensDetails.ThinkingTokens, ev.Usage.OutputTokens)

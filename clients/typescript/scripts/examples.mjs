@@ -15,7 +15,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { z } from "zod";
 import * as pawl from "@pawl/client";
-import { blobRef, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "@pawl/client";
+import { blobRef, failStep, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "@pawl/client";
 import { messagesHandler } from "@pawl/client/anthropic";
 import { chatHandler, responsesHandler } from "@pawl/client/openai";
 import { script, Sidecar } from "@pawl/client/testing";

@@ -15,7 +15,7 @@ import { type Asked, ORDERS, randomOf, SHOP, Shop } from "./fixture_shop.js";
 import { PawlError, RecordKind, type Run, RunStatus } from "./index.js";
 import { Sidecar } from "./testing.js";
 
-const RUNS = Number(process.env.PAWL_CRASH_RUNS ?? 6);
+const RUNS = Number(process.env.PAWL_CRASH_RUNS ?? 3);
 const SEED = Number(process.env.PAWL_CRASH_SEED ?? 1);
 const root = fileURLToPath(new URL("..", import.meta.url));
 let built = "";

@@ -10,6 +10,7 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     message: "tomorrow",
     trace: "",
     retryable: false,
+    final: true,
     reject: false,
   });
   const long = faultOf(Object.assign(new Error("é".repeat(9_000)), { name: "ä".repeat(500) }));
@@ -21,6 +22,7 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     message: "text",
     trace: "",
     retryable: true,
+    final: false,
     reject: false,
   });
   const refused = faultOf(failTurn("NOT_MINE", "no", { reject: true }));

@@ -50,12 +50,12 @@ type Server struct {
 
 // New starts an endpoint until the test ends; answer is given the number of the request,
 // from 0.
-func New(t testing.TB, answer func(n int, asked Asked) Answer) *Server {
-	t.Helper()
+func New(tb testing.TB, answer func(n int, asked Asked) Answer) *Server {
+	tb.Helper()
 	s := &Server{answer: answer, over: make(chan struct{})}
 	server := httptest.NewServer(s)
 	s.URL = server.URL
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		close(s.over)
 		server.Close()
 	})

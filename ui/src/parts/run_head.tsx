@@ -43,9 +43,7 @@ export function RunHead({ run, link, children }: Props) {
           {run.pack.id}@{run.pack.version}
         </Link>
         {run.agent ? <span>agent {run.agent}</span> : null}
-        <span>
-          {EXECUTORS[run.execution ?? ""] ?? "driven by its caller"}
-        </span>
+        <span>{EXECUTORS[run.execution ?? ""] ?? "driven by its caller"}</span>
         <span>started {when(run.createdAt)}</span>
         {run.imported ? <span>imported, read only</span> : null}
         {run.task?.contextId ? (

@@ -38,6 +38,7 @@ The tree::
     |   +-- StepCancelledError   the visit or the run ended before the answer
     +-- SchemaError              a tool's payload or result does not fit its JSON Schema
     +-- HandlerError             a handler answered with something that cannot be used
+    +-- FailStepError            raised by a tool to fail its step with a code
     +-- FailTurnError            raised by a handler to fail its turn with a code
     +-- SidecarError             the sidecar's process could not be started
 """

@@ -31,7 +31,7 @@ func backoff(p machine.RetryPolicy, jitter uint32, attempt int) time.Duration {
 			pause = most
 			break
 		}
-		pause = pause/1000*by + pause%1000*by/1000
+		pause = pause/1000*by + pause%1000*by/1000 //nolint:durationcheck // by is in thousandths
 	}
 	pause = min(pause, most)
 	share := int64(defaultJitter)

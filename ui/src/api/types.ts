@@ -234,6 +234,7 @@ export const KINDS = [
   "outputWritten",
   "stepDelegated",
   "noted",
+  "modelNoted",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

@@ -88,8 +88,12 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
         <Fact name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</Fact>
       ) : null}
       {body.why ? <Fact name="Why">{body.why}</Fact> : null}
-      {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
-      {kind === "noted" ? <Fact name="Kept id">{body.id}</Fact> : null}
+      {kind === "noted" ? (
+        <>
+          {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
+          <Fact name="Kept id">{body.id}</Fact>
+        </>
+      ) : null}
       {body.note ? <Fact name="Note">{body.note}</Fact> : null}
       {body.denial ? (
         <Fact name="Refused">

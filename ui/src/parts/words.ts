@@ -42,6 +42,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   outputWritten: "Output",
   stepDelegated: "Delegated",
   noted: "Noted",
+  modelNoted: "Model noted",
   unknown: "Record",
 };
 
@@ -86,6 +87,8 @@ export function summary({ kind, body }: Entry): string {
       return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
     case "noted":
       return `${body.call ?? "a call"} changed nothing`;
+    case "modelNoted":
+      return `call of a model #${body.step}`;
     case "ended":
       return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}${body.event ? `, ${body.event} was lost` : ""}`;
     default:

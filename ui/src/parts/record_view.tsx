@@ -51,6 +51,15 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
+function NotedFacts({ body }: { body: Body }) {
+  return (
+    <>
+      {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
+      <Fact name="Kept id">{body.id}</Fact>
+    </>
+  );
+}
+
 function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: number) => void }) {
   return (
     <>
@@ -88,12 +97,7 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
         <Fact name="Next attempt">{`${body.next}${body.notBefore ? ` at ${timeOf(body.notBefore)}` : ""}`}</Fact>
       ) : null}
       {body.why ? <Fact name="Why">{body.why}</Fact> : null}
-      {kind === "noted" ? (
-        <>
-          {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
-          <Fact name="Kept id">{body.id}</Fact>
-        </>
-      ) : null}
+      {kind === "noted" ? <NotedFacts body={body} /> : null}
       {body.note ? <Fact name="Note">{body.note}</Fact> : null}
       {body.denial ? (
         <Fact name="Refused">

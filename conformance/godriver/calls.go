@@ -159,7 +159,10 @@ func (d *driver) requestSteps(ctx context.Context, a args) (any, error) {
 func (d *driver) resolve(ctx context.Context, a args) (any, error) {
 	req := &pawlv1.ResolveStepRequest{RunId: d.runID(a), Step: a.Step, Tool: a.Tool, Attempt: a.Attempt, TurnToken: d.token(a)}
 	if a.Error != nil {
-		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}
+		req.Answer, req.Final = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}, a.Final
+		if a.RetryAfter > 0 {
+			req.RetryAfter = durationpb.New(time.Duration(a.RetryAfter * float64(time.Second)))
+		}
 	} else {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(a.Result)}
 	}

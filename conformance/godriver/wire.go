@@ -42,17 +42,19 @@ type args struct {
 	Attempt   int32             `json:"attempt"`
 	Result    json.RawMessage   `json:"result"`
 	Error     *fault            `json:"error"`
-	Note      string            `json:"note"`
-	Until     string            `json:"until"`
-	Text      string            `json:"text"`
-	Seconds   float64           `json:"seconds"`
-	Kinds     []string          `json:"kinds"`
-	AfterSeq  uint64            `json:"after_seq"`
-	AtSeq     uint64            `json:"at_seq"`
-	Count     int               `json:"count"`
-	Beats     int               `json:"beats"`
-	Packs     []string          `json:"packs"`
-	WorkerID  string            `json:"worker_id"`
+	// RetryAfter is in seconds.
+	RetryAfter float64  `json:"retry_after"`
+	Note       string   `json:"note"`
+	Until      string   `json:"until"`
+	Text       string   `json:"text"`
+	Seconds    float64  `json:"seconds"`
+	Kinds      []string `json:"kinds"`
+	AfterSeq   uint64   `json:"after_seq"`
+	AtSeq      uint64   `json:"at_seq"`
+	Count      int      `json:"count"`
+	Beats      int      `json:"beats"`
+	Packs      []string `json:"packs"`
+	WorkerID   string   `json:"worker_id"`
 	reply
 	script
 }

@@ -198,6 +198,8 @@ class Driver:
                 answer,
                 attempt=args.get("attempt", 0),
                 token=self._token(args),
+                final=args.get("final", False),
+                retry_after=args.get("retry_after"),
             )
         )
 

@@ -95,7 +95,9 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	}
 	a.own = executing(a.models)
 	conf := houseConfig(opts, s)
-	conf.Sidecar = len(a.models) > 0
+	for _, m := range a.models {
+		conf.Models = append(conf.Models, m.Name)
+	}
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
 	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
 	if err != nil {

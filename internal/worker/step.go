@@ -98,8 +98,8 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 	if failed == nil {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: result}
 	} else {
-		fault, _, _ := faultOf(failed)
-		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: fault}
+		fault, final, _ := faultOf(failed)
+		req.Answer, req.Final = &pawlv1.ResolveStepRequest_Error{Error: fault}, final
 	}
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
 }

@@ -46,7 +46,7 @@ type Completion struct {
 // Failure is a failed execution with a code of its own.
 type Failure struct {
 	Code, Message string
-	// Final: another attempt cannot help (turns only).
+	// Final: another attempt cannot help.
 	Final bool
 	// Reject: the agent refuses the work; implies Final (turns only).
 	Reject bool

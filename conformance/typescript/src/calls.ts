@@ -44,6 +44,7 @@ export interface Args extends ReplyArgs, Script {
   readonly code?: string;
   readonly message?: string;
   readonly final?: boolean;
+  readonly retry_after?: number;
   readonly calls?: readonly StepCall[];
   readonly step?: number;
   readonly tool?: string;
@@ -222,7 +223,10 @@ export class Driver {
   }
 
   #resolve(args: Args) {
-    const answer = args.error ? { error: args.error } : { result: args.result ?? null };
+    const { final, retry_after } = args;
+    const retryAfterMs = retry_after === undefined ? undefined : retry_after * 1000;
+    const error = args.error && { ...args.error, final, retryAfterMs };
+    const answer = error ? { error } : { result: args.result ?? null };
     const options = { attempt: args.attempt, token: this.#token(args) };
     return this.#run(args).resolveStep(args.step ?? 0, args.tool ?? "", answer, options);
   }

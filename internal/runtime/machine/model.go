@@ -161,6 +161,9 @@ type ModelStep struct {
 	ResponseID string
 	// Tokens and CostMicro are its bound.
 	Tokens, CostMicro int64
+	// Price is the operator's of the model when it was asked, which holds for what the call
+	// consumes; nil = the pack has one, or nobody.
+	Price *Price
 	// Calls counts the tool calls of the answer.
 	Calls int
 	// Changed: it was recorded that another request was made.

@@ -133,3 +133,19 @@ func Untraced(labels []machine.Label) []machine.Label {
 }
 
 func isTrace(l machine.Label) bool { return l.Key == trace.Label }
+
+// OwnModels are the sidecar's models where it is to execute the run that a command begins;
+// nil: somebody else does.
+func OwnModels(command machine.Command, models []string) []string {
+	execution := machine.ExecutionUnset
+	switch c := command.(type) {
+	case machine.Start:
+		execution = c.Execution
+	case machine.Fork:
+		execution = c.Execution
+	}
+	if execution != machine.Sidecar {
+		return nil
+	}
+	return models
+}

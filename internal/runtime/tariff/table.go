@@ -59,15 +59,24 @@ func (t *Table) Priced(g *machine.Graph) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Admit refuses a run that has a budget of cost and prompts that are written for a model
-// which nobody prices.
-func (t *Table) Admit(g *machine.Graph) error {
+// Admit refuses a run that has a budget of cost and may ask a model which nobody prices:
+// one that its prompts are written for. Where the sidecar itself executes it, own are the
+// sidecar's models, and the one that each prompt's turns will ask is known.
+func (t *Table) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
-		for _, model := range g.Prompts[key].Models {
-			if err := t.Check(g, model, "prompts."+key+".model_overrides"); err != nil {
+		models, field := g.Prompts[key].Models, "prompts."+key+".model_overrides"
+		if len(own) > 0 {
+			chosen := slices.IndexFunc(own, func(name string) bool { return slices.Contains(models, name) })
+			if chosen < 0 {
+				chosen, field = 0, "execution"
+			}
+			models = own[chosen : chosen+1]
+		}
+		for _, model := range models {
+			if err := t.Check(g, model, field); err != nil {
 				return err
 			}
 		}
@@ -88,9 +97,10 @@ func (t *Table) Check(g *machine.Graph, model, field string) error {
 	}
 }
 
-// StampOf is Stamp for usage that names no model where it is known which one it was.
+// StampOf is Stamp for usage of a model that is known: the one that was asked for, whatever
+// the provider calls the one that answered. "" = it is not known.
 func (t *Table) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
-	if u.Model == "" {
+	if model != "" {
 		u.Model = model
 	}
 	return t.Stamp(g, u)

@@ -32,19 +32,41 @@ func TestTable(t *testing.T) {
 			t.Errorf("%q is stamped %v", model, u.Price)
 		}
 	}
-	if err := table.Admit(g); err != nil {
+	if err := table.Admit(g, nil); err != nil {
 		t.Error(err)
 	}
-	if err := (*Table)(nil).Admit(graph(0, "other")); err != nil {
+	if err := (*Table)(nil).Admit(graph(0, "other"), []string{"own"}); err != nil {
 		t.Errorf("without a budget of cost: %v", err)
 	}
-	if err := (*Table)(nil).Admit(graph(1, "packs")); err != nil {
+	if err := (*Table)(nil).Admit(graph(1, "packs"), nil); err != nil {
 		t.Errorf("by the pack's price alone: %v", err)
 	}
 	table.Replace(nil)
-	refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g))
+	refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g, nil))
 	if !ok || refusal.Reason != "MODEL_UNPRICED" || refusal.Code != machine.CodeFailedPrecondition ||
 		refusal.Field != "prompts.b.model_overrides" || !slices.Equal(refusal.Allowed, []string{"packs"}) {
 		t.Errorf("got %+v", refusal)
+	}
+}
+
+// TestAdmitOwn: of a run that the sidecar executes the models that its turns will ask need
+// a price, and no others.
+func TestAdmitOwn(t *testing.T) {
+	t.Parallel()
+	table := New(map[string]machine.Price{"first": {}})
+	for _, tt := range []struct {
+		own   []string
+		field string
+	}{
+		{[]string{"first", "packs"}, ""},
+		{[]string{"dear", "first"}, "execution"},
+		{[]string{"first", "dear", "written"}, "prompts.b.model_overrides"},
+		{nil, "prompts.b.model_overrides"},
+	} {
+		err := table.Admit(graph(1, "written"), tt.own)
+		refusal, _ := errors.AsType[*machine.Refusal](err)
+		if (refusal == nil) != (tt.field == "") || refusal != nil && refusal.Field != tt.field {
+			t.Errorf("%v: %v", tt.own, err)
+		}
 	}
 }

@@ -66,6 +66,12 @@ var (
 	answerBodies   = []machine.Body{&machine.InputReceived{}}
 )
 
+// usedCommands and usedBodies tell of models and prices, and when a step is tried again.
+var (
+	usedCommands = []machine.Command{machine.CompleteTurn{}, machine.FailTurn{}, machine.ResolveStep{}}
+	usedBodies   = []machine.Body{&machine.TurnCompleted{}, &machine.TurnFailed{}, &machine.StepResolved{}}
+)
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -92,6 +98,14 @@ func freshSamples(t *testing.T) map[string][]byte {
 	for i, b := range answerBodies {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 11)), full: true}
 		fresh[fmt.Sprintf("entry %T, answers", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
+	}
+	for i, c := range usedCommands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 14)), full: true}
+		fresh[fmt.Sprintf("entry %T, prices", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range usedBodies {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 15)), full: true}
+		fresh[fmt.Sprintf("entry %T, prices", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
 	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))

@@ -3986,6 +3986,11 @@ func appendModelStep(b []byte, v *machine.ModelStep) []byte {
 	b = appendInt(b, 7, int64(v.CostMicro))
 	b = appendInt(b, 8, int64(v.Calls))
 	b = appendBool(b, 9, v.Changed)
+	if v.Price != nil {
+		var mark int
+		b, mark = open(b, 10)
+		b = shut(appendPrice(b, v.Price), mark)
+	}
 	return b
 }
 
@@ -4011,6 +4016,9 @@ func readModelStep(b []byte, v *machine.ModelStep) error {
 			v.Calls = int(s.int64())
 		case 9:
 			v.Changed = s.bool()
+		case 10:
+			v.Price = new(machine.Price)
+			s.keep(readPrice(s.message(), v.Price))
 		default:
 			s.unknown()
 		}

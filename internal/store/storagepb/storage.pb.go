@@ -7308,6 +7308,7 @@ type ModelStep struct {
 	CostMicro     int64                  `protobuf:"varint,7,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
 	Calls         int64                  `protobuf:"varint,8,opt,name=calls,proto3" json:"calls,omitempty"`
 	Changed       bool                   `protobuf:"varint,9,opt,name=changed,proto3" json:"changed,omitempty"`
+	Price         *Price                 `protobuf:"bytes,10,opt,name=price,proto3" json:"price,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7403,6 +7404,13 @@ func (x *ModelStep) GetChanged() bool {
 		return x.Changed
 	}
 	return false
+}
+
+func (x *ModelStep) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
 }
 
 type KnownText struct {
@@ -9402,7 +9410,7 @@ const file_storage_proto_rawDesc = "" +
 	"delegation\x12/\n" +
 	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x120\n" +
 	"\x05model\x18\x1f \x01(\v2\x1a.pawl.storage.v1.ModelStepR\x05model\x12,\n" +
-	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\x9a\x02\n" +
+	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\xc8\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -9415,7 +9423,9 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"cost_micro\x18\a \x01(\x03R\tcostMicro\x12\x14\n" +
 	"\x05calls\x18\b \x01(\x03R\x05calls\x12\x18\n" +
-	"\achanged\x18\t \x01(\bR\achanged\"1\n" +
+	"\achanged\x18\t \x01(\bR\achanged\x12,\n" +
+	"\x05price\x18\n" +
+	" \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\"1\n" +
 	"\tKnownText\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9e\x01\n" +
@@ -9798,15 +9808,16 @@ var file_storage_proto_depIdxs = []int32{
 	76,  // 158: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
 	24,  // 159: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
 	43,  // 160: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	82,  // 161: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	84,  // 162: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	91,  // 163: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	46,  // 164: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	165, // [165:165] is the sub-list for method output_type
-	165, // [165:165] is the sub-list for method input_type
-	165, // [165:165] is the sub-list for extension type_name
-	165, // [165:165] is the sub-list for extension extendee
-	0,   // [0:165] is the sub-list for field type_name
+	42,  // 161: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	82,  // 162: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	84,  // 163: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	91,  // 164: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	46,  // 165: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	166, // [166:166] is the sub-list for method output_type
+	166, // [166:166] is the sub-list for method input_type
+	166, // [166:166] is the sub-list for extension type_name
+	166, // [166:166] is the sub-list for extension extendee
+	0,   // [0:166] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }

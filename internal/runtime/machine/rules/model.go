@@ -211,6 +211,7 @@ func (t *txn) hold(i int, c *machine.RequestModel) {
 	m := t.model(i)
 	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, valueOf(c.Assigned), 0, 0
 	m.Tokens, m.CostMicro = addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
+	m.Price = c.Bound.Price
 }
 
 // reopenModel asks for a round again that an earlier execution did not get an answer to:
@@ -262,12 +263,15 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
 	}
+	i := findStep(t.s.Steps, c.Step)
+	if i >= 0 && t.s.Steps[i].Model != nil && t.s.Steps[i].Model.Price != nil {
+		c.Usage.Price = t.s.Steps[i].Model.Price
+	}
 	used, err := t.price(c.Usage)
 	if err := first(err, t.checkModelStep(c.Step)); err != nil {
 		return 0, err
 	}
 	c.Usage = used
-	i := findStep(t.s.Steps, c.Step)
 	if !t.waitsFor(i, c) {
 		t.settleLate(c)
 		return machine.IgnoredStale, nil

@@ -69,3 +69,31 @@ func TestModelCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestPriceOfTheRequest: what a call consumes is priced as its model was when it was asked,
+// whatever the operator's file has become since.
+func TestPriceOfTheRequest(t *testing.T) {
+	t.Parallel()
+	g, err := parseGraph("entry a\nstate a: Go->a\nbudget cost=100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, by := newLedger(t, g), &machine.Assignment{Delivery: 1, At: epoch}
+	usage := func(price *machine.Price) machine.Usage {
+		return machine.Usage{InputTokens: 3, Model: "m", Price: price}
+	}
+	for _, c := range []machine.Command{
+		machine.Start{RunID: "R", Execution: machine.Caller},
+		machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 1, Model: &machine.ModelRequest{Model: "m"}, Assigned: by, Bound: usage(&machine.Price{Input: 2_000_000})},
+		machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: 1, Attempt: 1, Error: machine.Fault{Code: "BUSY"}, Assigned: by, Usage: usage(nil)},
+		machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: 1, Attempt: 2, Answer: &machine.ModelAnswer{}, Assigned: by, Usage: usage(&machine.Price{Input: 9_000_000})},
+	} {
+		if _, err := l.apply(machine.Input{At: epoch, Principal: "app", Command: c, Semantics: machine.Current}); err != nil {
+			t.Fatalf("%T: %v", c, err)
+		}
+	}
+	if l.state.CostMicro != 12 {
+		t.Errorf("the run cost %d, want 12", l.state.CostMicro)
+	}
+	l.replay()
+}

@@ -63,7 +63,7 @@ func (e *events) write(b []byte) error {
 	control := http.NewResponseController(e.w)
 	// A server without deadlines writes without one.
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
-	//nolint:gosec // events, said to be events: no browser takes them for a page.
+	//nolint:gosec,nolintlint // events, said to be events: no browser takes them for a page. Found only where callers are read too.
 	if _, err := e.w.Write(b); err != nil {
 		return err
 	}

@@ -83,6 +83,8 @@ func TestBodiesAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	body := []byte(strings.Repeat("x", 1000))
 	text := machine.Part{Kind: machine.PartText, Text: string(body)}
+	asked := machine.RequestModel{Model: &machine.ModelRequest{Messages: []machine.ModelMessage{{Message: &machine.Message{Parts: []machine.Part{text}}}}}}
+	answer := machine.AnswerModel{Answer: &machine.ModelAnswer{Parts: []machine.Part{text}}}
 	for name, e := range map[string]machine.Entry{
 		"artifact": oneRecord(
 			machine.EmitEvent{Artifacts: []machine.ArtifactWrite{{Name: "a", Value: body}}},
@@ -102,6 +104,8 @@ func TestBodiesAreStoredOnce(t *testing.T) {
 		"fault": oneRecord(
 			machine.FailTurn{Error: machine.Fault{Message: string(body)}},
 			&machine.TurnFailed{Error: machine.Fault{Message: string(body)}}),
+		"request": oneRecord(asked, &machine.StepRequested{Kind: machine.KindModel, Model: asked.Model}),
+		"answer":  oneRecord(answer, &machine.StepResolved{Kind: machine.KindModel, OK: true, Answer: answer.Answer}),
 	} {
 		value := encode(t, e)
 		if n := bytes.Count(value, body); n != 1 {
@@ -188,6 +192,8 @@ func TestNumbersFitTheirTypes(t *testing.T) {
 		"queued of no fork":    {0x22, 3, 0xa0, 0x01, 1},
 		"payload of a pause":   {0x5a, 2, 0x38, 1},
 		"state of no fork":     {0x92, 0x01, 2, 0x28, 1},
+		"request of a pause":   {0x5a, 2, 0x68, 1},
+		"answer of a pause":    {0x62, 3, 0x88, 0x01, 1},
 	} {
 		value := encode(t, oneRecord(machine.Pause{}, &machine.Paused{}))
 		// The record, field 3, is the last: its body becomes another one.

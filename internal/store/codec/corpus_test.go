@@ -72,6 +72,15 @@ var (
 	usedBodies   = []machine.Body{&machine.TurnCompleted{}, &machine.TurnFailed{}, &machine.StepResolved{}}
 )
 
+// modelCommands and modelBodies were grown by calls of models: what a model asked for is a
+// step, a step is one of a model, and what it said joins the conversation.
+var (
+	modelCommands = []machine.Command{machine.RequestSteps{}, machine.CompleteTurn{}}
+	modelBodies   = []machine.Body{
+		&machine.StepRequested{}, &machine.StepResolved{}, &machine.StepRejected{}, &machine.StepCancelled{}, &machine.TurnCompleted{},
+	}
+)
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -107,6 +116,18 @@ func freshSamples(t *testing.T) map[string][]byte {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 15)), full: true}
 		fresh[fmt.Sprintf("entry %T, prices", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
+	for i, c := range modelCommands {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 16)), full: true}
+		fresh[fmt.Sprintf("entry %T, models", c)] = encode(t, f.entry(c, &machine.TurnReady{}))
+	}
+	for i, b := range modelBodies {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 17)), full: true}
+		fresh[fmt.Sprintf("entry %T, models", b)] = encode(t, f.entry(machine.Pause{}, b))
+	}
+	forkedModels := &filler{rnd: rand.New(rand.NewPCG(4, 5)), full: true}
+	fresh["entry of a fork, models"] = encode(t, forkedModels.entry(machine.Fork{}, &machine.Origin{}))
+	models := &filler{rnd: rand.New(rand.NewPCG(1, 18)), full: true}
+	fresh["head, models"] = EncodeHead(models.state(), [32]byte{9})
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
 	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}
@@ -117,7 +138,19 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
 	fresh["step holder with instance"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i"})
+	asked, answered := modelBodiesOfInputs()
+	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)
 	return fresh
+}
+
+// modelBodiesOfInputs are entries whose records have the very request, or answer, of their
+// input, as the machine makes them: it is stored once.
+func modelBodiesOfInputs() (asked, answered machine.Entry) {
+	f := &filler{rnd: rand.New(rand.NewPCG(2, 18)), full: true}
+	request := f.command(machine.RequestModel{}).(machine.RequestModel)
+	answer := f.command(machine.AnswerModel{}).(machine.AnswerModel)
+	return oneRecord(request, &machine.StepRequested{Step: 1, Kind: machine.KindModel, Model: request.Model}),
+		oneRecord(answer, &machine.StepResolved{Step: 1, Kind: machine.KindModel, OK: true, Answer: answer.Answer, Error: answer.Error})
 }
 
 func extendCorpus(t *testing.T, samples []sample) []sample {

@@ -15,7 +15,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	for seed := range uint64(8) {
 		fill := &filler{rnd: rand.New(rand.NewPCG(seed, 7))}
 		for _, command := range commands {
-			e := fill.entry(command, bodiesAll[seed], bodiesAll[seed+8])
+			e := fill.entry(command, bodiesAll[seed], bodiesAll[seed+8], bodiesAll[(seed+16)%uint64(len(bodiesAll))])
 			value, _, err := EncodeEntry(e.PrevHash, e.First, &e.Input, e.Records)
 			if err != nil {
 				f.Fatal(err)

@@ -16,6 +16,7 @@ var (
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Fork{},
 		machine.WriteOutput{}, machine.NoteDelegation{},
+		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
@@ -23,6 +24,7 @@ var (
 		&machine.StepRejected{}, &machine.StepCancelled{}, &machine.ArtifactsSet{}, &machine.Paused{}, &machine.Resumed{},
 		&machine.Origin{}, &machine.Ended{}, &machine.TurnReady{},
 		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.Noted{},
+		&machine.ModelNoted{},
 	}
 )
 
@@ -203,6 +205,11 @@ func echo(body machine.Body, command machine.Command) {
 		setField(body, "Result", c.Result)
 		setField(body, "Error", c.Error)
 		setField(body, "Artifacts", []machine.ArtifactWrite{{Name: "bound", Value: c.Result}})
+	case machine.RequestModel:
+		setField(body, "Model", c.Model)
+	case machine.AnswerModel:
+		setField(body, "Answer", c.Answer)
+		setField(body, "Error", c.Error)
 	}
 }
 

@@ -65,3 +65,40 @@ func TestRowsFollowTheSchema(t *testing.T) {
 	sameAsGenerated(t, EncodePackName(&p)[1:], &pb.PackName{})
 	sameAsGenerated(t, EncodePackBytes(&p)[1:], &pb.PackBytes{})
 }
+
+// TestEveryKindHasASample: what the tests of this package fill, freeze and fuzz is every
+// command and every record that the schema has.
+func TestEveryKindHasASample(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]int{}
+	for _, c := range commands {
+		e := &pb.Entry{}
+		if err := proto.Unmarshal(encode(t, oneRecord(c, &machine.TurnReady{}))[entryAt:], e); err != nil {
+			t.Fatal(err)
+		}
+		kinds[chosen(e.GetInput(), "command")]++
+	}
+	for _, b := range bodiesAll {
+		e := &pb.Entry{}
+		if err := proto.Unmarshal(encode(t, oneRecord(machine.Pause{}, b))[entryAt:], e); err != nil {
+			t.Fatal(err)
+		}
+		kinds[chosen(e.GetRecords()[0], "body")]++
+	}
+	for _, one := range []protoreflect.OneofDescriptor{
+		(&pb.Input{}).ProtoReflect().Descriptor().Oneofs().ByName("command"),
+		(&pb.Record{}).ProtoReflect().Descriptor().Oneofs().ByName("body"),
+	} {
+		for i := range one.Fields().Len() {
+			if name := string(one.Fields().Get(i).FullName()); kinds[name] != 1 {
+				t.Errorf("%s has %d samples, want one", name, kinds[name])
+			}
+		}
+	}
+}
+
+// chosen names the field of a oneof that a message has.
+func chosen(m proto.Message, one protoreflect.Name) string {
+	r := m.ProtoReflect()
+	return string(r.WhichOneof(r.Descriptor().Oneofs().ByName(one)).FullName())
+}

@@ -11,14 +11,14 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launch, open } from "./chromium";
 import { example, Sidecar } from "./sidecar";
-import { codegen, incident, populate } from "./world";
+import { codegen, incident, populate, spoken } from "./world";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const KEEP = process.env.PAWL_PICTURES;
 
 let browser: Browser;
 let sidecar: Sidecar;
-const runs = { done: "", waiting: "", queued: "" };
+const runs = { done: "", waiting: "", queued: "", spoken: "" };
 
 beforeAll(async () => {
   sidecar = await Sidecar.start({
@@ -32,6 +32,7 @@ beforeAll(async () => {
   await populate(sidecar, 2);
   runs.done = (await codegen(sidecar, { team: "payments", ticket: "PAY-318" })).id;
   runs.waiting = (await incident(sidecar, { team: "sre", severity: "2" })).id;
+  runs.spoken = (await spoken(sidecar)).id;
   const started = await sidecar.call<{ run: { runId: string } }>("POST", "/v1/runs", {
     pack: "self-correcting",
     execution: "EXECUTION_WORKERS",
@@ -97,6 +98,22 @@ const VIEWS: View[] = [
     ready: async (page) => {
       await page.getByRole("tab", { name: "Turn" }).click();
       await page.getByRole("heading", { name: "Tool calls" }).waitFor();
+    },
+  },
+  {
+    name: "run-model",
+    path: () => `/ui/runs/${runs.spoken}?seq=7`,
+    ready: async (page) => {
+      await page.getByText("no step was made of it").waitFor();
+      await page.getByText("Tools", { exact: true }).click();
+    },
+  },
+  {
+    name: "run-rounds",
+    path: () => `/ui/runs/${runs.spoken}?seq=12`,
+    ready: async (page) => {
+      await page.getByRole("tab", { name: "Turn" }).click();
+      await page.getByRole("heading", { name: "Calls of models" }).waitFor();
     },
   },
   {

@@ -70,6 +70,46 @@ export class Driver {
     await this.post(`/steps/${step}:resolve`, { tool, turnToken, ...answer });
   }
 
+  /** Asks for a call of a model; the number of its step and the attempt to make. */
+  async askModel(round: number, request: object, bound?: object): Promise<[number, number]> {
+    const { turnSeq, attempt, token } = this.open();
+    const got = await this.post<{ step: { step: number; attempt: number } }>(
+      `/turns/${turnSeq}/model`,
+      { attempt, turnToken: token, round, request, ...(bound ? { bound } : {}) },
+    );
+    return [got.step.step, got.step.attempt];
+  }
+
+  /** Tells what came of an attempt: an answer or a failure, and what it consumed. */
+  async answerModel(step: number, attempt: number, outcome: object, usage: object): Promise<void> {
+    const turnToken = this.open().token;
+    await this.post(`/steps/${step}:answer`, { attempt, turnToken, ...outcome, usage });
+  }
+
+  /** Makes a tool call of a model's answer, and answers it. */
+  async calledTool(
+    call: { modelStep: number; index: number },
+    tool: string,
+    payload: unknown,
+    result: unknown,
+  ): Promise<void> {
+    const { turnSeq, attempt, token } = this.open();
+    const asked = await this.post<{ outcomes: { step: { step: number } }[] }>(
+      `/turns/${turnSeq}/steps`,
+      {
+        attempt,
+        turnToken: token,
+        requests: [{ tool, payloadJson: JSON.stringify(payload), call }],
+      },
+    );
+    const resultJson = JSON.stringify(result);
+    await this.post(`/steps/${asked.outcomes[0]?.step.step}:resolve`, {
+      tool,
+      turnToken: token,
+      resultJson,
+    });
+  }
+
   /** Ends the turn with an event; an empty one ends it without. */
   async complete(
     event: string,
@@ -186,6 +226,69 @@ export async function codegen(
   await run.complete("", "Roman numerals are converted both ways.");
   return run;
 }
+
+/** What a model is told of the tools that it may call; white space is part of it. */
+export const TOOLS = '[ {"name":"read_file"},{"name":"run_tests"} ]';
+
+/**
+ * A run whose coder asks a model: the first attempt fails, the second calls two tools, of
+ * which one is made; then its executor asks the first round otherwise, and the second.
+ */
+export async function spoken(sidecar: Sidecar): Promise<Driver> {
+  const run = await Driver.start(sidecar, {
+    pack: "codegen-agent",
+    variablesJson: JSON.stringify({ requirements: "Roman numerals." }),
+    labels: { team: "models" },
+    input: [{ text: "Roman numerals, please." }],
+  });
+  await run.complete("PlanReady", PLAN);
+  const first = {
+    model: "gpt",
+    system: "Write code.  Two spaces stay two.",
+    toolsJson: TOOLS,
+    parametersJson: '{"temperature":0.2}',
+    messages: [{ message: { role: "user", parts: [{ text: "Convert <b>Roman</b> numerals." }] } }],
+  };
+  const bound = { inputTokens: "5000", outputTokens: "800" };
+  const [step] = await run.askModel(1, first, bound);
+  const error = { code: "MODEL_RATE_LIMITED", message: "slow down" };
+  await run.answerModel(step, 1, { failure: { error } }, { inputTokens: "900" });
+  await run.answerModel(step, 2, { answer: CALLS }, USED);
+  await run.calledTool(
+    { modelStep: step, index: 0 },
+    "read_file",
+    { path: "roman.go" },
+    { content: "package roman" },
+  );
+  await run.askModel(1, { ...first, system: "Write code, in Go." });
+  const [again] = await run.askModel(2, {
+    model: "gpt",
+    follows: step,
+    messages: [{ result: { step: step + 1, callId: "c0" } }],
+  });
+  const done = { parts: [{ text: "It is written." }], finishReason: "stop", model: "gpt-5" };
+  await run.answerModel(again, 1, { answer: done }, { inputTokens: "2400", outputTokens: "60" });
+  return run;
+}
+
+const CALLS = {
+  parts: [{ text: "I look first." }],
+  calls: [
+    { id: "c0", name: "read_file", arguments: '{"path":"roman.go"}' },
+    { id: "c1", name: "run_tests", arguments: '{"test_path":"./..."' },
+  ],
+  finishReason: "tool_calls",
+  model: "gpt-5",
+  responseId: "resp_4711",
+};
+
+const USED = {
+  inputTokens: "1200",
+  cachedTokens: "800",
+  outputTokens: "300",
+  reasoningTokens: "120",
+  costMicroUsd: "4200",
+};
 
 /** The second version of the code. */
 async function repaired(run: Driver): Promise<void> {

@@ -42,6 +42,55 @@ export interface TurnRef {
   attempt: number;
 }
 
+/** The call of a model's answer that a step makes. */
+export interface CallRef {
+  modelStep: number;
+  index?: number;
+}
+
+export interface ModelCall {
+  id?: string;
+  name?: string;
+  /** As the model wrote them, JSON or not. */
+  arguments?: string;
+}
+
+export interface ModelAnswer {
+  parts?: Part[];
+  calls?: ModelCall[];
+  refusal?: string;
+  finishReason?: string;
+  model?: string;
+  responseId?: string;
+  providerJson?: string;
+}
+
+export interface ModelRequest {
+  model: string;
+  follows?: number;
+  hash?: string;
+}
+
+/** What there is to a MODEL step besides what every step has. */
+export interface ModelStep {
+  request?: ModelRequest;
+  answer?: ModelAnswer;
+  usage?: Usage;
+  responseId?: string;
+  notBefore?: string;
+  requestChanged?: boolean;
+}
+
+/** A MODEL step as the model was asked, every reference resolved. */
+export interface ModelAsked {
+  step: Step;
+  system?: string;
+  toolsJson?: string;
+  parametersJson?: string;
+  messages?: Message[];
+  redacted?: boolean;
+}
+
 export interface Step {
   step: number;
   key?: string;
@@ -50,6 +99,9 @@ export interface Step {
   attempt?: number;
   turnSeq?: string;
   delegation?: boolean;
+  kind?: string;
+  model?: ModelStep;
+  call?: CallRef;
   payloadJson?: string;
   resultJson?: string;
   error?: Fault;
@@ -148,6 +200,8 @@ export interface Message {
   parts?: Part[];
   toolCallsJson?: string;
   toolCallId?: string;
+  providerJson?: string;
+  refusal?: string;
 }
 
 export interface Usage {
@@ -155,6 +209,9 @@ export interface Usage {
   outputTokens?: string;
   costMicroUsd?: string;
   toolCalls?: number;
+  cachedTokens?: string;
+  reasoningTokens?: string;
+  model?: string;
 }
 
 export interface Redirect {
@@ -200,7 +257,15 @@ export interface Body {
   worker?: string;
   denial?: { code: string; message?: string };
   note?: string;
-  call?: string;
+  /** Of a noted request its name; of a step the model's call that it makes. */
+  call?: string | CallRef;
+  /** Of a step: STEP_KIND_MODEL where a model is asked. */
+  kind?: string;
+  model?: ModelRequest;
+  bound?: Usage;
+  requestChanged?: boolean;
+  answer?: ModelAnswer;
+  responseId?: string;
   id?: string;
   runId?: string;
   seq?: string;

@@ -241,7 +241,7 @@ function Details({ feed, run, last, selected, live, onSeq }: DetailsProps) {
             "Record",
             () =>
               entry ? (
-                <RecordView entry={entry} onSeq={onSeq} />
+                <RecordView entry={entry} last={last} onSeq={onSeq} />
               ) : (
                 <Loading what="Reading the record" />
               ),

@@ -3,17 +3,27 @@ import { Link } from "wouter";
 import type { Body, Entry } from "../api/types";
 import { Badge } from "./badge";
 import { CopyButton } from "./copy_button";
+import { Fact } from "./fact";
+import { ModelFacts } from "./model_facts";
+import { ModelView } from "./model_view";
 import { Messages, Text, textOfParts, textOfValue } from "./value";
-import { dollars, kindWord, number, pretty, timeOf, when } from "./words";
+import { callOf, kindWord, ofModel, pretty, timeOf, usageWords, when } from "./words";
+
+interface Props {
+  entry: Entry;
+  /** Newest record of the run. */
+  last: number;
+  onSeq: (seq: number) => void;
+}
 
 /** Everything that one record says. */
-export function RecordView({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void }) {
+export function RecordView({ entry, last, onSeq }: Props) {
   const { body } = entry;
   return (
     <article className="record-view">
       <header>
         <h3>
-          #{entry.seq} {kindWord(entry.kind)}
+          #{entry.seq} {kindWord(entry)}
         </h3>
         <CopyButton
           text={`${location.origin}/ui/runs/${entry.runId}?seq=${entry.seq}`}
@@ -30,7 +40,7 @@ export function RecordView({ entry, onSeq }: { entry: Entry; onSeq: (seq: number
             {entry.cause.replace("CAUSE_", "").toLowerCase().replace("_", " ")}
           </Fact>
         ) : null}
-        <Facts body={body} kind={entry.kind} onSeq={onSeq} />
+        <Facts entry={entry} onSeq={onSeq} />
         <Fact name="Hash">
           <span className="mono" title={entry.hash}>
             {entry.hash.slice(0, 16)}…
@@ -38,29 +48,26 @@ export function RecordView({ entry, onSeq }: { entry: Entry; onSeq: (seq: number
         </Fact>
       </dl>
       <Bodies entry={entry} />
+      {ofModel(entry) && body.step ? (
+        <ModelView key={body.step} entry={entry} step={body.step} last={last} onSeq={onSeq} />
+      ) : null}
     </article>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
 function NotedFacts({ body }: { body: Body }) {
   return (
     <>
-      {body.call ? <Fact name="Answered">{body.call}, which changed nothing</Fact> : null}
+      {typeof body.call === "string" ? (
+        <Fact name="Answered">{body.call}, which changed nothing</Fact>
+      ) : null}
       <Fact name="Kept id">{body.id}</Fact>
     </>
   );
 }
 
-function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: number) => void }) {
+function Facts({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void }) {
+  const { body, kind } = entry;
   return (
     <>
       {kind === "transition" ? <TransitionFacts body={body} /> : null}
@@ -78,13 +85,7 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
       ) : null}
       {body.attempt ? <Fact name="Attempt">{body.attempt}</Fact> : null}
       {kind === "turnCompleted" && body.event ? <Fact name="Asks for">{body.event}</Fact> : null}
-      {body.tool ? (
-        <Fact name="Tool">
-          {body.tool}
-          {body.step ? ` #${body.step}` : ""}
-          {body.delegation ? ", an agent" : ""}
-        </Fact>
-      ) : null}
+      {ofModel(entry) ? <ModelFacts body={body} /> : body.tool ? <ToolFacts body={body} /> : null}
       {body.remote?.taskId ? <Fact name="Task">{body.remote.taskId}</Fact> : null}
       {body.remote?.cardUrl ? <Fact name="Card">{body.remote.cardUrl}</Fact> : null}
       {body.worker ? <Fact name="Worker">{body.worker}</Fact> : null}
@@ -112,7 +113,25 @@ function Facts({ body, kind, onSeq }: { body: Body; kind: string; onSeq: (seq: n
           </Link>
         </Fact>
       ) : null}
-      {body.usage ? <UsageFact usage={body.usage} /> : null}
+      {body.usage ? <Fact name="Usage">{usageWords(body.usage)}</Fact> : null}
+    </>
+  );
+}
+
+function ToolFacts({ body }: { body: Body }) {
+  const call = callOf(body);
+  return (
+    <>
+      <Fact name="Tool">
+        {body.tool}
+        {body.step ? ` #${body.step}` : ""}
+        {body.delegation ? ", an agent" : ""}
+      </Fact>
+      {call ? (
+        <Fact name="Asked by">
+          the model, step #{call.modelStep}, call {call.index ?? 0}
+        </Fact>
+      ) : null}
     </>
   );
 }
@@ -146,16 +165,6 @@ function EndFacts({ body }: { body: Body }) {
         </Fact>
       ) : null}
     </>
-  );
-}
-
-function UsageFact({ usage }: { usage: NonNullable<Body["usage"]> }) {
-  return (
-    <Fact name="Usage">
-      {number(Number(usage.inputTokens ?? 0))} in, {number(Number(usage.outputTokens ?? 0))} out
-      {Number(usage.costMicroUsd ?? 0) > 0 ? `, ${dollars(Number(usage.costMicroUsd))}` : ""}
-      {usage.toolCalls ? `, ${usage.toolCalls} tool calls` : ""}
-    </Fact>
   );
 }
 

@@ -255,20 +255,29 @@ function EntryField({ pack, states, entry, onEntry, fault }: EntryProps) {
   );
 }
 
-function ExecutionField({
-  execution,
-  onExecution,
-}: {
+interface ExecutionProps {
   execution: string;
   onExecution: (execution: string) => void;
-}) {
+}
+
+/** The sidecar's own principal: its worker is connected where it asks models. */
+const OWN = "sidecar";
+
+/** Who may execute a run's turns, and what that means now. */
+function useExecutions(): [string, string, string][] {
   const workers = useQuery({
     queryKey: ["workers"],
     queryFn: ({ signal }) => get<WorkerList>("/v1/workers", {}, signal),
     retry: false,
   });
-  const n = workers.data?.totalWorkers ?? 0;
-  const choices: [string, string, string][] = [
+  const own = (workers.data?.workers ?? []).some((w) => w.principal === OWN);
+  const n = (workers.data?.totalWorkers ?? 0) - (own ? 1 : 0);
+  const sidecar: [string, string, string] = [
+    "EXECUTION_SIDECAR",
+    "The sidecar",
+    "It asks the models that its operator configured; calls of tools go to connected workers.",
+  ];
+  return [
     [
       "EXECUTION_WORKERS",
       "Workers",
@@ -276,12 +285,17 @@ function ExecutionField({
         ? `Its turns go to connected workers that serve them; there ${n === 1 ? "is one" : `are ${n}`} now.`
         : "Its turns wait until a worker connects that serves them; there is none now.",
     ],
+    ...(own ? [sidecar] : []),
     [
       "EXECUTION_CALLER",
       "Its caller",
       "A program of yours takes each turn and answers it. This page cannot: the run waits for that program.",
     ],
   ];
+}
+
+function ExecutionField({ execution, onExecution }: ExecutionProps) {
+  const choices = useExecutions();
   return (
     <fieldset className="answers">
       <legend>Who executes its turns</legend>

@@ -108,7 +108,7 @@ function Line({ seq, last, entry, top, selected, newest, onSelect }: LineProps) 
       <span className="glyph" aria-hidden="true" />
       {entry ? (
         <>
-          <span className="kind">{kindWord(entry.kind)}</span>
+          <span className="kind">{kindWord(entry)}</span>
           <span className="what">{summary(entry)}</span>
           <time className="muted" dateTime={entry.at}>
             {timeOf(entry.at)}

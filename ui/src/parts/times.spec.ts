@@ -51,6 +51,23 @@ test("at an earlier record what goes on there is counted up to it", () => {
   ]);
 });
 
+test("a call of a model is none of a tool; a failed attempt with another behind it ends nothing", () => {
+  const model = { step: 1, tool: "gpt", kind: "STEP_KIND_MODEL" };
+  const all = stretchesOf(
+    [
+      entry(1, 0, "stepRequested", model),
+      entry(2, 3, "stepResolved", { ...model, ok: false, next: 2 }),
+      entry(3, 9, "stepResolved", { ...model, ok: true }),
+    ],
+    3,
+    99_000,
+  );
+  expect(sharesOf(all, "step")).toEqual([]);
+  expect(sharesOf(all, "model")).toEqual([
+    { name: "gpt", count: 1, failed: 0, total: 9_000, longest: 9_000, open: false },
+  ]);
+});
+
 test("a forced exit is the edge that was taken, the event's own was refused", () => {
   const forced = entry(5, 1, "transition", {
     from: "work",

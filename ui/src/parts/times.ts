@@ -2,10 +2,10 @@
 
 import type { Entry } from "../api/types";
 
-/** A visit or a tool call. */
+/** A visit, a tool call or a call of a model. */
 export interface Stretch {
-  kind: "visit" | "step";
-  /** State or tool. */
+  kind: "visit" | "step" | "model";
+  /** State, tool or model. */
   name: string;
   /** Which visit of the state, or the number of the step. */
   n: number;
@@ -58,8 +58,9 @@ export function stretchesOf(entries: readonly Entry[], last: number, now: number
         end(stretch, time);
       }
     } else if (kind === "stepRequested" && body.step) {
-      steps.set(body.step, begin("step", body.tool ?? "", body.step));
-    } else if (kind === "stepResolved" || kind === "stepCancelled") {
+      const what = body.kind === "STEP_KIND_MODEL" ? "model" : "step";
+      steps.set(body.step, begin(what, body.tool ?? "", body.step));
+    } else if ((kind === "stepResolved" && !body.next) || kind === "stepCancelled") {
       const step = steps.get(body.step ?? 0);
       end(step, time);
       if (step && (kind === "stepCancelled" || !body.ok)) {

@@ -19,7 +19,7 @@ interface Props {
   onSeq: (seq: number) => void;
 }
 
-/** Where the time went: by state, by tool, and one by one. */
+/** Where the time went: by state, by model, by tool, and one by one. */
 export function TimesView({ run, last, selected, at, onSeq }: Props) {
   const history = useHistory(run.runId, last, true);
   const ticking = useNow(1_000);
@@ -41,6 +41,7 @@ export function TimesView({ run, last, selected, at, onSeq }: Props) {
   return (
     <div className="times">
       <Shares title="By state" unit="visits" shares={sharesOf(all, "visit")} />
+      <Shares title="By model" unit="calls" shares={sharesOf(all, "model")} />
       <Shares title="By tool" unit="calls" shares={sharesOf(all, "step")} />
       <h3 className="times-head">
         One by one{" "}

@@ -3,8 +3,9 @@ import { entryOf, get, kindsOf, runPath } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { Entry, Turn, WireRecord } from "../api/types";
 import { Empty, Failure, Loading } from "./notices";
+import { Rounds } from "./rounds";
 import { Messages, Text } from "./value";
-import { number, pretty, timeOf } from "./words";
+import { callOf, number, ofModel, pretty, timeOf } from "./words";
 
 const KINDS = kindsOf(
   "turnAssigned",
@@ -17,6 +18,7 @@ const KINDS = kindsOf(
   "stepResolved",
   "stepRejected",
   "stepCancelled",
+  "modelNoted",
   "transition",
   "turnOpened",
   "ended",
@@ -31,7 +33,8 @@ export function turnOf(
     return Number(entry.body.turnSeq);
   }
   for (let at = entry; at; at = record(at.seq - 1)) {
-    if (at.kind === "transition" || at.kind === "turnOpened") {
+    // A copy goes on with a turn of its source: that is its first record.
+    if (at.kind === "transition" || at.kind === "turnOpened" || at.kind === "origin") {
       return at.seq;
     }
   }
@@ -91,25 +94,36 @@ export function TurnView({ runId, turn, last, onSeq }: Props) {
         </>
       ) : null}
       <Attempts entries={history.data ?? []} onSeq={onSeq} />
+      <Rounds runId={runId} entries={history.data ?? []} known={view.steps ?? []} onSeq={onSeq} />
       <Calls entries={history.data ?? []} onSeq={onSeq} />
       <Offered turn={view} />
     </div>
   );
 }
 
+/** Records of one request, and of all: a turn may have many more. */
+const PAGE = 400;
+const MOST = 4_000;
+
 /** The records of a turn, up to the one that opens the next. */
 async function read(runId: string, turn: number, signal: AbortSignal): Promise<Entry[]> {
-  const query = { kinds: KINDS, afterSeq: turn, pageSize: 400 };
-  const page = await get<{ records?: WireRecord[] }>(
-    `${runPath(runId)}/transitions`,
-    query,
-    signal,
-  );
-  const entries = (page.records ?? []).map(entryOf);
-  const next = entries.findIndex(
-    (e) => e.kind === "transition" || e.kind === "turnOpened" || e.kind === "ended",
-  );
-  return next < 0 ? entries : entries.slice(0, next);
+  const all: Entry[] = [];
+  for (let afterSeq = turn; all.length < MOST; afterSeq = all.at(-1)?.seq ?? afterSeq) {
+    const page = await get<{ records?: WireRecord[]; nextPageToken?: string }>(
+      `${runPath(runId)}/transitions`,
+      { kinds: KINDS, afterSeq, pageSize: PAGE },
+      signal,
+    );
+    const entries = (page.records ?? []).map(entryOf);
+    const next = entries.findIndex(
+      (e) => e.kind === "transition" || e.kind === "turnOpened" || e.kind === "ended",
+    );
+    all.push(...(next < 0 ? entries : entries.slice(0, next)));
+    if (next >= 0 || !page.nextPageToken) {
+      break;
+    }
+  }
+  return all;
 }
 
 function Attempts({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => void }) {
@@ -162,7 +176,9 @@ function Attempts({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) =
 }
 
 function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => void }) {
-  const asked = entries.filter((e) => e.kind === "stepRequested" || e.kind === "stepRejected");
+  const asked = entries.filter(
+    (e) => (e.kind === "stepRequested" || e.kind === "stepRejected") && !ofModel(e),
+  );
   if (asked.length === 0) {
     return null;
   }
@@ -196,6 +212,7 @@ function Call({
   onSeq: (seq: number) => void;
 }) {
   const { body } = asked;
+  const call = callOf(body);
   return (
     <li>
       <p className="call-head">
@@ -206,6 +223,7 @@ function Call({
         <span className="muted">
           {body.denial ? `refused: ${body.denial.code}` : `step ${body.step}`}
           {body.delegation ? ", an agent" : ""}
+          {call ? `, call ${call.index ?? 0} of the model's step ${call.modelStep}` : ""}
         </span>
       </p>
       {body.denial?.message ? <p className="field-problem">{body.denial.message}</p> : null}

@@ -33,20 +33,29 @@ export function textOfValue(value: ArtifactValue | undefined): string {
     : (value.text ?? (value.data ? `base64: ${value.data}` : ""));
 }
 
-export function textOfParts(parts: readonly Part[] | undefined): string {
+export function textOfParts(parts: readonly Part[] | undefined, exact = false): string {
   return (parts ?? [])
     .map(
       (p) =>
         p.text ??
         (p.json !== undefined
-          ? pretty(p.json)
+          ? exact
+            ? p.json
+            : pretty(p.json)
           : (p.uri ?? `${p.mediaType ?? "bytes"}, base64: ${p.data ?? ""}`)),
     )
     .join("\n");
 }
 
+interface MessagesProps {
+  messages: readonly Message[];
+  /** As they were said, byte for byte: JSON gets no line breaks. */
+  exact?: boolean;
+}
+
 /** A conversation, oldest first. */
-export function Messages({ messages }: { messages: readonly Message[] }) {
+export function Messages({ messages, exact = false }: MessagesProps) {
+  const json = (text: string) => (exact ? text : pretty(text));
   return (
     <ol className="messages">
       {messages.map((m, i) => (
@@ -54,9 +63,18 @@ export function Messages({ messages }: { messages: readonly Message[] }) {
           key={i}
           className={`message ${["user", "assistant", "tool", "system"].includes(m.role) ? m.role : ""}`}
         >
-          <p className="role">{m.role}</p>
-          <Text text={textOfParts(m.parts)} label={`Message of ${m.role}`} />
-          {m.toolCallsJson ? <Text text={pretty(m.toolCallsJson)} label="Tool calls" /> : null}
+          <p className="role">
+            {m.role}
+            {m.toolCallId ? <span className="muted"> answers {m.toolCallId}</span> : null}
+          </p>
+          {m.parts?.length || !(m.toolCallsJson || m.refusal) ? (
+            <Text text={textOfParts(m.parts, exact)} label={`Message of ${m.role}`} />
+          ) : null}
+          {m.refusal ? <Text text={m.refusal} label="Refusal" /> : null}
+          {m.toolCallsJson ? <Text text={json(m.toolCallsJson)} label="Tool calls" /> : null}
+          {exact && m.providerJson ? (
+            <Text text={m.providerJson} label="What the provider wants back" />
+          ) : null}
         </li>
       ))}
     </ol>

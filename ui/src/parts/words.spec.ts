@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { bytes, dollars, number, pretty, span } from "./words";
+import type { Entry } from "../api/types";
+import { bytes, dollars, kindWord, number, pretty, roundWord, span, summary } from "./words";
 
 test("figures read as people write them", () => {
   expect([0, 999, 1536, 10 << 20].map(bytes)).toEqual(["0 B", "999 B", "1.5 KiB", "10 MiB"]);
@@ -18,4 +19,27 @@ test("JSON gets line breaks, but loses no digit", () => {
   expect(pretty('{"a":1}')).toBe('{\n  "a": 1\n}');
   expect(pretty('{"n":12345678901234567890}')).toBe('{"n":12345678901234567890}');
   expect(pretty("no json")).toBe("no json");
+});
+
+test("steps that ask models have words of their own, whatever their records say", () => {
+  const entry = (kind: Entry["kind"], body: Entry["body"]) =>
+    ({ kind, body: { step: 3, tool: "gpt", kind: "STEP_KIND_MODEL", ...body } }) as Entry;
+  const told = (e: Entry) => `${kindWord(e)}: ${summary(e)}`;
+  expect(told(entry("stepRequested", { key: "9.model/2", attempt: 2, requestChanged: true }))).toBe(
+    "Model asked: gpt #3, round 2, attempt 2, request changed",
+  );
+  expect(told(entry("stepResolved", { unknown: true, error: { code: "EXECUTION_LOST" } }))).toBe(
+    "Model answer: gpt #3 EXECUTION_LOST",
+  );
+  expect(told(entry("stepResolved", { ok: true, answer: { calls: [{}] } }))).toBe(
+    "Model answer: gpt #3 calls a tool without a name",
+  );
+  expect(told(entry("stepRejected", { denial: { code: "MAX_TOKENS" } }))).toBe(
+    "Model refused: gpt: MAX_TOKENS",
+  );
+  expect(told(entry("stepCancelled", { why: "ended" }))).toBe("Model cancelled: gpt #3: ended");
+  expect(told({ kind: "modelNoted", body: { step: 3, responseId: "r1" } } as Entry)).toBe(
+    "Model noted: call of a model #3: response r1",
+  );
+  expect(roundWord("judge")).toBe("judge");
 });

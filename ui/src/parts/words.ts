@@ -1,6 +1,6 @@
 /** Words and figures as people read them. */
 
-import type { Entry, Kind, Status } from "../api/types";
+import type { Body, CallRef, Entry, Kind, Status, Usage } from "../api/types";
 
 /** A status without the prefix of the wire. */
 export const statusOf = (wire: string): Status => wire.replace("RUN_STATUS_", "") as Status;
@@ -46,10 +46,83 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   unknown: "Record",
 };
 
-export const kindWord = (kind: Kind | "unknown"): string => KIND_WORDS[kind];
+/** The words of a step's records where it asks a model. */
+const MODEL_WORDS: Partial<Record<Kind | "unknown", string>> = {
+  stepRequested: "Model asked",
+  stepResolved: "Model answer",
+  stepRejected: "Model refused",
+  stepCancelled: "Model cancelled",
+};
+
+/** Whether a record is of a step that asks a model. */
+export const ofModel = ({ kind, body }: Pick<Entry, "kind" | "body">): boolean =>
+  kind === "modelNoted" || body.kind === "STEP_KIND_MODEL";
+
+export const kindWord = (entry: Pick<Entry, "kind" | "body">): string =>
+  (ofModel(entry) && MODEL_WORDS[entry.kind]) || KIND_WORDS[entry.kind];
+
+/** The model's call that a step makes; undefined: no model asked for it. */
+export const callOf = ({ call }: Body): CallRef | undefined =>
+  typeof call === "object" ? call : undefined;
+
+/** Round of a turn that a MODEL step's key names; a key of one's own as it is. */
+export function roundWord(key: string | undefined): string {
+  const round = /^(?:\d+\.)?model\/(\d+)$/.exec(key ?? "")?.[1];
+  return round ? `round ${round}` : (key ?? "");
+}
+
+/** What was consumed, in one line. */
+export function usageWords(usage: Usage): string {
+  const of = (n: string | undefined, word: string) =>
+    Number(n ?? 0) > 0 ? ` (${number(Number(n))} ${word})` : "";
+  const cost = Number(usage.costMicroUsd ?? 0);
+  return [
+    `${number(Number(usage.inputTokens ?? 0))} in${of(usage.cachedTokens, "cached")}`,
+    `${number(Number(usage.outputTokens ?? 0))} out${of(usage.reasoningTokens, "reasoning")}`,
+    ...(cost > 0 ? [dollars(cost)] : []),
+    ...(usage.toolCalls ? [`${usage.toolCalls} tool calls`] : []),
+  ].join(", ");
+}
+
+/** What a record of a MODEL step says, in one line. */
+function modelSummary({ kind, body }: Entry): string {
+  const name = `${body.tool ?? "call of a model"} #${body.step}`;
+  switch (kind) {
+    case "stepRequested": {
+      const again = (body.attempt ?? 1) > 1 ? `, attempt ${body.attempt}` : "";
+      return `${name}, ${roundWord(body.key)}${again}${body.requestChanged ? ", request changed" : ""}`;
+    }
+    case "stepResolved":
+      return body.ok ? `${name} ${answerWords(body)}` : `${name} ${body.error?.code ?? "unknown"}`;
+    case "stepRejected":
+      return `${body.tool}: ${body.denial?.code ?? ""}`;
+    case "stepCancelled":
+      return `${name}: ${body.why ?? ""}`;
+    default:
+      return `${name}: ${notedWords(body)}`;
+  }
+}
+
+/** The text of an answer, or which tools it calls. */
+function answerWords({ answer }: Body): string {
+  const calls = (answer?.calls ?? []).map((c) => c.name || "a tool without a name").join(", ");
+  const text = answer?.parts?.find((p) => p.text)?.text ?? answer?.refusal ?? "";
+  return calls ? `calls ${calls}` : text || (answer?.finishReason ?? "");
+}
+
+const notedWords = (body: Body): string =>
+  body.requestChanged
+    ? "asked otherwise, the recorded answer counts"
+    : body.usage
+      ? "an answer came too late"
+      : `response ${body.responseId ?? ""}`;
 
 /** What a record says, in one line. */
-export function summary({ kind, body }: Entry): string {
+export function summary(entry: Entry): string {
+  const { kind, body } = entry;
+  if (ofModel(entry)) {
+    return modelSummary(entry);
+  }
   switch (kind) {
     case "transition":
       return body.from ? `${body.from} → ${body.to} (${body.event})` : `→ ${body.to}`;
@@ -87,8 +160,6 @@ export function summary({ kind, body }: Entry): string {
       return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
     case "noted":
       return `${body.call ?? "a call"} changed nothing`;
-    case "modelNoted":
-      return `call of a model #${body.step}`;
     case "ended":
       return `${statusWord(statusOf(body.status ?? ""))}: ${body.reason ?? ""}${body.event ? `, ${body.event} was lost` : ""}`;
     default:

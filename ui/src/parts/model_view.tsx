@@ -1,0 +1,223 @@
+import { useQuery } from "@tanstack/react-query";
+import { askedOf, type ModelRecords, modelRecords } from "../api/model_step";
+import { asProblem } from "../api/problem";
+import type { Entry, ModelAnswer, ModelAsked } from "../api/types";
+import { Failure, Loading } from "./notices";
+import { Messages, Text, textOfParts } from "./value";
+import { pretty, timeOf, usageWords } from "./words";
+
+interface Props {
+  /** Record that is looked at: one of the step. */
+  entry: Entry;
+  step: number;
+  /** Newest record of the run: what is read grows with it. */
+  last: number;
+  onSeq: (seq: number) => void;
+}
+
+/** A call of a model: its answer, its attempts, and what was asked byte for byte. */
+export function ModelView({ entry, step, last, onSeq }: Props) {
+  const id = entry.runId;
+  const shown = useQuery({
+    // A later attempt may ask something else: each record asks anew.
+    queryKey: ["model-step", id, step, entry.seq],
+    queryFn: ({ signal }) => askedOf(id, step, signal),
+    placeholderData: (before) => before,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const asked = shown.data;
+  const records = useQuery({
+    queryKey: ["model-records", id, step, last],
+    queryFn: ({ signal }) => modelRecords(id, asked as ModelAsked, signal),
+    enabled: asked !== undefined,
+    placeholderData: (before) => before,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (shown.error) {
+    return <Failure problem={asProblem(shown.error)} />;
+  }
+  if (!asked) {
+    return <Loading what="Reading what the model was asked" />;
+  }
+  return (
+    <div className="model-view">
+      {entry.body.answer ? (
+        <Answer answer={entry.body.answer} records={records.data} onSeq={onSeq} />
+      ) : null}
+      <Attempts own={records.data?.own ?? []} seq={entry.seq} onSeq={onSeq} />
+      <Asked asked={asked} hash={entry.body.model?.hash} />
+    </div>
+  );
+}
+
+/** A call of a model that no record of the run is about: a copy has it from its source. */
+export function StepView({ runId, step }: { runId: string; step: number }) {
+  const shown = useQuery({
+    queryKey: ["model-step", runId, step, 0],
+    queryFn: ({ signal }) => askedOf(runId, step, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (shown.error) {
+    return <Failure problem={asProblem(shown.error)} />;
+  }
+  if (!shown.data) {
+    return <Loading what="Reading what the model was asked" />;
+  }
+  const { answer } = shown.data.step.model ?? {};
+  return (
+    <div className="model-view">
+      {answer ? <Answer answer={answer} /> : null}
+      <Asked asked={shown.data} />
+    </div>
+  );
+}
+
+interface AnswerProps {
+  answer: ModelAnswer;
+  /** Unset: nothing is known of what became of its calls. */
+  records?: ModelRecords | undefined;
+  onSeq?: (seq: number) => void;
+}
+
+/** What the model said, and the steps that its tool calls became. */
+function Answer({ answer, records, onSeq }: AnswerProps) {
+  return (
+    <section className="body-section">
+      <h4>Answer</h4>
+      {answer.parts?.length ? <Text text={textOfParts(answer.parts)} label="Answer" /> : null}
+      {answer.refusal ? <p className="field-problem">Refused: {answer.refusal}</p> : null}
+      {answer.calls?.length ? (
+        <ol className="calls" start={0} aria-label="Tool calls of the answer">
+          {answer.calls.map((call, i) => (
+            <li key={i}>
+              <p className="call-head">
+                <b>{call.name || "a tool without a name"}</b>{" "}
+                {records && onSeq ? <Call at={records.calls.get(i)} onSeq={onSeq} /> : null}
+              </p>
+              <Text text={pretty(call.arguments)} label={`Arguments of call ${i}`} />
+            </li>
+          ))}
+        </ol>
+      ) : null}
+      {answer.providerJson ? (
+        <details>
+          <summary>What the provider wants back</summary>
+          <Text text={pretty(answer.providerJson)} label="What the provider wants back" />
+        </details>
+      ) : null}
+    </section>
+  );
+}
+
+function Call({ at, onSeq }: { at: Entry | undefined; onSeq: (seq: number) => void }) {
+  return at ? (
+    <button type="button" className="link" onClick={() => onSeq(at.seq)}>
+      step #{at.body.step}
+    </button>
+  ) : (
+    <span className="muted">no step was made of it</span>
+  );
+}
+
+interface AttemptsProps {
+  own: readonly Entry[];
+  /** Record that is looked at. */
+  seq: number;
+  onSeq: (seq: number) => void;
+}
+
+/** Every request, answer and failure of the step with its pause. */
+function Attempts({ own, seq, onSeq }: AttemptsProps) {
+  if (own.length === 0) {
+    return null;
+  }
+  return (
+    <section className="body-section">
+      <h4>Attempts</h4>
+      <table className="plain rounds">
+        <thead>
+          <tr>
+            <th scope="col">Record</th>
+            <th scope="col">Attempt</th>
+            <th scope="col">What</th>
+            <th scope="col">Usage</th>
+          </tr>
+        </thead>
+        <tbody>
+          {own.map((e) => (
+            <tr key={e.seq} className={e.seq === seq ? "here" : undefined}>
+              <td className="narrow">
+                <button type="button" className="link" onClick={() => onSeq(e.seq)}>
+                  #{e.seq}
+                </button>
+                <time className="muted" dateTime={e.at}>
+                  {timeOf(e.at)}
+                </time>
+              </td>
+              <td>{e.body.attempt ?? ""}</td>
+              <td>{became(e)}</td>
+              <td>{e.body.usage ? usageWords(e.body.usage) : ""}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** What a record of the step says of its attempt. */
+export function became({ kind, body, at }: Entry): string {
+  if (kind === "stepRequested") {
+    return body.requestChanged ? "asked, something else than before" : "asked";
+  }
+  if (kind === "stepCancelled") {
+    return `cancelled: ${body.why ?? ""}`;
+  }
+  if (kind === "modelNoted") {
+    return body.requestChanged
+      ? "asked otherwise; the recorded answer counts"
+      : body.usage
+        ? "came too late, its usage counts"
+        : `being made as ${body.responseId ?? ""}`;
+  }
+  if (body.ok) {
+    return `answered${body.answer?.finishReason ? `, ${body.answer.finishReason}` : ""}`;
+  }
+  const pause = body.notBefore ? Math.max(0, Date.parse(body.notBefore) - Date.parse(at)) : 0;
+  const next = body.next ? `; attempt ${body.next} after ${pause / 1000} s` : "";
+  const failed = body.unknown ? "lost" : "failed";
+  return `${failed}: ${body.error?.code ?? ""} ${body.error?.message ?? ""}${next}`;
+}
+
+/** The request with its references resolved. */
+function Asked({ asked, hash }: { asked: ModelAsked; hash?: string | undefined }) {
+  const other = hash !== undefined && hash !== asked.step.model?.request?.hash;
+  return (
+    <section className="body-section">
+      <h4>As the model was asked</h4>
+      {other ? (
+        <p className="muted">A later attempt asked something else: this is what that one asked.</p>
+      ) : null}
+      {asked.redacted ? <p className="muted">Sensitive values are not shown to you.</p> : null}
+      {asked.system ? (
+        <>
+          <h5>System</h5>
+          <Text text={asked.system} label="System prompt as asked" />
+        </>
+      ) : null}
+      {asked.messages?.length ? <Messages messages={asked.messages} exact /> : null}
+      {asked.toolsJson ? (
+        <details>
+          <summary>Tools</summary>
+          <Text text={asked.toolsJson} label="Tools as asked" />
+        </details>
+      ) : null}
+      {asked.parametersJson ? (
+        <details>
+          <summary>Parameters</summary>
+          <Text text={asked.parametersJson} label="Parameters as asked" />
+        </details>
+      ) : null}
+    </section>
+  );
+}

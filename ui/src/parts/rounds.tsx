@@ -1,0 +1,106 @@
+import { useState } from "react";
+import type { Entry, Step } from "../api/types";
+import { became, StepView } from "./model_view";
+import { dollars, number, ofModel, roundWord } from "./words";
+
+interface Props {
+  runId: string;
+  /** Records of the turn. */
+  entries: readonly Entry[];
+  /** Steps that the turn knows: a copy has some without a record of its own. */
+  known: readonly Step[];
+  onSeq: (seq: number) => void;
+}
+
+/** The calls of models of a turn, in their order. */
+export function Rounds({ runId, entries, known, onSeq }: Props) {
+  const own = entries.filter(ofModel);
+  const asked = own.filter((e) => e.kind === "stepRequested" || e.kind === "stepRejected");
+  const taken = known.filter(
+    (s) => s.kind === "STEP_KIND_MODEL" && !asked.some((e) => e.body.step === s.step),
+  );
+  if (asked.length === 0 && taken.length === 0) {
+    return null;
+  }
+  return (
+    <>
+      <h4>Calls of models</h4>
+      {taken.map((s) => (
+        <Taken key={s.step} runId={runId} step={s} />
+      ))}
+      {own.length > 0 ? <Table own={own} asked={asked} onSeq={onSeq} /> : null}
+    </>
+  );
+}
+
+interface TableProps {
+  own: readonly Entry[];
+  asked: readonly Entry[];
+  onSeq: (seq: number) => void;
+}
+
+function Table({ own, asked, onSeq }: TableProps) {
+  return (
+    <table className="plain rounds">
+      <thead>
+        <tr>
+          <th scope="col">Record</th>
+          <th scope="col">Round</th>
+          <th scope="col">What</th>
+          <th scope="col">Tokens</th>
+          <th scope="col">Cost</th>
+        </tr>
+      </thead>
+      <tbody>
+        {own.map((e) => (
+          <Round key={e.seq} entry={e} asked={asked} onSeq={onSeq} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+interface RoundProps {
+  entry: Entry;
+  /** Records that ask a model: an answer has no key of its own. */
+  asked: readonly Entry[];
+  onSeq: (seq: number) => void;
+}
+
+function Round({ entry, asked, onSeq }: RoundProps) {
+  const { usage, step, tool, denial } = entry.body;
+  const of = asked.find((e) => e.body.step === step);
+  const cost = Number(usage?.costMicroUsd ?? 0);
+  return (
+    <tr>
+      <td className="narrow">
+        <button type="button" className="link" onClick={() => onSeq(entry.seq)}>
+          #{entry.seq}
+        </button>
+      </td>
+      <td className="narrow">{roundWord(of?.body.key ?? entry.body.key)}</td>
+      <td>
+        {tool ?? of?.body.tool} {denial ? `refused: ${denial.code}` : became(entry)}
+      </td>
+      <td className="figure narrow">
+        {usage ? number(Number(usage.inputTokens ?? 0) + Number(usage.outputTokens ?? 0)) : ""}
+      </td>
+      <td className="figure narrow">{cost > 0 ? dollars(cost) : ""}</td>
+    </tr>
+  );
+}
+
+/** A call that a copy has from its source: asked and paid for there. */
+function Taken({ runId, step }: { runId: string; step: Step }) {
+  const [open, setOpen] = useState(false);
+  const finish = step.model?.answer?.finishReason;
+  return (
+    <details onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        {step.tool} #{step.step}, {roundWord(step.key)}: taken over from the source
+        {finish ? `, ${finish}` : ""}
+      </summary>
+      {open ? <StepView runId={runId} step={step.step} /> : null}
+    </details>
+  );
+}

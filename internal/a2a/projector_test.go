@@ -150,6 +150,14 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		return s.do(machine.EmitEvent{Event: word("event"), Outside: true})
 	case "ask":
 		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}})
+	case "model":
+		return s.do(machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: asks("gpt", "a secret prompt")})
+	case "answer":
+		c := machine.AnswerModel{TurnSeq: seq, TurnAttempt: attempt, Step: step(), Attempt: 1, Assigned: by, Usage: machine.Usage{InputTokens: 7, OutputTokens: 3}}
+		if c.Answer = (&machine.ModelAnswer{Parts: said(d.Input)}); d.HasArg("failed") {
+			c.Answer, c.Error, c.Final = nil, machine.Fault{Code: "MODEL_429", Message: d.Input}, true
+		}
+		return s.do(c)
 	case "note":
 		n := machine.NoteDelegation{Step: step(), Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await[word("asking")]}}
 		if d.Input != "" {
@@ -168,6 +176,13 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		return s.do(machine.Cancel{})
 	}
 	return nil, fmt.Errorf("no command %q", d.Cmd)
+}
+
+// asks is a request of one message.
+func asks(model, words string) *machine.ModelRequest {
+	return &machine.ModelRequest{
+		Model: model, Hash: [32]byte{1}, Messages: []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: said(words)}}},
+	}
 }
 
 // told is an event in one line.
@@ -275,7 +290,7 @@ func (s *stage) random(rnd *rand.Rand) machine.Command {
 	await := []machine.Awaiting{machine.AwaitNothing, machine.AwaitNothing, machine.AwaitInput, machine.AwaitAuth}[rnd.IntN(4)]
 	events := []string{"", "", "Submit", "Again", "Approve", "Reject", "Sign"}
 	step := uint32(rnd.IntN(4))
-	switch rnd.IntN(14) {
+	switch rnd.IntN(16) {
 	case 0:
 		return machine.SendInput{Parts: said("in"), Step: step}
 	case 1, 2, 3:
@@ -303,6 +318,14 @@ func (s *stage) random(rnd *rand.Rand) machine.Command {
 			return machine.FireTimer{Kind: machine.TimerRetry, Turn: seq, Due: s.state.Turn.NotBefore}
 		}
 		return machine.Resume{}
+	case 13:
+		return machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: asks("gpt", "go")}
+	case 14:
+		c := machine.AnswerModel{TurnSeq: seq, TurnAttempt: attempt, Step: step, Attempt: 1, Assigned: by}
+		if c.Answer = (&machine.ModelAnswer{Parts: said("it is")}); rnd.IntN(2) == 0 {
+			c.Answer, c.Error = nil, machine.Fault{Code: "MODEL_429"}
+		}
+		return c
 	}
 	if rnd.IntN(6) == 0 {
 		return machine.Cancel{}

@@ -14,7 +14,7 @@ var everyKind = []machine.RecordKind{
 	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
-	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted,
+	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted,
 }
 
 // reading is what a tail is read for.

@@ -217,7 +217,7 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := a.outcome(ctx, r.GetRunId())
+	outcome, steps, err := a.outcome(ctx, r.GetRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: got.GetGoal()}, {Key: "outcome", Value: outcome},
 		{Key: "status", Value: cli.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
 		{Key: "lost", Value: lost(ended)},
-		{Key: "steps_taken", Value: got.GetRun().GetLastStep()}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
+		{Key: "steps_taken", Value: steps}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
 	}
 	return event, nil
 }
@@ -247,26 +247,38 @@ func lost(ended *pawlv1.Ended) any {
 	}
 }
 
-// outcome is the text of the run's last output.
-func (a *Agentic) outcome(ctx context.Context, run string) (string, error) {
+// outcome is the text of the run's last output, and how many steps it took: those that it
+// had requests of, so no calls of models.
+func (a *Agentic) outcome(ctx context.Context, run string) (text string, steps int, err error) {
 	req := &pawlv1.ListTransitionsRequest{
-		Namespace: a.Namespace, RunId: run, PageSize: 1000, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED},
+		Namespace: a.Namespace, RunId: run, PageSize: 1000,
+		Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED, pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED},
 	}
-	var text string
 	for {
 		page, err := a.Runs.ListTransitions(ctx, req)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		for _, r := range page.GetRecords() {
 			if t := Text(r.GetTurnCompleted().GetOutput()); t != "" {
 				text = t
 			}
+			steps += toolSteps(r)
 		}
 		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return text, nil
+			return text, steps, nil
 		}
 	}
+}
+
+// toolSteps is 1 for the record that a tool or an agent was asked by, else 0.
+func toolSteps(records ...*pawlv1.Record) (n int) {
+	for _, r := range records {
+		if asked := r.GetStepRequested(); asked != nil && asked.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL {
+			n++
+		}
+	}
+	return n
 }
 
 // Text joins the text and JSON parts of a message by newlines.

@@ -122,6 +122,47 @@ func TestAgentic(t *testing.T) {
 	}
 }
 
+// TestModelCallsAreNoSteps: RFC-103 knows steps of tools alone. What a model was asked is no
+// event, and is not counted.
+func TestModelCallsAreNoSteps(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "dry"}`, Input: text("go"), RequestId: "order-8",
+	})
+	s.must("StartRun", err)
+	turn := started.GetTurn()
+	run := turn.GetRunId()
+	asked, err := s.runs.RequestModel(ctx, &pawlv1.RequestModelRequest{
+		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Round: 1, Request: &pawlv1.ModelRequest{Model: "gpt"},
+	})
+	s.must("RequestModel", err)
+	_, err = s.runs.AnswerModel(ctx, &pawlv1.AnswerModelRequest{
+		RunId: run, Step: asked.GetStep().GetStep(), Attempt: 1, TurnToken: turn.GetToken(),
+		Outcome: &pawlv1.AnswerModelRequest_Answer{Answer: &pawlv1.ModelAnswer{Calls: []*pawlv1.ModelCall{{Name: "fetch", Arguments: "{}"}}}},
+	})
+	s.must("AnswerModel", err)
+	_, err = s.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
+		Requests: []*pawlv1.StepRequest{{Tool: "fetch", PayloadJson: "{}", Call: &pawlv1.ToolCallRef{ModelStep: 1}}},
+	})
+	s.must("RequestStep", err)
+	_, err = s.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run})
+	s.must("CancelRun", err)
+	events := s.events(ctx, run, export.TypeToolRequest, export.TypeToolResult, export.TypeEscalated)
+	if len(events) != 2 || !strings.Contains(events[0], `"step":2,"tool":"fetch"`) || !strings.Contains(events[1], `"steps_taken":1,`) {
+		t.Errorf("%q", events)
+	}
+	w := &export.Workspace{Runs: s.runs, Packs: s.packs}
+	dir := filepath.Join(t.TempDir(), "w")
+	if _, err := w.Export(ctx, run, dir); err != nil {
+		t.Fatal(err)
+	}
+	if notes := read(t, dir, "context.md"); !strings.Contains(notes, "- steps: 1\n") {
+		t.Error(notes)
+	}
+}
+
 // TestAgenticWithoutID: a start without an id of the caller's is told by the run's, and
 // what bounds its steps is in its context.
 func TestAgenticWithoutID(t *testing.T) {

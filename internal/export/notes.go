@@ -28,7 +28,7 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	line("request id", got.GetRequestId())
 	line("started", moment(run.GetCreatedAt()))
 	line("updated", moment(run.GetUpdatedAt()))
-	line("steps", fmt.Sprint(run.GetLastStep()))
+	line("steps", fmt.Sprint(toolSteps(records...)))
 	b.WriteString("\n## Variables\n\n")
 	fence(&b, "json", indented(got.GetVariablesJson()))
 	b.WriteString("\n## Input\n")

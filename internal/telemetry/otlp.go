@@ -55,6 +55,14 @@ func spanToOTLP(s *trace.Span) *tracepb.Span {
 	return out
 }
 
+func list(texts []string) *commonpb.ArrayValue {
+	out := &commonpb.ArrayValue{}
+	for _, text := range texts {
+		out.Values = append(out.Values, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: text}})
+	}
+	return out
+}
+
 func attributes(attrs []trace.Attr) []*commonpb.KeyValue {
 	out := make([]*commonpb.KeyValue, 0, len(attrs))
 	for _, a := range attrs {
@@ -64,6 +72,8 @@ func attributes(attrs []trace.Attr) []*commonpb.KeyValue {
 			kv.Value.Value = &commonpb.AnyValue_StringValue{StringValue: v}
 		case int64:
 			kv.Value.Value = &commonpb.AnyValue_IntValue{IntValue: v}
+		case []string:
+			kv.Value.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list(v)}
 		}
 		out = append(out, kv)
 	}

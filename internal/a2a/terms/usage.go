@@ -21,12 +21,16 @@ func Spend(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
-		u.ToolCalls = 1
+		if b.Kind != machine.KindModel {
+			u.ToolCalls = 1
+		}
 	case *machine.StepResolved:
 		u = b.Usage
 	case *machine.TurnCompleted:
 		u = b.Usage
 	case *machine.TurnFailed:
+		u = b.Usage
+	case *machine.ModelNoted:
 		u = b.Usage
 	}
 	total.InputTokens = min(total.InputTokens+min(u.InputTokens, maxSpent), maxSpent)

@@ -45,10 +45,13 @@ func TestSpendIsBounded(t *testing.T) {
 	for _, body := range []machine.Body{
 		&machine.StepRequested{}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
 		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
+		// A call of a model is no call of a tool; what came too late was consumed all the same.
+		&machine.StepRequested{Kind: machine.KindModel}, &machine.StepResolved{Kind: machine.KindModel, Usage: machine.Usage{InputTokens: 10}},
+		&machine.ModelNoted{Usage: machine.Usage{OutputTokens: 20}},
 	} {
 		Spend(&total, body)
 	}
-	if want := (machine.Usage{InputTokens: 1, OutputTokens: 3, CostMicro: 4, ToolCalls: 3}); total != want {
+	if want := (machine.Usage{InputTokens: 11, OutputTokens: 23, CostMicro: 4, ToolCalls: 3}); total != want {
 		t.Errorf("%+v", total)
 	}
 	huge := machine.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CostMicro: math.MaxInt64, ToolCalls: math.MaxInt}

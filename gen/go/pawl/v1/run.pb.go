@@ -2586,7 +2586,8 @@ type DiffRunsResponse struct {
 	// Edges followed that differ, by name.
 	Edges []*CountChange `protobuf:"bytes,7,rep,name=edges,proto3" json:"edges,omitempty"`
 	// Budgets and bounds used that differ, by name: total_visits, transitions,
-	// tool_calls, steps, reframes, tokens, cost_micro_usd, artifact_bytes, message_bytes.
+	// tool_calls, steps (of tools and agents), model_calls, reframes, tokens, cost_micro_usd,
+	// artifact_bytes, message_bytes.
 	Budgets []*CountChange `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Artifacts that differ, by name.
 	Artifacts []*ArtifactChange `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`

@@ -1568,7 +1568,8 @@ export type DiffRunsResponse = Message<"pawl.v1.DiffRunsResponse"> & {
 
   /**
    * Budgets and bounds used that differ, by name: total_visits, transitions,
-   * tool_calls, steps, reframes, tokens, cost_micro_usd, artifact_bytes, message_bytes.
+   * tool_calls, steps (of tools and agents), model_calls, reframes, tokens, cost_micro_usd,
+   * artifact_bytes, message_bytes.
    *
    * @generated from field: repeated pawl.v1.CountChange budgets = 8;
    */

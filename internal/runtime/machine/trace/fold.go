@@ -225,20 +225,8 @@ func (f *Fold) usage(u *machine.Usage) {
 	if f.turn == nil || *u == (machine.Usage{}) {
 		return
 	}
-	f.turn.number("gen_ai.usage.input_tokens", u.InputTokens)
-	f.turn.number("gen_ai.usage.output_tokens", u.OutputTokens)
-	if u.Model != "" {
-		f.turn.text("gen_ai.response.model", u.Model)
-	}
-	if u.CachedTokens > 0 {
-		f.turn.number("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
-	}
-	if u.ReasoningTokens > 0 {
-		f.turn.number("gen_ai.usage.reasoning.output_tokens", u.ReasoningTokens)
-	}
-	if u.CostMicro > 0 {
-		f.turn.number("pawl.usage.cost_micro_usd", u.CostMicro)
-	}
+	f.turn.consumed(u)
+	f.turn.text("gen_ai.response.model", u.Model)
 }
 
 func (f *Fold) endTurn(at int64, outcome, code string) {

@@ -1,5 +1,7 @@
 package trace
 
+import "github.com/pawl-dev/pawl/internal/runtime/machine"
+
 // Kind of a span, numbered as OTLP does.
 type Kind int32
 
@@ -9,7 +11,7 @@ const (
 	Client   Kind = 3
 )
 
-// Attr is one attribute; Value is a string or an int64.
+// Attr is one attribute; Value is a string, an int64 or a []string.
 type Attr struct {
 	Key   string
 	Value any
@@ -40,6 +42,28 @@ type Span struct {
 func (s *Span) text(key, value string) {
 	if value != "" {
 		s.Attrs = append(s.Attrs, Attr{key, value})
+	}
+}
+
+// texts is a list of one, as the conventions have some attributes; none for "".
+func (s *Span) texts(key, value string) {
+	if value != "" {
+		s.Attrs = append(s.Attrs, Attr{key, []string{value}})
+	}
+}
+
+// consumed tells what models took, as the conventions name it.
+func (s *Span) consumed(u *machine.Usage) {
+	s.number("gen_ai.usage.input_tokens", u.InputTokens)
+	s.number("gen_ai.usage.output_tokens", u.OutputTokens)
+	if u.CachedTokens > 0 {
+		s.number("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
+	}
+	if u.ReasoningTokens > 0 {
+		s.number("gen_ai.usage.reasoning.output_tokens", u.ReasoningTokens)
+	}
+	if u.CostMicro > 0 {
+		s.number("pawl.usage.cost_micro_usd", u.CostMicro)
 	}
 }
 

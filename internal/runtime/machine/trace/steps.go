@@ -65,17 +65,16 @@ func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
 	f.steps[b.Step] = step
 }
 
-// consumed tells what a model's call took, and what answered it.
-func (f *Fold) consumed(s *Span, b *machine.StepResolved) {
+// answered tells what a model's call took, and what answered it.
+func answered(s *Span, b *machine.StepResolved) {
 	if b.Kind != machine.KindModel {
 		return
 	}
-	s.number("gen_ai.usage.input_tokens", b.Usage.InputTokens)
-	s.number("gen_ai.usage.output_tokens", b.Usage.OutputTokens)
+	s.consumed(&b.Usage)
 	if b.Answer != nil {
 		s.text("gen_ai.response.model", b.Answer.Model)
 		s.text("gen_ai.response.id", b.Answer.ResponseID)
-		s.text("gen_ai.response.finish_reasons", b.Answer.Finish)
+		s.texts("gen_ai.response.finish_reasons", b.Answer.Finish)
 	}
 }
 
@@ -107,7 +106,7 @@ func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 		outcome, code = "error", b.Error.Code
 	}
 	step.span.text("pawl.worker.id", b.Worker)
-	f.consumed(step.span, b)
+	answered(step.span, b)
 	f.endStep(at, b.Step, outcome, code)
 	if b.Next > 0 {
 		f.beginStep(at, &machine.StepRequested{Step: b.Step, Tool: step.tool, Attempt: b.Next, Delegation: step.agent != nil, Kind: step.kind}, step.span.Parent)

@@ -136,6 +136,43 @@ func TestFold(t *testing.T) {
 	}
 }
 
+// TestModelSpans: an attempt of a call of a model is a span of kind client, with the names of
+// OpenTelemetry's conventions for GenAI, and nothing that was said.
+func TestModelSpans(t *testing.T) {
+	t.Parallel()
+	bodies := []machine.Body{
+		&machine.Transition{To: "work", Visit: 1, Total: 1, Cause: machine.CauseEntry},
+		&machine.StepRequested{Step: 1, Key: "model/1", Tool: "gpt", TurnSeq: 1, Attempt: 1, Kind: machine.KindModel, Model: &machine.ModelRequest{Model: "gpt"}},
+		&machine.StepResolved{Step: 1, Tool: "gpt", Attempt: 1, Next: 2, Kind: machine.KindModel, Error: machine.Fault{Code: "MODEL_429", Message: "secret"}, Usage: machine.Usage{InputTokens: 9}},
+		&machine.StepResolved{Step: 1, Tool: "gpt", Attempt: 2, OK: true, Kind: machine.KindModel, Answer: &machine.ModelAnswer{
+			Parts: []machine.Part{{Text: "secret"}}, Model: "gpt-5", ResponseID: "r1", Finish: "stop",
+		}, Usage: machine.Usage{InputTokens: 12, CachedTokens: 8, OutputTokens: 5, ReasoningTokens: 2, CostMicro: 40}},
+	}
+	for what, change := range map[string]func(*machine.Record) machine.Record{"whole": func(r *machine.Record) machine.Record { return *r }, "slim": trace.Slim} {
+		f, _ := trace.NewFold(state())
+		var spans []trace.Span
+		for i, body := range bodies {
+			r := change(&machine.Record{Seq: uint64(i) + 1, At: int64(1000 + i), Body: body})
+			spans = append(spans, f.Take(&r)...)
+		}
+		if len(spans) != 2 || spans[0].Name != "chat gpt" || spans[0].Kind != trace.Client || spans[0].Error != "MODEL_429" {
+			t.Fatalf("%s: %+v", what, spans)
+		}
+		want := []trace.Attr{
+			{Key: "pawl.run.id", Value: "R"}, {Key: "gen_ai.operation.name", Value: "chat"}, {Key: "gen_ai.request.model", Value: "gpt"},
+			{Key: "pawl.step", Value: int64(1)}, {Key: "pawl.attempt", Value: int64(2)},
+			{Key: "gen_ai.usage.input_tokens", Value: int64(12)}, {Key: "gen_ai.usage.output_tokens", Value: int64(5)},
+			{Key: "gen_ai.usage.cache_read.input_tokens", Value: int64(8)}, {Key: "gen_ai.usage.reasoning.output_tokens", Value: int64(2)},
+			{Key: "pawl.usage.cost_micro_usd", Value: int64(40)}, {Key: "gen_ai.response.model", Value: "gpt-5"},
+			{Key: "gen_ai.response.id", Value: "r1"}, {Key: "gen_ai.response.finish_reasons", Value: []string{"stop"}},
+			{Key: "pawl.outcome", Value: "ok"},
+		}
+		if !reflect.DeepEqual(spans[1].Attrs, want) || spans[1].Parent != spans[0].Parent {
+			t.Errorf("%s:\n%v, want\n%v", what, spans[1].Attrs, want)
+		}
+	}
+}
+
 // TestSlim: what a tracer keeps of records makes the same spans, without a payload.
 func TestSlim(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,10 @@ func FuzzFile(f *testing.F) {
 		_, _ = ReadQuotas(path)
 		prices, err := ReadPrices(path)
 		for model, p := range prices {
-			if err != nil || model == "" || !(p.Input >= 0 && p.Output >= 0) {
-				t.Fatalf("took %q: %+v, %v", model, p, err)
+			for _, usd := range []*float64{&p.Input, &p.Output, p.Cached, p.Reasoning} {
+				if err != nil || model == "" || usd != nil && !(*usd >= 0 && *usd <= maxPrice) {
+					t.Fatalf("took %q: %+v, %v", model, p, err)
+				}
 			}
 		}
 		if took := time.Since(begin); took > 20*time.Second {

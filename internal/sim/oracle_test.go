@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -162,7 +163,7 @@ func (o *oracle) step(e *machine.Entry) error {
 	after := result.State
 	after.PrevHash = e.Hash
 	o.states[e.RunID] = after
-	return rules.CheckInvariants(after, g)
+	return errors.Join(rules.CheckInvariants(after, g), rules.CheckChange(before, after, e.Records))
 }
 
 func (o *oracle) graph(e *machine.Entry) (*machine.Graph, error) {

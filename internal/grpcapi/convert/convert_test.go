@@ -115,6 +115,9 @@ var conversions = map[string]func([]byte){
 	"output":    conversion(OutputFromProto),
 	"steps":     conversion(StepsFromProto),
 	"resolve":   conversion(ResolveFromProto),
+	"model":     conversion(RequestModelFromProto),
+	"answer":    conversion(AnswerModelFromProto),
+	"note":      conversion(NoteModelFromProto),
 	"control":   conversion(ControlFromProto[*pawlv1.PauseRunRequest]),
 	"cancel":    conversion(CancelFromProto),
 	"fork":      conversion(ForkFromProto),
@@ -156,6 +159,13 @@ func FuzzConversions(f *testing.F) {
 		&pawlv1.EmitEventRequest{Artifacts: []*pawlv1.ArtifactWrite{{}, {Name: "a", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: "{"}}}, {Name: "b", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "c"}}}}},
 		&pawlv1.RequestStepRequest{Requests: []*pawlv1.StepRequest{{PayloadJson: "[1"}, {}}},
 		&pawlv1.ResolveStepRequest{Answer: &pawlv1.ResolveStepRequest_Error{}},
+		&pawlv1.RequestModelRequest{Request: &pawlv1.ModelRequest{System: new(""), ToolsJson: new("["), Messages: []*pawlv1.ModelMessage{
+			{}, {Content: &pawlv1.ModelMessage_Message{}}, {Content: &pawlv1.ModelMessage_Conversation{}}, {Content: &pawlv1.ModelMessage_Result{}},
+			{Content: &pawlv1.ModelMessage_Message{Message: &pawlv1.Message{Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: "{"}}}}}},
+		}}},
+		&pawlv1.AnswerModelRequest{Outcome: &pawlv1.AnswerModelRequest_Answer{Answer: &pawlv1.ModelAnswer{Parts: []*pawlv1.Part{{}}, Calls: []*pawlv1.ModelCall{{}}}}},
+		&pawlv1.AnswerModelRequest{Outcome: &pawlv1.AnswerModelRequest_Failure{}},
+		&pawlv1.NoteModelRequest{ResponseId: "r"},
 	}
 	for _, seed := range seeds {
 		data, err := proto.Marshal(seed)

@@ -44,6 +44,9 @@ func NoteModelFromProto(c Caller, req *pawlv1.NoteModelRequest) (runtime.Request
 }
 
 func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
+	if in == nil {
+		in = &pawlv1.ModelRequest{}
+	}
 	out := &machine.ModelRequest{Model: in.GetModel(), Follows: machine.Said{Step: in.GetFollows()}}
 	for _, text := range []struct {
 		given *string

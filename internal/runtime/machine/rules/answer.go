@@ -187,13 +187,14 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker}, false, 0)
 }
 
-// loseStep: the worker that executed a pending step is gone.
+// loseStep: the worker that executed a pending step is gone. A call of a model has none: it
+// is lost with the turn's execution.
 func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
 	i := findStep(t.s.Steps, c.Step)
-	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt {
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
 		return machine.IgnoredStale
 	}
 	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}

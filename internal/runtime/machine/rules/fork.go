@@ -244,7 +244,7 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.ReuseSteps {
 		t.s.Turn.Keys = keysOf(c.From)
 		for i := range c.From.Steps {
-			if p := &c.From.Steps[i]; isAnswered(p) && p.TurnSeq == c.From.Turn.Seq {
+			if p := &c.From.Steps[i]; isAnswered(p) && p.Model == nil && p.TurnSeq == c.From.Turn.Seq {
 				t.s.Turn.Calls++
 			}
 		}

@@ -74,16 +74,25 @@ func (l *ledger) forkAt(seq uint64, reuse bool) machine.Fork {
 
 func (l *ledger) takenStep(p machine.ToolStep, n uint32) machine.TakenStep {
 	taken := machine.TakenStep{Step: n}
+	switch b := l.record(p.RequestSeq).Body.(type) {
+	case *machine.StepRequested:
+		taken.Payload, taken.Request = b.Payload, b.Model
+	case *machine.Origin:
+		before := takenOf(b, p.Step)
+		taken.Payload, taken.Request = before.Payload, before.Request
+	}
 	switch b := l.record(p.AnswerSeq).Body.(type) {
 	case *machine.StepResolved:
-		taken.Result, taken.Error = b.Result, b.Error
-		taken.Payload = l.record(p.RequestSeq).Body.(*machine.StepRequested).Payload
+		taken.Result, taken.Error, taken.Answer = b.Result, b.Error, b.Answer
 	case *machine.Origin:
-		i := slices.IndexFunc(b.Steps, func(s machine.TakenStep) bool { return s.Step == p.Step })
-		taken = b.Steps[i]
-		taken.Step = n
+		before := takenOf(b, p.Step)
+		taken.Result, taken.Error, taken.Answer = before.Result, before.Error, before.Answer
 	}
 	return taken
+}
+
+func takenOf(b *machine.Origin, step uint32) machine.TakenStep {
+	return b.Steps[slices.IndexFunc(b.Steps, func(s machine.TakenStep) bool { return s.Step == step })]
 }
 
 func (l *ledger) stateAt(seq uint64) *machine.State {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -35,6 +36,7 @@ state s0: terminal external timeout=5s:E0`}
 // the state, and the journal replays to the same state (the ledger checks).
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{})
+	f.Add(askAndAnswer(f))
 	for kind := range fuzzCommands {
 		f.Add([]byte{0, 1, 2, 3, byte(kind), 1, 1, 1, 1, 1, 1, 1, 1, 1, byte(kind), 0, 0, 0, 2, 2, 2, 2, 1, 2, 1, 2, 1})
 	}
@@ -89,7 +91,18 @@ func FuzzModel(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkModel)) }
 var fuzzCommands = []machine.Command{
 	machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{}, machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{},
 	machine.FireTimer{}, machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Start{}, nil,
-	machine.WriteOutput{}, machine.NoteDelegation{},
+	machine.WriteOutput{}, machine.NoteDelegation{}, machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+}
+
+// askAndAnswer is a seed: a call of a model that is answered.
+func askAndAnswer(f *testing.F) []byte {
+	f.Helper()
+	asks := func(c machine.Command) byte {
+		return byte(slices.IndexFunc(fuzzCommands, func(o machine.Command) bool { return o != nil && reflect.TypeOf(o) == reflect.TypeOf(c) }))
+	}
+	request := append([]byte{1, 0, asks(machine.RequestModel{}), 1, 1, 1, 0, 1, 0}, make([]byte, 16)...)
+	answer := append([]byte{1, 0, asks(machine.AnswerModel{}), 1, 1, 1, 1, 1, 1}, make([]byte, 40)...)
+	return slices.Concat([]byte{0, 0}, request, answer)
 }
 
 // source reads values from the fuzzer's bytes; past their end all are zero.

@@ -80,6 +80,7 @@ func genGraph(t *rapid.T) *machine.Graph {
 		}
 		g.Tools["t0"] = tool
 	}
+	g.ModelCalls = genCalls(t)
 	g.Prompts = map[string]*machine.Prompt{
 		"p0": {Tools: map[string]bool{"t0": true, "t1": true, "agent": true, "blocked": true}, Blocklist: map[string]bool{"blocked": true}},
 		"p1": {Tools: map[string]bool{"t0": true}, MaxToolCallsPerTurn: 2},
@@ -132,6 +133,9 @@ func genStart(t *rapid.T) machine.Start {
 // genCommand draws a command that mostly makes sense in the state s.
 func genCommand(t *rapid.T, s *machine.State) machine.Command {
 	turn, attempt := genTurn(t, s)
+	if chance(t, 4) {
+		return genModelCommand(t, s, turn, attempt)
+	}
 	switch rapid.IntRange(0, 19).Draw(t, "command") {
 	case 0, 1, 2, 3:
 		c := machine.EmitEvent{Event: pick(t, genEvents), Artifacts: genWrites(t), ExpectedSeq: genSeq(t, s), Outside: chance(t, 5)}
@@ -149,6 +153,9 @@ func genCommand(t *rapid.T, s *machine.State) machine.Command {
 			c.Messages = []machine.Message{{Role: "assistant", Parts: textPart("m")}}
 		}
 		c.Await, c.Reply = genAwaiting(t), chance(t, 1)
+		if len(s.Steps) > 0 && chance(t, 3) {
+			c.Said = genStep(t, s)
+		}
 		return c
 	case 7, 8:
 		c := machine.SendInput{ExpectedSeq: genSeq(t, s)}
@@ -169,7 +176,7 @@ func genCommand(t *rapid.T, s *machine.State) machine.Command {
 	case 12:
 		return machine.SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: genAssigned(t, false)}
 	case 13, 14, 15:
-		return genRequest(t, turn, attempt)
+		return genRequest(t, s, turn, attempt)
 	}
 	return genOther(t, s, turn, attempt)
 }
@@ -265,7 +272,7 @@ func genWrites(t *rapid.T) []machine.ArtifactWrite {
 	return writes
 }
 
-func genRequest(t *rapid.T, turn uint64, attempt int) machine.RequestSteps {
+func genRequest(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.RequestSteps {
 	c := machine.RequestSteps{TurnSeq: turn, Attempt: attempt, First: pick(t, []int{0, 0, 1, 2}), Assigned: genAssigned(t, false)}
 	for range rapid.IntRange(0, 3).Draw(t, "requests") {
 		r := machine.StepRequest{
@@ -276,6 +283,9 @@ func genRequest(t *rapid.T, turn uint64, attempt int) machine.RequestSteps {
 			r.Denied = &machine.Denial{Code: "HOST"}
 		}
 		r.PayloadHash = sha256.Sum256(r.Payload)
+		if len(s.Steps) > 0 && chance(t, 5) {
+			r.Call = &machine.CallRef{Step: genStep(t, s), Index: pick(t, []int{0, 0, 1, 2, -1})}
+		}
 		c.Requests = append(c.Requests, r)
 	}
 	return c

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -19,13 +18,11 @@ func CheckInvariants(s *machine.State, g *machine.Graph) error {
 	c.life()
 	c.turn()
 	c.steps()
+	c.models()
 	c.artifacts()
 	c.conversations()
 	c.clocks()
-	if err := errors.Join(c.faults...); err != nil {
-		return fmt.Errorf("run %s at %d: %w", s.RunID, s.Seq, err)
-	}
-	return nil
+	return c.found()
 }
 
 type checker struct {

@@ -61,3 +61,70 @@ func TestCheckInvariants(t *testing.T) {
 		}
 	}
 }
+
+// TestModelInvariants: a state whose calls of models were tampered with is found out, and so
+// is a change that its records do not tell.
+func TestModelInvariants(t *testing.T) {
+	t.Parallel()
+	l, before := answeredModel(t)
+	for want, spoil := range map[string]func(*machine.State){
+		"is answered and holds":      func(s *machine.State) { s.Steps[0].Model.Tokens = 5 },
+		"of a model and of an agent": func(s *machine.State) { s.Steps[0].Delegation = true },
+		"no answer of a model":       func(s *machine.State) { s.Steps[1].Call.Step = 3 },
+		"is call 7 of step 1":        func(s *machine.State) { s.Steps[1].Call.Index = 7 },
+		`with the key "2"`:           func(s *machine.State) { s.Steps[1].Key = "2" },
+		"not the open turn's":        func(s *machine.State) { s.Steps[2].Model.TurnAttempt = 2 },
+		"after 3 failures":           func(s *machine.State) { s.Steps[2].Model.Failed = 3 },
+		"begins at":                  func(s *machine.State) { s.Steps[2].Model.NotBefore = s.Steps[2].Deadline },
+		"without an answer":          func(s *machine.State) { s.Steps[2].Model.Calls = 1 },
+		"calls of models among":      func(s *machine.State) { s.ModelSteps = 9 },
+		"texts are known":            func(s *machine.State) { s.Texts = make([]machine.KnownText, 33) },
+	} {
+		s := clone(l.state)
+		spoil(s)
+		if err := CheckInvariants(s, l.g); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	records := l.entries[len(l.entries)-1].Records
+	for want, spoil := range map[string]func(*machine.State){
+		"tokens, then":           func(s *machine.State) { s.Tokens++ },
+		"micro-dollars, then":    func(s *machine.State) { s.CostMicro++ },
+		"tool calls, then":       func(s *machine.State) { s.ToolCalls++ },
+		"calls of models, then":  func(s *machine.State) { s.ModelSteps++ },
+		"is gone":                func(s *machine.State) { s.Steps = s.Steps[:1] },
+		"step 1 was answered":    func(s *machine.State) { s.Steps[0].Status = machine.StepStatusPending },
+		"step 1 said":            func(s *machine.State) { s.Steps[0].Model.Calls = 2 },
+		"step 1 was {Step:1 Key": func(s *machine.State) { s.Steps[0].Key = "x" },
+	} {
+		s := clone(l.state)
+		spoil(s)
+		if err := CheckChange(before, s, records); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+// answeredModel is a run with an answered call of a model, a tool that it asked for, and a
+// call that is pending since the last input; before is its state before that.
+func answeredModel(t *testing.T) (l *ledger, before *machine.State) {
+	t.Helper()
+	g, err := parseGraph("entry a\nstate a: Go->a\ntool t0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = newLedger(t, g)
+	for _, c := range []machine.Command{
+		machine.Start{RunID: "R", Execution: machine.Caller},
+		machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 1, Model: &machine.ModelRequest{Model: "m"}},
+		machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: 1, Attempt: 1, Answer: &machine.ModelAnswer{Calls: make([]machine.ModelCall, 1)}},
+		machine.RequestSteps{TurnSeq: 1, Attempt: 1, Requests: []machine.StepRequest{{Tool: "t0", Call: &machine.CallRef{Step: 1}}}},
+		machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 2, Model: &machine.ModelRequest{Model: "m"}},
+	} {
+		before = l.state
+		if _, err := l.apply(machine.Input{At: epoch, Principal: "app", Command: c, Semantics: machine.Current}); err != nil {
+			t.Fatalf("%T: %v", c, err)
+		}
+	}
+	return l, before
+}

@@ -94,6 +94,9 @@ func (l *ledger) store(r machine.Result) {
 		l.t.Fatalf("state at %d after record %d", r.State.Seq, seq)
 	}
 	l.entries = append(l.entries, machine.Entry{RunID: r.State.RunID, First: b.Prev + 1, Input: b.Input, Records: b.Records, Hash: fakeHash(seq)})
+	if err := CheckChange(l.state, r.State, b.Records); err != nil {
+		l.t.Fatal(err)
+	}
 	next := *r.State
 	next.PrevHash = fakeHash(seq)
 	l.state = &next
@@ -258,6 +261,16 @@ func clone(s *machine.State) *machine.State {
 	}
 	c.Visits, c.Edges, c.Queue = slices.Clone(s.Visits), slices.Clone(s.Edges), slices.Clone(s.Queue)
 	c.Steps, c.Artifacts = slices.Clone(s.Steps), slices.Clone(s.Artifacts)
-	c.Conversations, c.Labels = slices.Clone(s.Conversations), slices.Clone(s.Labels)
+	c.Conversations, c.Labels, c.Texts = slices.Clone(s.Conversations), slices.Clone(s.Labels), slices.Clone(s.Texts)
+	for i := range c.Steps {
+		if m := c.Steps[i].Model; m != nil {
+			own := *m
+			c.Steps[i].Model = &own
+		}
+		if call := c.Steps[i].Call; call != nil {
+			own := *call
+			c.Steps[i].Call = &own
+		}
+	}
 	return &c
 }

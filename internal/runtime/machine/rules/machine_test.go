@@ -34,6 +34,7 @@ func TestStepRefusesForeignInputs(t *testing.T) {
 		{"graph of another pack", other, l.state, machine.Cancel{}, machine.CodeInternal, "GRAPH_MISMATCH"},
 		{"graph without the state", smaller, l.state, machine.Cancel{}, machine.CodeInternal, "GRAPH_MISMATCH"},
 		{"graph without entry", broken, nil, start, machine.CodeInternal, "GRAPH_INVALID"},
+		{"request without one", l.g, l.state, machine.RequestModel{TurnSeq: l.state.Turn.Seq, Attempt: 1, Round: 1}, machine.CodeInvalidArgument, "NO_REQUESTS"},
 		{"start without id", l.g, nil, machine.Start{Execution: machine.Caller}, machine.CodeInvalidArgument, "RUN_ID_REQUIRED"},
 		{"label twice", l.g, nil, machine.Start{RunID: "R", Execution: machine.Caller, Labels: []machine.Label{{Key: "a"}, {Key: "a"}}}, machine.CodeInvalidArgument, "BAD_LABEL"},
 		{"negative wall time", l.g, nil, machine.Start{RunID: "R", Execution: machine.Caller, MaxWallTime: -1}, machine.CodeInvalidArgument, "BAD_LIMIT"},

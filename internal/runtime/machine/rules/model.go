@@ -17,7 +17,7 @@ import (
 // requestModel asks for a round: a known one is answered from the record, one that an
 // earlier execution asked for in vain is asked for again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
-	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkAsked(c)); err != nil {
 		return err
 	}
 	key := t.modelKey(c)
@@ -47,6 +47,13 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	}
 	t.outcomes = []machine.StepOutcome{{Key: key, Step: t.s.Steps[i].Step, Status: machine.StepStatusPending}}
 	return nil
+}
+
+func checkAsked(c *machine.RequestModel) error {
+	if c.Model != nil {
+		return nil
+	}
+	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
 // modelKey is that of the round, made like those of tool steps.
@@ -90,6 +97,7 @@ func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	outcome := outcomeOf(step)
 	if step.PayloadHash != c.Model.Hash && !step.Model.Changed {
 		t.assign(c.Assigned)
+		t.begun()
 		t.record(&machine.ModelNoted{Step: step.Step, Attempt: step.Attempt, Changed: true, Hash: c.Model.Hash})
 		t.model(i).Changed = true
 	}
@@ -225,21 +233,25 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		})
 	}
 	changed := step.PayloadHash != c.Model.Hash
+	// A request of another turn is a record of that turn.
+	asks := changed || step.TurnSeq != c.TurnSeq
 	step.Attempt++
 	step.Deadline = addCapped(t.in.At, int64(modelCalls(t.g).Timeout))
-	step.Status, step.AnswerSeq = machine.StepStatusPending, 0
+	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq
 	asked := &machine.StepRequested{
 		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
 		Deadline: step.Deadline, Kind: machine.KindModel, Bound: c.Bound, Changed: changed,
 	}
-	if changed {
+	if asks {
 		asked.Model = c.Model
 	}
 	seq := t.record(asked)
-	if changed {
+	if asks {
 		step.PayloadHash, step.RequestSeq, step.Tool = c.Model.Hash, seq, c.Model.Model
-		t.model(i).ResponseID = "" // the response is one to another request
 		t.knowTexts(c.Model, seq)
+	}
+	if changed {
+		t.model(i).ResponseID = "" // the response is one to another request
 	}
 	t.hold(i, c)
 }

@@ -154,6 +154,7 @@ func (m *model) state() {
 		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "awaiting": m.n.awaiting(v), "paused": v.paused,
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
 		"reframes": v.reframes, "tokens": v.tokens, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
+		"toolSteps": v.toolSteps, "texts": fmt.Sprint(v.texts),
 		"queue": fmt.Sprint(v.queue), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
 	}
 	if v.ended != nil {
@@ -199,6 +200,7 @@ func facts(s *machine.State) map[string]any {
 		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
+		"toolSteps": int(toolSteps(s)), "texts": fmt.Sprint(s.Texts),
 		"queue": fmt.Sprint(s.Queue), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
 	if s.Status.Terminal() {
@@ -222,10 +224,17 @@ func stepFacts(s *machine.State) []vstep {
 		if p.Remote != nil {
 			remote = vremote{Remote: *p.Remote, known: true}
 		}
-		steps = append(steps, vstep{
+		step := vstep{
 			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
-			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq,
-		})
+			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq,
+		}
+		if p.Call != nil {
+			step.call = *p.Call
+		}
+		if p.Model != nil {
+			step.model = modelFacts(p.Model)
+		}
+		steps = append(steps, step)
 	}
 	return steps
 }

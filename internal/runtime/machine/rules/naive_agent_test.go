@@ -60,7 +60,7 @@ func (n *naive) note(c machine.NoteDelegation, out *verdict) {
 	}
 	known := step.remote
 	switch {
-	case !n.g.Tools[step.tool].Agent:
+	case step.model.is || !n.g.Tools[step.tool].Agent:
 		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NO_DELEGATION", Field: "step"}
 	case known.TaskID != "" && known.TaskID != c.Remote.TaskID:
 		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "DELEGATION_MOVED", Field: "task_id"}

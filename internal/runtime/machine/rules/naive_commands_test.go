@@ -65,19 +65,28 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 			return r
 		}
 	}
+	said, r := n.said(c)
+	if r != nil {
+		return r
+	}
 	if r := n.refuseWrites(c.Artifacts); r != nil {
 		return r
 	}
 	size := naiveBytes(c.Output)
 	for _, m := range c.Messages {
-		size += naiveBytes(m.Parts)
+		size += naiveMessage(m)
 	}
 	if r := n.refuseMessages(size); r != nil {
 		return r
 	}
 	n.assign(c.Assigned)
-	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply}
+	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply, Said: said}
 	n.add(&done)
+	for _, step := range n.view().steps {
+		if step.model.is && step.status == machine.StepStatusPending {
+			n.add(&machine.StepCancelled{Step: step.n, Tool: step.tool, Why: "turn_over", Kind: machine.KindModel})
+		}
+	}
 	terminal := n.g.States[n.view().current].Terminal && c.Await == machine.AwaitNothing
 	switch reason := n.over(); {
 	case reason != "":
@@ -230,7 +239,7 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 	case turn.attempt >= attempts:
 		n.end(machine.Escalated, why, nil, nil)
 	default:
-		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(&n.g.Retry, turn.seq, turn.attempt)
+		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(&n.g.Retry, turn.seq, turn.attempt, turn.attempt)
 	}
 }
 
@@ -239,12 +248,12 @@ func (n *naive) suspend(c machine.SuspendTurn) *machine.Refusal {
 		return r
 	}
 	v := n.view()
-	if v.pending() == nil {
+	if v.awaited() == nil {
 		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
 	}
 	if !v.turn.suspended {
 		n.assign(c.Assigned)
-		n.add(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.pending()})
+		n.add(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.awaited()})
 	}
 	return nil
 }
@@ -303,7 +312,12 @@ func (n *naive) fire(c machine.FireTimer, out *verdict) {
 		n.abandon("state_timeout")
 		n.follow(n.g.States[v.current].Timeout.Event, machine.CauseTimeout, nil)
 	case c.Kind == machine.TimerStep && step != nil && step.status == machine.StepStatusPending && step.deadline == c.Due:
-		n.unknown(step, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "", out)
+		fault := machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
+		if step.model.is {
+			n.add(&machine.StepResolved{Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel, Error: fault})
+			return
+		}
+		n.unknown(step, fault, "", out)
 	default:
 		n.now.At, out.disposition = at, machine.IgnoredStale
 	}

@@ -17,11 +17,14 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "requests"}
 	}
 	n.assign(c.Assigned)
-	keys := n.keys(c)
+	keys, noCall := n.keys(c)
 	if bad := n.mismatch(c, keys); bad {
 		out.mismatch = true
 		n.failed(machine.Fault{Code: "STEP_MISMATCH"}, true, machine.Usage{}, "turn_failed")
 		return nil
+	}
+	if noCall != nil {
+		return noCall
 	}
 	if r := n.refusePending(c, keys); r != nil {
 		return r
@@ -46,7 +49,8 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 	return nil
 }
 
-func (n *naive) keys(c machine.RequestSteps) []string {
+// keys are those of the requests before the first that names no call of a model.
+func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Refusal) {
 	v := n.view()
 	var keys []string
 	for i, req := range c.Requests {
@@ -55,24 +59,37 @@ func (n *naive) keys(c machine.RequestSteps) []string {
 			ordinal = v.turn.requests + 1 + i
 		}
 		switch {
+		case req.Call != nil:
+			key, refusal := v.callKey(*req.Call)
+			if refusal != nil {
+				return keys, refusal
+			}
+			keys = append(keys, key)
 		case req.Key != "":
 			keys = append(keys, req.Key)
-		case v.turn.seq == v.visitSeq:
-			keys = append(keys, fmt.Sprint(ordinal))
 		default:
-			keys = append(keys, fmt.Sprintf("%d.%d", v.turn.seq, ordinal))
+			keys = append(keys, v.prefix()+fmt.Sprint(ordinal))
 		}
 	}
-	return keys
+	return keys, nil
+}
+
+// prefix is what the keys of a further turn of a visit begin with.
+func (v *view) prefix() string {
+	if v.turn.seq == v.visitSeq {
+		return ""
+	}
+	return fmt.Sprintf("%d.", v.turn.seq)
 }
 
 // mismatch and refusePending play the request through on a copy of the run.
 func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
 	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...)}
 	var ignored verdict
-	for i, req := range c.Requests {
+	for i, key := range keys {
+		req := c.Requests[i]
 		for _, s := range sim.view().steps {
-			if s.key == keys[i] && (s.tool != req.Tool || s.payload != sha256.Sum256(req.Payload)) {
+			if s.key == key && (s.model.is || s.tool != req.Tool || req.Call == nil && s.payload != sha256.Sum256(req.Payload)) {
 				return true
 			}
 		}
@@ -140,7 +157,7 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && v.calls+1 > b.MaxToolCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
-	case steps > 0 && int(v.lastStep)+1 > steps:
+	case steps > 0 && v.toolSteps+1 > steps:
 		return machine.Escalated, "max_steps"
 	case req.Reframe && b.MaxReframes > 0 && v.reframes+1 > b.MaxReframes:
 		return machine.Escalated, "max_reframes"
@@ -174,7 +191,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	v := n.view()
 	n.add(&machine.StepRequested{
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
-		Reframe: req.Reframe, Deadline: n.now.At + n.timeout(req.Tool), Delegation: n.g.Tools[req.Tool].Agent,
+		Reframe: req.Reframe, Deadline: n.now.At + n.timeout(req.Tool), Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
 	})
 	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending})
 }
@@ -183,7 +200,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
 	used, unpriced := c.Usage, (*machine.Refusal)(nil)
-	if step != nil && !n.g.Tools[step.tool].Agent {
+	if step != nil && (step.model.is || !n.g.Tools[step.tool].Agent) {
 		used, unpriced = n.priced(c.Usage)
 	}
 	switch {
@@ -202,6 +219,8 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		out.disposition = machine.IgnoredDuplicate
 	case step.status != machine.StepStatusPending:
 		out.disposition = machine.IgnoredStale
+	case step.model.is:
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step"}
 	case step.tool != c.Tool:
 		out.disposition = machine.DispEscalated
 		n.end(machine.Escalated, "protocol_violation", nil, nil)
@@ -229,7 +248,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 
 // wake offers a suspended turn again when nothing is pending.
 func (n *naive) wake() {
-	if v := n.view(); v.turn != nil && v.turn.suspended && v.pending() == nil {
+	if v := n.view(); v.turn != nil && v.turn.suspended && v.awaited() == nil {
 		n.add(&machine.TurnReady{TurnSeq: v.turn.seq, Attempt: v.turn.attempt})
 	}
 }
@@ -245,7 +264,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	if again && step.attempt < n.g.Tools[step.tool].Attempts {
 		wait, most := int64(0), int64(60*time.Second)
 		if p != nil {
-			wait = n.pause(p, uint64(step.n), step.attempt)
+			wait = n.pause(p, uint64(step.n), step.attempt, step.attempt)
 			if p.Max != 0 {
 				most = int64(p.Max)
 			}
@@ -292,7 +311,7 @@ func (n *naive) loseStep(c machine.LoseStep, out *verdict) {
 	switch {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
-	case step == nil || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
+	case step == nil || step.model.is || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
 		out.disposition = machine.IgnoredStale
 	default:
 		n.unknown(step, machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}, c.Worker, out)

@@ -83,6 +83,12 @@ func (n *naive) command(out *verdict) {
 		out.refusal = n.request(c, out)
 	case machine.ResolveStep:
 		n.resolve(c, out)
+	case machine.RequestModel:
+		out.refusal = n.requestModel(c, out)
+	case machine.AnswerModel:
+		n.answerModel(c, out)
+	case machine.NoteModel:
+		n.noteModel(c, out)
 	case machine.FireTimer:
 		n.fire(c, out)
 	case machine.LoseTurn:
@@ -223,7 +229,7 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 func (n *naive) cancelPending(why string) {
 	v := n.view()
 	for _, step := range v.pending() {
-		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why})
+		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: v.step(step).kind()})
 	}
 }
 
@@ -281,8 +287,8 @@ func (n *naive) limits() machine.Limits {
 	return n.start().Limits
 }
 
-// pause of a failed attempt of a turn or of a step, in exact arithmetic.
-func (n *naive) pause(p *machine.RetryPolicy, turn uint64, attempt int) int64 {
+// pause of a failed attempt of a turn or of a step, the nth that failed, in exact arithmetic.
+func (n *naive) pause(p *machine.RetryPolicy, turn uint64, attempt, nth int) int64 {
 	text := append([]byte(n.start().RunID), make([]byte, 16)...)
 	binary.BigEndian.PutUint64(text[len(text)-16:], turn)
 	binary.BigEndian.PutUint64(text[len(text)-8:], uint64(attempt))
@@ -301,7 +307,7 @@ func (n *naive) pause(p *machine.RetryPolicy, turn uint64, attempt int) int64 {
 		most = 60 * time.Second
 	}
 	pause := big.NewInt(int64(initial))
-	for range attempt - 1 {
+	for range nth - 1 {
 		pause.Mul(pause, big.NewInt(by)).Quo(pause, big.NewInt(1000))
 	}
 	if pause.Cmp(big.NewInt(int64(most))) > 0 {

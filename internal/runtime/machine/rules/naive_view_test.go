@@ -32,6 +32,8 @@ type view struct {
 	calls     int
 	steps     []vstep
 	lastStep  uint32
+	toolSteps int
+	texts     []machine.KnownText
 	reframes  int
 	tokens    int64
 	cost      int64
@@ -71,6 +73,10 @@ type vstep struct {
 	answer   uint64
 	said     string
 	remote   vremote
+	turn     uint64
+	asked    uint64
+	call     machine.CallRef
+	model    vmodel
 }
 
 type vartifact struct {
@@ -105,7 +111,9 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	}
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
-		n.readRecord(v, r)
+		if !v.readModel(in.Command, r) {
+			n.readRecord(v, r)
+		}
 	}
 }
 
@@ -189,9 +197,9 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		v.spend(b.Usage)
 		v.bytes += naiveBytes(b.Output)
 		for _, m := range b.Messages {
-			v.bytes += naiveBytes(m.Parts)
+			v.bytes += naiveMessage(m)
 		}
-		if len(b.Output) > 0 || len(b.Messages) > 0 {
+		if len(b.Output) > 0 || len(b.Messages) > 0 || b.Said.Step != 0 {
 			v.addRow(r.Seq)
 		}
 		n.readWrites(v, r.Seq, b.Artifacts)
@@ -229,16 +237,21 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.turn.suspended, v.turn.notBefore, v.turn.requests = false, 0, 0
 	case *machine.StepRequested:
 		v.calls++
+		v.toolSteps++
 		v.turn.calls++
 		v.turn.notBefore = 0
 		v.lastStep = b.Step
 		if b.Reframe {
 			v.reframes++
 		}
-		v.steps = append(v.steps, vstep{
+		step := vstep{
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
-			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline,
-		})
+			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
+		}
+		if b.Call != nil {
+			step.call = *b.Call
+		}
+		v.steps = append(v.steps, step)
 	case *machine.Noted:
 		if b.Command == machine.CmdRequestSteps {
 			v.turn.notBefore = 0
@@ -282,6 +295,17 @@ func (v *view) pending() []uint32 {
 	var list []uint32
 	for _, s := range v.steps {
 		if s.status == machine.StepStatusPending {
+			list = append(list, s.n)
+		}
+	}
+	return list
+}
+
+// awaited are the pending steps that others answer than the turn's executor.
+func (v *view) awaited() []uint32 {
+	var list []uint32
+	for _, s := range v.steps {
+		if s.status == machine.StepStatusPending && !s.model.is {
 			list = append(list, s.n)
 		}
 	}

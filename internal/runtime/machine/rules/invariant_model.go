@@ -1,0 +1,132 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Invariants of calls of models, of a state and from one to the next.
+
+func (c *checker) models() {
+	for i := range c.s.Steps {
+		switch p := &c.s.Steps[i]; {
+		case p.Model != nil:
+			c.model(p)
+		case p.Call != nil:
+			c.asked(p)
+		}
+	}
+	c.must(int64(c.s.ModelSteps) <= int64(c.s.LastStep)-int64(takenBy(c.s).Steps), "%d calls of models among %d steps", c.s.ModelSteps, c.s.LastStep)
+	c.must(len(c.s.Texts) <= machine.MaxKnownTexts, "%d texts are known", len(c.s.Texts))
+}
+
+// model: what is answered holds no bound, and what is pending is the open turn's.
+func (c *checker) model(p *machine.ToolStep) {
+	m, turn := p.Model, c.s.Turn
+	c.must(!p.Delegation && p.Remote == nil && p.Call == nil, "step %d is of a model and of an agent", p.Step)
+	c.must(p.AnswerSeq == 0 || p.AnswerSeq >= p.RequestSeq, "step %d is answered by record %d, asked by %d", p.Step, p.AnswerSeq, p.RequestSeq)
+	switch p.Status {
+	case machine.StepStatusOK:
+		c.must(reflect.DeepEqual(*m, machine.ModelStep{Calls: m.Calls, Changed: m.Changed}), "step %d is answered and holds %+v", p.Step, *m)
+	case machine.StepStatusPending:
+		c.must(turn != nil && p.TurnSeq == turn.Seq && m.TurnAttempt >= 1 && m.TurnAttempt <= turn.Attempt, "step %d waits for an execution that is not the open turn's", p.Step)
+		c.must(m.Failed < modelCalls(c.g).Retry.MaxAttempts && m.Failed < p.Attempt, "step %d waits after %d failures", p.Step, m.Failed)
+		c.must(m.NotBefore < p.Deadline, "step %d begins at %d and ends at %d", p.Step, m.NotBefore, p.Deadline)
+	}
+	c.must(m.Calls == 0 || p.Status == machine.StepStatusOK, "step %d has %d calls without an answer", p.Step, m.Calls)
+}
+
+// asked: a step that a model asked for stands in that model's answer.
+func (c *checker) asked(p *machine.ToolStep) {
+	i := findStep(c.s.Steps, p.Call.Step)
+	if i < 0 || c.s.Steps[i].Model == nil || c.s.Steps[i].Status != machine.StepStatusOK || p.Call.Step >= p.Step {
+		c.must(false, "step %d is call %d of step %d, which is no answer of a model", p.Step, p.Call.Index, p.Call.Step)
+		return
+	}
+	key, err := callKey(c.s.Steps, p.Call)
+	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
+}
+
+// CheckChange proves that records led from one state to the next, as far as an answer once
+// given stays, and as what was used is what the records say. before is nil for a run's
+// beginning. It is for tests and for the simulation.
+func CheckChange(before, after *machine.State, records []machine.Record) error {
+	c := &checker{s: after}
+	if before == nil {
+		before = &machine.State{VisitSeq: after.VisitSeq}
+	}
+	want := machine.Usage{}
+	models := before.ModelSteps
+	for i := range records {
+		used, calls := usageOf(records[i].Body)
+		want.InputTokens = addCapped(want.InputTokens, addCapped(used.InputTokens, used.OutputTokens))
+		want.CostMicro = addCapped(want.CostMicro, used.CostMicro)
+		want.ToolCalls = int(addCapped(int64(want.ToolCalls), addCapped(int64(used.ToolCalls), calls)))
+		if b, ok := records[i].Body.(*machine.StepRequested); ok && b.Kind == machine.KindModel && b.Attempt == 1 {
+			models++
+		}
+	}
+	c.must(after.Tokens == addCapped(before.Tokens, want.InputTokens), "%d tokens, then %d; the records have %d", before.Tokens, after.Tokens, want.InputTokens)
+	c.must(after.CostMicro == addCapped(before.CostMicro, want.CostMicro), "%d micro-dollars, then %d; the records have %d", before.CostMicro, after.CostMicro, want.CostMicro)
+	c.must(int64(after.ToolCalls) == addCapped(int64(before.ToolCalls), int64(want.ToolCalls)), "%d tool calls, then %d; the records have %d", before.ToolCalls, after.ToolCalls, want.ToolCalls)
+	c.must(after.ModelSteps == models, "%d calls of models, then %d; the records say %d", before.ModelSteps, after.ModelSteps, models)
+	c.kept(before, after)
+	return c.found()
+}
+
+// kept: within a visit what was answered, or asked by a model, is what it was.
+func (c *checker) kept(before, after *machine.State) {
+	if before.VisitSeq != after.VisitSeq {
+		return
+	}
+	for i := range before.Steps {
+		was := &before.Steps[i]
+		at := findStep(after.Steps, was.Step)
+		if at < 0 {
+			c.must(false, "step %d is gone", was.Step)
+			continue
+		}
+		is := after.Steps[at]
+		c.must(is.Key == was.Key && is.Kind() == was.Kind() && is.Attempt >= was.Attempt, "step %d was %+v, is %+v", was.Step, *was, is)
+		if was.Status != machine.StepStatusOK && (was.Model != nil || was.Status == machine.StepStatusPending) {
+			continue
+		}
+		if was.Model != nil {
+			m := *was.Model
+			m.Changed = is.Model.Changed
+			c.must(m == *is.Model, "step %d said %+v, says %+v", was.Step, *was.Model, *is.Model)
+			is.Model = was.Model
+		}
+		c.must(reflect.DeepEqual(*was, is), "step %d was answered: %+v, is %+v", was.Step, *was, is)
+	}
+}
+
+// usageOf is what a record says that was used, and the calls that it is itself.
+func usageOf(b machine.Body) (used machine.Usage, calls int64) {
+	switch b := b.(type) {
+	case *machine.TurnCompleted:
+		return b.Usage, 0
+	case *machine.TurnFailed:
+		return b.Usage, 0
+	case *machine.StepResolved:
+		return b.Usage, 0
+	case *machine.ModelNoted:
+		return b.Usage, 0
+	case *machine.StepRequested:
+		if b.Kind != machine.KindModel {
+			return used, 1
+		}
+	}
+	return used, 0
+}
+
+// found is what a checker found, all at once.
+func (c *checker) found() error {
+	if len(c.faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("run %s at %d: %w", c.s.RunID, c.s.Seq, errors.Join(c.faults...))
+}

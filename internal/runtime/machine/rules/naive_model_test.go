@@ -1,0 +1,417 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What the naive implementation makes of calls of models.
+
+// vmodel is what a journal says of a call of a model, if the step is one.
+type vmodel struct {
+	is          bool
+	turnAttempt int
+	by          machine.Assignment
+	failed      int
+	notBefore   int64
+	response    string
+	tokens      int64
+	cost        int64
+	priced      bool
+	price       machine.Price
+	calls       int
+	changed     bool
+}
+
+// modelFacts writes what the machine keeps in the naive one's terms.
+func modelFacts(m *machine.ModelStep) vmodel {
+	f := vmodel{
+		is: true, turnAttempt: m.TurnAttempt, by: m.By, failed: m.Failed, notBefore: m.NotBefore, response: m.ResponseID,
+		tokens: m.Tokens, cost: m.CostMicro, calls: m.Calls, changed: m.Changed,
+	}
+	if m.Price != nil {
+		f.priced, f.price = true, *m.Price
+	}
+	return f
+}
+
+func (s *vstep) kind() machine.StepKind {
+	if s.model.is {
+		return machine.KindModel
+	}
+	return machine.KindTool
+}
+
+// executionOf is who asks, or answers.
+func executionOf(a *machine.Assignment) machine.Assignment {
+	if a == nil {
+		return machine.Assignment{}
+	}
+	return *a
+}
+
+// asked: the execution is that of the step's last request.
+func (s *vstep) askedBy(turn uint64, attempt int, by *machine.Assignment) bool {
+	return s.turn == turn && s.model.turnAttempt == attempt && s.model.by == executionOf(by)
+}
+
+func (v *view) keyed(key string) *vstep {
+	for i := range v.steps {
+		if v.steps[i].key == key {
+			return &v.steps[i]
+		}
+	}
+	return nil
+}
+
+func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refusal {
+	if r := n.refuse(true, c.TurnSeq, c.Attempt, 0); r != nil {
+		return r
+	}
+	v := n.view()
+	key := c.Key
+	if key == "" {
+		key = fmt.Sprintf("%smodel/%d", v.prefix(), c.Round)
+	}
+	step := v.keyed(key)
+	switch {
+	case step != nil && !step.model.is:
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
+	case step != nil && (step.status == machine.StepStatusOK || step.askedBy(c.TurnSeq, c.Attempt, c.Assigned)):
+		out.outcomes = []machine.StepOutcome{{Key: key, Step: step.n, Replayed: true, Status: step.status, AnswerSeq: step.answer}}
+		if step.payload != c.Model.Hash && !step.model.changed {
+			n.assign(c.Assigned)
+			n.add(&machine.ModelNoted{Step: step.n, Attempt: step.attempt, Changed: true, Hash: c.Model.Hash})
+		}
+		return nil
+	}
+	bound, r := n.refuseModel(c, step)
+	if r != nil {
+		return r
+	}
+	n.assign(c.Assigned)
+	if reason := n.modelBound(bound, step); reason != "" {
+		codes := map[string]string{"max_wall_time_sec": "MAX_WALL_TIME_SEC", "max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD"}
+		denial := machine.Denial{Code: codes[reason]}
+		n.add(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: c.TurnSeq, Denial: denial, Kind: machine.KindModel})
+		n.end(machine.BudgetExhausted, reason, nil, nil)
+		out.outcomes = []machine.StepOutcome{{Key: key, Denial: &denial}}
+		return nil
+	}
+	n.askModel(c, key, bound, step)
+	out.outcomes = []machine.StepOutcome{{Key: key, Step: n.view().keyed(key).n, Status: machine.StepStatusPending}}
+	return nil
+}
+
+// refuseModel makes the checks of a call that is to be made, and prices its bound.
+func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage, *machine.Refusal) {
+	v := n.view()
+	if r := n.refuseMessages(naiveRequest(c.Model) + 1); r != nil {
+		return c.Bound, r
+	}
+	most, open := n.g.MaxPendingSteps, 1
+	if most == 0 {
+		most = 8
+	}
+	for _, other := range v.pending() {
+		if step == nil || other != step.n {
+			open++
+		}
+	}
+	if open > most {
+		return c.Bound, &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "request", Limit: int64(most), Got: int64(open)}
+	}
+	_, known := n.g.Prices[c.Bound.Model]
+	known = c.Bound.Model != "" && (known || c.Bound.Price != nil)
+	if n.now.Semantics >= 3 && n.g.Budget.MaxCostMicroUSD > 0 && !known && c.Bound.CostMicro == 0 {
+		return c.Bound, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "request.model"}
+	}
+	if r := refuseUsage(c.Bound); r != nil {
+		return c.Bound, r
+	}
+	return n.priced(c.Bound)
+}
+
+// modelBound adds up what was used, what pending calls may take, and what this one may.
+func (n *naive) modelBound(bound machine.Usage, step *vstep) string {
+	v, b := n.view(), n.g.Budget
+	tokens, cost := v.tokens+max(1, bound.InputTokens+bound.OutputTokens), v.cost+max(1, bound.CostMicro)
+	for _, open := range v.pending() {
+		if other := v.step(open); other.model.is && (step == nil || open != step.n) {
+			tokens, cost = tokens+other.model.tokens, cost+other.model.cost
+		}
+	}
+	switch {
+	case v.deadline > 0 && n.now.At >= v.deadline:
+		return "max_wall_time_sec"
+	case b.MaxTokens > 0 && tokens > b.MaxTokens:
+		return "max_tokens"
+	case b.MaxCostMicroUSD > 0 && cost > b.MaxCostMicroUSD:
+		return "max_cost_usd"
+	}
+	return ""
+}
+
+func (n *naive) modelCalls() (timeout int64, retry machine.RetryPolicy) {
+	timeout = int64(600 * time.Second)
+	if calls := n.g.ModelCalls; calls != nil {
+		retry = calls.Retry
+		if calls.Timeout > 0 {
+			timeout = int64(calls.Timeout)
+		}
+	}
+	if retry.MaxAttempts == 0 {
+		retry.MaxAttempts = 3
+	}
+	return timeout, retry
+}
+
+// askModel is a new step, or the next attempt of one that has no answer.
+func (n *naive) askModel(c machine.RequestModel, key string, bound machine.Usage, step *vstep) {
+	timeout, _ := n.modelCalls()
+	asked := machine.StepRequested{
+		Step: n.view().lastStep + 1, Key: key, Tool: c.Model.Model, TurnSeq: c.TurnSeq, Attempt: 1,
+		Deadline: n.now.At + timeout, Kind: machine.KindModel, Model: c.Model, Bound: bound,
+	}
+	if step != nil {
+		if step.status == machine.StepStatusPending {
+			n.add(&machine.StepResolved{
+				Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel,
+				Error: machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"},
+			})
+		}
+		asked.Step, asked.Attempt, asked.Changed = step.n, step.attempt+1, step.payload != c.Model.Hash
+		if !asked.Changed && step.turn == c.TurnSeq {
+			asked.Model = nil
+		}
+	}
+	n.add(&asked)
+}
+
+func (v *view) refuseModelStep(step uint32) *machine.Refusal {
+	switch {
+	case step == 0 || step > v.lastStep:
+		return &machine.Refusal{Code: machine.CodeNotFound, Reason: "STEP_NOT_FOUND", Field: "step", Limit: int64(v.lastStep), Got: int64(step)}
+	case v.step(step) != nil && !v.step(step).model.is:
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
+	}
+	return nil
+}
+
+// open: the call is under way, and it is who asked that speaks, in the turn's execution.
+func (v *view) open(step *vstep, turn uint64, attempt int, by *machine.Assignment) bool {
+	return step != nil && step.status == machine.StepStatusPending && v.turn != nil &&
+		v.turn.seq == turn && v.turn.attempt == attempt && step.askedBy(turn, attempt, by)
+}
+
+func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
+	v := n.view()
+	step := v.step(c.Step)
+	if v.ended != nil {
+		out.disposition = machine.IgnoredTerminal
+		return
+	}
+	if step != nil && step.model.is && step.model.priced {
+		c.Usage.Price = &step.model.price
+	}
+	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
+		return
+	}
+	used, unpriced := n.priced(c.Usage)
+	if out.refusal = unpriced; unpriced != nil {
+		return
+	}
+	if out.refusal = v.refuseModelStep(c.Step); out.refusal != nil {
+		return
+	}
+	good := c.Answer != nil
+	if !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || c.Attempt > step.attempt || !good && c.Attempt < step.attempt {
+		out.disposition = machine.IgnoredStale
+		if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 {
+			return
+		}
+		note := machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: used}
+		if good {
+			note.ResponseID = c.Answer.ResponseID
+		}
+		n.add(&note)
+		return
+	}
+	r := machine.StepResolved{Step: c.Step, Tool: step.tool, Attempt: c.Attempt, Worker: executionOf(c.Assigned).Worker, Usage: used, Kind: machine.KindModel}
+	if !good {
+		r.Error = c.Error
+		n.modelFailed(c, step, r)
+		return
+	}
+	if size, room := naiveAnswer(c.Answer), min(1<<20, n.start().Limits.MaxMessageBytes-v.bytes); size > room {
+		out.refusal = &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ANSWER_TOO_LARGE", Field: "answer", Limit: room, Got: size}
+		return
+	}
+	r.OK, r.Answer = true, c.Answer
+	n.add(&r)
+}
+
+// modelFailed: what it consumed counts first, then comes another attempt or none.
+func (n *naive) modelFailed(c machine.AnswerModel, step *vstep, r machine.StepResolved) {
+	timeout, retry := n.modelCalls()
+	n.add(&r)
+	failed := step.model.failed + 1
+	if c.Final || slices.Contains(retry.NonRetryable, c.Error.Code) || failed >= retry.MaxAttempts || n.over() != "" {
+		return
+	}
+	longest := int64(retry.Max)
+	if longest == 0 {
+		longest = int64(60 * time.Second)
+	}
+	pause := max(n.pause(&retry, uint64(step.n), step.attempt, failed), min(int64(c.RetryAfter), longest))
+	r.Next, r.NotBefore, r.Deadline = step.attempt+1, n.now.At+pause, n.now.At+pause+timeout
+}
+
+func (n *naive) noteModel(c machine.NoteModel, out *verdict) {
+	v := n.view()
+	step := v.step(c.Step)
+	if v.ended != nil {
+		out.disposition = machine.IgnoredTerminal
+		return
+	}
+	if out.refusal = v.refuseModelStep(c.Step); out.refusal != nil {
+		return
+	}
+	switch {
+	case !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned), c.Attempt != step.attempt:
+		out.disposition = machine.IgnoredStale
+	case step.model.response == c.ResponseID:
+		out.disposition = machine.IgnoredDuplicate
+	default:
+		n.add(&machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, ResponseID: c.ResponseID})
+	}
+}
+
+// said is what a completed turn names of its own calls.
+func (n *naive) said(c machine.CompleteTurn) (machine.Said, *machine.Refusal) {
+	if c.Said == 0 {
+		return machine.Said{}, nil
+	}
+	step := n.view().step(c.Said)
+	if step == nil || !step.model.is || step.status != machine.StepStatusOK || step.turn != c.TurnSeq {
+		return machine.Said{}, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said"}
+	}
+	return machine.Said{Step: step.n, Request: step.asked, Answer: step.answer}, nil
+}
+
+// callKey is the key of the step that makes a call of a model's answer.
+func (v *view) callKey(call machine.CallRef) (string, *machine.Refusal) {
+	step := v.step(call.Step)
+	if step == nil || !step.model.is || step.status != machine.StepStatusOK {
+		return "", &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "call.model_step"}
+	}
+	if call.Index < 0 || call.Index >= step.model.calls {
+		return "", &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: "call.index", Limit: int64(step.model.calls) - 1, Got: int64(call.Index),
+		}
+	}
+	return fmt.Sprintf("%s/%d", step.key, call.Index), nil
+}
+
+// readModel reads a record of a call of a model, and says whether it is one.
+func (v *view) readModel(c machine.Command, r machine.Record) bool {
+	switch b := r.Body.(type) {
+	case *machine.StepRequested:
+		if b.Kind != machine.KindModel {
+			return false
+		}
+		v.readAsked(c.(machine.RequestModel), b, r.Seq)
+	case *machine.StepResolved:
+		if b.Kind != machine.KindModel {
+			return false
+		}
+		v.readAnswered(b, r.Seq)
+	case *machine.ModelNoted:
+		v.spend(b.Usage)
+		if b.Changed {
+			v.step(b.Step).model.changed, v.turn.notBefore = true, 0
+		}
+		if _, told := c.(machine.NoteModel); told {
+			v.step(b.Step).model.response = b.ResponseID
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (v *view) readAsked(c machine.RequestModel, b *machine.StepRequested, seq uint64) {
+	v.turn.notBefore = 0
+	v.bytes += naiveRequest(c.Model)
+	if b.Step > v.lastStep {
+		v.lastStep = b.Step
+		v.steps = append(v.steps, vstep{n: b.Step, key: b.Key, model: vmodel{is: true}})
+	}
+	step := v.step(b.Step)
+	if b.Model != nil {
+		step.payload, step.tool, step.asked = b.Model.Hash, b.Tool, seq
+		for _, text := range []machine.ModelText{b.Model.System, b.Model.Tools, b.Model.Parameters} {
+			if text.Hash != [32]byte{} && text.Seq == 0 {
+				v.texts = append(v.texts, machine.KnownText{Hash: text.Hash, Seq: seq})
+			}
+		}
+		v.texts = v.texts[max(0, len(v.texts)-32):]
+	}
+	step.status, step.attempt, step.deadline, step.answer, step.turn = machine.StepStatusPending, b.Attempt, b.Deadline, 0, b.TurnSeq
+	response, changed := step.model.response, step.model.changed
+	if b.Changed {
+		response = ""
+	}
+	step.model = vmodel{
+		is: true, turnAttempt: c.Attempt, by: executionOf(c.Assigned), response: response, changed: changed,
+		tokens: b.Bound.InputTokens + b.Bound.OutputTokens, cost: b.Bound.CostMicro,
+	}
+	if b.Bound.Price != nil {
+		step.model.priced, step.model.price = true, *b.Bound.Price
+	}
+}
+
+func (v *view) readAnswered(b *machine.StepResolved, seq uint64) {
+	v.spend(b.Usage)
+	step := v.step(b.Step)
+	if !b.OK && !b.Unknown {
+		step.model.failed++
+	}
+	switch {
+	case b.OK:
+		v.bytes += naiveAnswer(b.Answer)
+		step.status = machine.StepStatusOK
+		step.model = vmodel{is: true, calls: len(b.Answer.Calls), changed: step.model.changed}
+	case b.Next > 0:
+		step.attempt, step.deadline, step.model.notBefore, step.model.response = b.Next, b.Deadline, b.NotBefore, ""
+		return
+	default:
+		step.status = machine.StepStatusError
+	}
+	step.answer, step.deadline = seq, 0
+}
+
+func naiveMessage(m machine.Message) int64 {
+	return naiveBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)+len(m.Provider)+len(m.Refusal))
+}
+
+func naiveRequest(r *machine.ModelRequest) int64 {
+	sum := int64(len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text))
+	for _, m := range r.Messages {
+		if m.Message != nil {
+			sum += naiveMessage(*m.Message)
+		}
+	}
+	return sum
+}
+
+func naiveAnswer(a *machine.ModelAnswer) int64 {
+	sum := naiveBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
+	for _, c := range a.Calls {
+		sum += int64(len(c.ID + c.Name + c.Arguments))
+	}
+	return sum
+}

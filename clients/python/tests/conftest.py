@@ -27,3 +27,10 @@ def sidecar() -> Iterator[Sidecar]:
 def client(sidecar: Sidecar) -> Iterator[Client]:
     with sidecar.client() as client:
         yield client
+
+
+@pytest.fixture(params=["chat", "responses", "messages"])
+def vendor(request: pytest.FixtureRequest) -> str:
+    """What a model's endpoint speaks."""
+    name: str = request.param
+    return name

@@ -9,66 +9,21 @@ import threading
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
-from openai import AsyncOpenAI, OpenAI
 
-from conftest import STEPS
 from pawl import (
     Awaiting,
     Client,
     Part,
-    RunResult,
     RunStatus,
     StepRequested,
     StepResolved,
     ToolCallRef,
     Worker,
 )
-from pawl.anthropic import AsyncMessagesHandler, MessagesHandler
-from pawl.openai import (
-    AsyncChatHandler,
-    AsyncResponsesHandler,
-    ChatHandler,
-    ResponsesHandler,
-)
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
+from vendors import LEAVE, adds, awaiting, blocking, played, registered
 from workers import WAIT, ended, serving
-
-VENDORS = ("chat", "responses", "messages")
-LEAVE = ("leave_state", {"event": "Done"})
-
-
-def blocking(vendor: str, url: str, **settings: Any) -> Any:
-    if vendor == "messages":
-        client = Anthropic(base_url=url, api_key="none", max_retries=0)
-        return MessagesHandler(client, model="scripted", **settings)
-    model = OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-    handler = ChatHandler if vendor == "chat" else ResponsesHandler
-    return handler(model, model="scripted", **settings)
-
-
-def awaiting(vendor: str, url: str) -> Any:
-    if vendor == "messages":
-        client = AsyncAnthropic(base_url=url, api_key="none", max_retries=0)
-        return AsyncMessagesHandler(client, model="scripted")
-    model = AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-    handler = AsyncChatHandler if vendor == "chat" else AsyncResponsesHandler
-    return handler(model, model="scripted")
-
-
-def registered(client: Client, pack_id: str, prompt: Any = None, bounds: Any = None) -> str:
-    """The pack of the tests with other words in its prompt, or other bounds."""
-    pack = json.loads(STEPS.read_text())
-    pack["id"] = pack_id
-    pack["prompts"]["calc"].update(prompt or {})
-    pack["workflow"]["engine"]["x_pawl"].update(bounds or {})
-    client.register_pack(json.dumps(pack), filename="x.json")
-    return pack_id
-
-
-def adds(*numbers: int) -> list[tuple[str, Any]]:
-    return [("add", {"a": n, "b": 1}) for n in numbers]
 
 
 def together(parties: int) -> Any:
@@ -82,12 +37,6 @@ def together(parties: int) -> Any:
     return add
 
 
-@pytest.fixture(params=VENDORS)
-def vendor(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
 def told(vendor: str, request: dict[str, Any]) -> list[Any]:
     """What the tools answered, in the order in which the model is told."""
     if vendor == "chat":
@@ -97,15 +46,6 @@ def told(vendor: str, request: dict[str, Any]) -> list[Any]:
         return [json.loads(item["output"]) for item in items]
     blocks = [b for m in request["messages"] for b in m["content"]]
     return [json.loads(b["content"]) for b in blocks if b["type"] == "tool_result"]
-
-
-def played(client: Client, vendor: str, pack: str, *script: Says, **how: Any) -> Any:
-    tools, settings = how.pop("tools", {}), how.pop("settings", {})
-    with Scripted(*script) as endpoint:
-        handler = blocking(vendor, endpoint.url, **settings)
-        how = {"variables": {"n": 1}, "input": "Add."} | how
-        result: RunResult = client.run(pack, handler, tools=tools, **how)
-    return result, endpoint
 
 
 def test_calls_of_one_answer_run_at_the_same_time(client: Client, vendor: str) -> None:
@@ -236,6 +176,11 @@ def test_words_of_the_pack(client: Client, vendor: str) -> None:
             "chat",
             {"model_overrides": {"scripted": {"system_template": "For {{n}}."}}},
             "model_overrides.system_template",
+        ),
+        (
+            "responses",
+            {"model_overrides": {"scripted": {"system_template_prefix": "For {{n}}."}}},
+            "model_overrides.system_template_prefix",
         ),
     ],
 )

@@ -23,7 +23,7 @@ class Killing(Scripted):
 
     process: subprocess.Popen[str] | None = None
 
-    def answer(self, path: str, body: dict[str, Any]) -> bytes:
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
         if len(self.requests) == 1 and self.process is not None:
             process, self.process = self.process, None
             self.requests.append(body)

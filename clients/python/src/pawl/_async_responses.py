@@ -18,7 +18,8 @@ class AsyncResponsesHandler(AsyncModelHandler):
     (`max_retries`). The rest is as for `AsyncModelHandler`.
 
     The codes are those of `AsyncChatHandler`. Nothing is stored at the provider's
-    (`store=False`).
+    (`store=False`), unless with `background`: then a response is made whoever listens, and after
+    a loss it is fetched by its id instead of being paid again.
     """
 
     def __init__(
@@ -27,9 +28,23 @@ class AsyncResponsesHandler(AsyncModelHandler):
         *,
         model: str,
         max_rounds: int = 16,
-        chat: bool = False,
+        chat: bool | None = None,
+        response_schema: Mapping[str, Any] | None = None,
+        background: bool = False,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        given = dict(extra or {})
+        for name in ("background", "store") if background else ("background",):
+            if name in given:
+                raise ValueError(f"extra.{name}: it is said by background={background}")
+        if background:
+            given["background"] = True
         super().__init__(
-            client, ResponsesDialect(), model=model, max_rounds=max_rounds, chat=chat, extra=extra
+            client,
+            ResponsesDialect(),
+            model=model,
+            max_rounds=max_rounds,
+            chat=chat,
+            response_schema=response_schema,
+            extra=given,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import aclosing as closing
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from pawl._errors import PawlError
 from pawl._settings import Settings
 from pawl._status import error_from_rpc
 
-__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep", "together"]
+__all__ = ["Line", "called", "closing", "end_of", "limited", "open_channel", "sleep", "together"]
 
 T = TypeVar("T")
 
@@ -85,3 +85,19 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
             raise end
         values.append(end)
     return values
+
+
+async def limited(stream: AsyncIterable[T], seconds: float | None) -> AsyncGenerator[T, None]:
+    """What a stream gives, for so long at most. Raises TimeoutError."""
+    pieces = stream.__aiter__()
+    loop = asyncio.get_running_loop()
+    end = None if seconds is None else loop.time() + seconds
+    while True:
+        left = None if end is None else max(end - loop.time(), 0.0)
+        try:
+            piece = await asyncio.wait_for(pieces.__anext__(), left)
+        except StopAsyncIteration:
+            return
+        except asyncio.TimeoutError:
+            raise TimeoutError(f"more than {seconds} s") from None
+        yield piece

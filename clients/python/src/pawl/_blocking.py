@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
+from threading import Event, Timer
 from time import sleep
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import grpc
 from pawl._settings import Settings
 from pawl._threads import Threads
 
-__all__ = ["Line", "called", "closing", "open_channel", "sleep", "together"]
+__all__ = ["Line", "called", "closing", "limited", "open_channel", "sleep", "together"]
 
 T = TypeVar("T")
 
@@ -60,3 +61,33 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in futures]
     finally:
         threads.close()
+
+
+def limited(stream: Iterable[T], seconds: float | None) -> Generator[T, None, None]:
+    """What a stream gives, for so long at most: it is closed then, at its next sign of life.
+    Raises TimeoutError."""
+    over = Event()
+
+    def end() -> None:
+        over.set()
+        close = getattr(stream, "close", None)
+        if close is not None:
+            close()
+
+    timer = None if seconds is None else Timer(seconds, end)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        for piece in stream:
+            if over.is_set():
+                break
+            yield piece
+    except Exception:
+        if not over.is_set():
+            raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+    if over.is_set():
+        raise TimeoutError(f"more than {seconds} s")

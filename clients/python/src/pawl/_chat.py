@@ -20,9 +20,10 @@ class ChatHandler(ModelHandler):
 
     A call of the model that fails is made again as the pack says (`x_pawl.retry`), by these
     codes: REFUSED, CONTENT_FILTER, TRUNCATED, STREAM_TRUNCATED, MODEL_RATE_LIMITED,
-    MODEL_UNREACHABLE, MODEL_<HTTP status>; below 500 it fails the turn for good, but for 408,
-    409, 425 and 429. So do MEDIA_UNSUPPORTED, PARAMETER_UNSUPPORTED and
-    OVERRIDE_UNSUPPORTED; MAX_ROUNDS fails its attempt.
+    MODEL_UNREACHABLE, MODEL_TIMEOUT, MODEL_ERROR, ANSWER_INVALID, MODEL_<HTTP status>; below
+    500 it fails the turn for good, but for 408, 409, 425 and 429. So do MEDIA_UNSUPPORTED,
+    PARAMETER_UNSUPPORTED, OVERRIDE_UNSUPPORTED and ANSWER_TOO_LARGE; MAX_ROUNDS fails its
+    attempt.
     """
 
     def __init__(
@@ -31,9 +32,16 @@ class ChatHandler(ModelHandler):
         *,
         model: str,
         max_rounds: int = 16,
-        chat: bool = False,
+        chat: bool | None = None,
+        response_schema: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
-            client, ChatDialect(), model=model, max_rounds=max_rounds, chat=chat, extra=extra
+            client,
+            ChatDialect(),
+            model=model,
+            max_rounds=max_rounds,
+            chat=chat,
+            response_schema=response_schema,
+            extra=extra,
         )

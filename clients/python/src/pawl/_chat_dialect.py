@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pawl._dialect import Ask, Dialect, Draft, base64_of, calls_of, ended_badly, media_of, text_of
+from pawl._dialect import (
+    Ask,
+    Dialect,
+    Draft,
+    base64_of,
+    calls_of,
+    count_of,
+    ended_badly,
+    media_of,
+    text_of,
+)
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
 from pawl._values import Message, Part, Usage
 
@@ -21,6 +32,7 @@ class ChatDialect(Dialect):
     """Chat completions."""
 
     name = "chat completions"
+    formats = "response_format"
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
@@ -45,6 +57,9 @@ class ChatDialect(Dialect):
             request["tools"] = [{"type": "function", "function": dict(t)} for t in ask.tools]
         if ask.choice != "auto":
             request["tool_choice"] = ask.choice
+        if ask.schema is not None:
+            form = {"name": "answer", "schema": dict(ask.schema), "strict": True}
+            request["response_format"] = {"type": "json_schema", "json_schema": form}
         return request | dict(ask.extra)
 
     def _message(self, message: Message) -> dict[str, Any]:
@@ -101,23 +116,37 @@ class ChatDraft(Draft):
             return ""
         choice = piece.choices[0]
         self._finish = choice.finish_reason or self._finish
-        self._refusal += getattr(choice.delta, "refusal", None) or ""
-        for call in choice.delta.tool_calls or ():
-            before, said = self._calls.get(call.index, ModelCall()), call.function
-            self._calls[call.index] = ModelCall(
-                id=call.id or before.id,
-                name=before.name + ((said and said.name) or ""),
-                arguments=before.arguments + ((said and said.arguments) or ""),
-            )
-        text: str = choice.delta.content or ""
+        return "" if choice.delta is None else self._take(choice.delta)
+
+    def _take(self, delta: Any) -> str:
+        refusal = getattr(delta, "refusal", None) or ""
+        self._refusal += refusal
+        for call in delta.tool_calls or ():
+            self._call(call)
+        text: str = delta.content or ""
         self._text += text
+        self.size += len(text) + len(refusal)
         return text
+
+    def _call(self, piece: Any) -> None:
+        # Some endpoints tell whole calls, without their place.
+        index = len(self._calls) if piece.index is None else piece.index
+        before, said = self._calls.get(index, ModelCall()), piece.function
+        arguments = (said and said.arguments) or ""
+        self._calls[index] = ModelCall(
+            id=piece.id or before.id,
+            name=before.name + ((said and said.name) or ""),
+            arguments=before.arguments + arguments,
+        )
+        self.size += len(arguments)
 
     def end(self) -> ModelAnswer | ModelFailure:
         """See `Draft.end`."""
+        calls = [(index, self._calls[index]) for index in sorted(self._calls)]
         return ended_badly(self._refusal, self._finish) or ModelAnswer(
             parts=(Part(text=self._text),) if self._text else (),
-            calls=tuple(self._calls[index] for index in sorted(self._calls)),
+            # What is answered is found by the id: a call without one gets one.
+            calls=tuple(replace(call, id=call.id or f"call_{index}") for index, call in calls),
             finish_reason=self._finish,
             model=self.model,
             response_id=self.response_id,
@@ -126,14 +155,14 @@ class ChatDraft(Draft):
 
 def usage_of(usage: Any) -> Usage:
     """What a call consumed, in the words of chat completions."""
-    read, said = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
-    thought = getattr(getattr(usage, "completion_tokens_details", None), "reasoning_tokens", None)
+    read, said = count_of(usage, "prompt_tokens"), count_of(usage, "completion_tokens")
+    cached = count_of(getattr(usage, "prompt_tokens_details", None), "cached_tokens")
+    thought = count_of(getattr(usage, "completion_tokens_details", None), "reasoning_tokens")
     return Usage(
         input_tokens=read,
         output_tokens=said,
-        cached_tokens=min(cached or 0, read),
-        reasoning_tokens=min(thought or 0, said),
+        cached_tokens=min(cached, read),
+        reasoning_tokens=min(thought, said),
     )
 
 

@@ -12,12 +12,12 @@ import email.utils
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pawl._errors import FailTurnError
-from pawl._models import ModelAnswer, ModelFailure
+from pawl._models import ModelAnswer, ModelCall, ModelFailure
 from pawl._requests import dump_json
 from pawl._values import Fault, Json, Message, Part, Usage
 
@@ -30,7 +30,8 @@ class Ask:
     """One request to a model: settings, and every message that it is shown.
 
     `tools` are {"name", "description", "parameters"}; `parameters` those of the pack, by its
-    names; `choice` is auto or required; `extra` goes to the provider as it is.
+    names; `choice` is auto or required; `schema` is that of a text, None: it has none; `extra`
+    goes to the provider as it is.
     """
 
     model: str
@@ -39,6 +40,7 @@ class Ask:
     parameters: Mapping[str, Json]
     choice: str
     messages: Sequence[Message]
+    schema: Mapping[str, Json] | None
     extra: Mapping[str, Any]
 
 
@@ -49,6 +51,10 @@ class Draft(ABC):
         self.usage = Usage()
         self.response_id = ""
         self.model = ""
+        self.size = 0
+        """What came so far, in characters: not more than its bytes."""
+        self.over = False
+        """The provider said what it came to: there is no more of it to be fetched."""
 
     @abstractmethod
     def take(self, piece: Any) -> str:
@@ -64,6 +70,8 @@ class Dialect(ABC):
 
     name: str
     """For people."""
+    formats: str
+    """Which argument of the call says what form a text has."""
 
     @abstractmethod
     def create(self, client: Any) -> Callable[..., Any]:
@@ -76,6 +84,15 @@ class Dialect(ABC):
     @abstractmethod
     def draft(self) -> Draft:
         """An answer that begins."""
+
+    def fetch(self, client: Any) -> Callable[..., Any] | None:
+        """What fetches a response that is made without anybody listening, by its id; None:
+        the provider makes none."""
+        return None
+
+    def background(self, ask: Ask) -> bool:
+        """Whether the response is made without anybody listening, so that it can be fetched."""
+        return False
 
     def check(self, parameters: Mapping[str, Json], taken: Mapping[str, str]) -> dict[str, Any]:
         """The pack's parameters under the provider's names. Raises FailTurnError."""
@@ -101,6 +118,25 @@ class Dialect(ABC):
         )
 
 
+_MOST_CODE = 64
+
+
+def failed(code: Any, message: Any) -> ModelFailure:
+    """The failure that a provider tells in its own words.
+
+    >>> failed("server_error", "Oh.").error.code
+    'MODEL_SERVER_ERROR'
+    """
+    word = "".join(c if c.isalnum() and c.isascii() else "_" for c in str(code or "ERROR").upper())
+    return unusable(f"MODEL_{word[:_MOST_CODE]}", str(message or ""))
+
+
+def count_of(counts: Any, name: str) -> int:
+    """A number of tokens as a provider tells it; what is none is 0."""
+    value = getattr(counts, name, None)
+    return value if type(value) is int and value > 0 else 0
+
+
 def unusable(code: str, message: str) -> ModelFailure:
     """The failure of an answer that came, and cannot be used."""
     return ModelFailure(error=Fault(code=code, message=message))
@@ -119,6 +155,87 @@ def ended_badly(refusal: str, finish: str) -> ModelFailure | None:
     return None
 
 
+def patience(client: Any, seconds: float | None) -> dict[str, Any]:
+    """The argument by which a call of a provider's package waits no longer than it may for
+    each piece; none where the client waits less by itself."""
+    own: Any = getattr(client, "timeout", None)
+    least = getattr(own, "read", own)
+    if seconds is None or (isinstance(least, (int, float)) and least <= seconds):
+        return {}
+    connect = getattr(own, "connect", None)
+    if not isinstance(connect, (int, float)):
+        return {"timeout": seconds}
+    return {"timeout": type(own)(seconds, connect=min(connect, seconds))}
+
+
+def words_of(provider: Dialect, parts: Sequence[Part]) -> str:
+    """Parts where a provider takes text alone. Raises FailTurnError for another one."""
+    texts = []
+    for part in parts:
+        text = text_of(part)
+        if text is None:
+            raise provider.unsupported(part, "text there")
+        texts.append(text)
+    return "\n".join(texts)
+
+
+_LEAST_KEY = 8
+"""Characters of a key; what is shorter stands for none, and is a part of many words."""
+_MOST_WORDS = 4096
+"""Characters of an endpoint's own words that are told."""
+
+
+def discreet(client: Any, failure: ModelFailure) -> ModelFailure:
+    """A failure without the keys of the endpoint, which may repeat what it was sent."""
+    code, text = failure.error.code, failure.error.message
+    for name in ("api_key", "auth_token"):
+        key = getattr(client, name, None)
+        if isinstance(key, str) and len(key) >= _LEAST_KEY:
+            code, text = code.replace(key, "[key]"), text.replace(key, "[key]")
+    return replace(failure, error=Fault(code=code, message=text[:_MOST_WORDS]))
+
+
+def sound(answer: ModelAnswer) -> ModelAnswer:
+    """An answer as the contract takes it: in whole characters, and names of bounded length."""
+    return ModelAnswer(
+        parts=tuple(Part(text=whole(part.text or "")) for part in answer.parts),
+        calls=tuple(
+            ModelCall(id=_clip(c.id), name=_clip(c.name), arguments=whole(c.arguments))
+            for c in answer.calls
+        ),
+        refusal=whole(answer.refusal),
+        finish_reason=_clip(answer.finish_reason, 128),
+        model=_clip(answer.model),
+        response_id=_clip(answer.response_id),
+        provider=_whole_values(answer.provider),
+    )
+
+
+def whole(text: str) -> str:
+    """Text whose characters are whole: halves of them that came apart are joined, and those
+    that are alone are replaced.
+
+    >>> whole("\\ud83d\\ude00, \\ud83d")
+    '😀, \ufffd'
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _whole_values(value: Json) -> Json:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {whole(name): _whole_values(item) for name, item in value.items()}
+    return [_whole_values(item) for item in value] if isinstance(value, list) else value
+
+
+def _clip(text: str, most: int = 256) -> str:
+    """The first bytes of a name, as the contract bounds them."""
+    return whole(text).encode()[:most].decode(errors="ignore")
+
+
 def failure_of(error: Exception) -> ModelFailure:
     """What an error of a provider's package, or of the HTTP library below it, means."""
     status = getattr(error, "status_code", None)
@@ -130,7 +247,10 @@ def failure_of(error: Exception) -> ModelFailure:
     if isinstance(error, FailTurnError):
         fault = Fault(code=error.reason, message=error.message)
         return ModelFailure(error=fault, final=not error.retryable)
-    if any(cls.__name__ == "APIConnectionError" for cls in type(error).__mro__):
+    classes = {cls.__name__ for cls in type(error).__mro__}
+    if "APITimeoutError" in classes:
+        return unusable("MODEL_TIMEOUT", str(error))
+    if "APIConnectionError" in classes:
         return unusable("MODEL_UNREACHABLE", str(error))
     return unusable("MODEL_ERROR", f"{type(error).__name__}: {error}")
 
@@ -142,12 +262,20 @@ def broken(error: Exception) -> ModelFailure:
     return unusable("STREAM_TRUNCATED", f"{type(error).__name__}: {error}")
 
 
+_FINAL = (
+    "MEDIA_UNSUPPORTED",
+    "PARAMETER_UNSUPPORTED",
+    "OVERRIDE_UNSUPPORTED",
+    "ANSWER_TOO_LARGE",
+)
+
+
 def is_final(fault: Fault) -> bool:
     """Whether a recorded failure says that no further attempt can help."""
     status = fault.code.removeprefix("MODEL_")
     if fault.code.startswith("MODEL_") and status.isdigit():
         return int(status) < 500 and int(status) not in _AGAIN
-    return fault.code in ("MEDIA_UNSUPPORTED", "PARAMETER_UNSUPPORTED", "ANSWER_TOO_LARGE")
+    return fault.code in _FINAL
 
 
 def _retry_after(error: Exception) -> timedelta | None:
@@ -163,9 +291,9 @@ def _retry_after(error: Exception) -> timedelta | None:
             pass
         try:
             moment = email.utils.parsedate_to_datetime(text)
-        except ValueError:
+            return _within((moment - datetime.now(timezone.utc)).total_seconds())
+        except (TypeError, ValueError):
             continue
-        return _within((moment - datetime.now(timezone.utc)).total_seconds())
     return None
 
 
@@ -188,7 +316,8 @@ def object_of(arguments: str) -> dict[str, Any]:
     """Arguments of a call for providers that want an object: what is none is told as it is."""
     try:
         value = json.loads(arguments or "{}")
-    except ValueError:
+        dump_json(value).encode()
+    except (ValueError, RecursionError):
         return {"arguments": arguments}
     return value if isinstance(value, dict) else {"arguments": value}
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pawl._requests import dump_json
 from pawl._runs import ArtifactSlot
 from pawl._turn_view import TurnView
 from pawl._values import Json, JsonValue
@@ -27,7 +28,9 @@ def object_in(arguments: str) -> tuple[dict[str, Any], str]:
     """The object that the text of a call's arguments is, or what is wrong with it."""
     try:
         given = json.loads(arguments or "{}")
-    except ValueError as error:
+        # Python reads more than there is in JSON: NaN, and halves of characters.
+        dump_json(given).encode()
+    except (ValueError, RecursionError) as error:
         return {}, f"the arguments are no JSON: {error}"
     if not isinstance(given, dict):
         return {}, "the arguments are no object"

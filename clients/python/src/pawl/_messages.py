@@ -28,9 +28,16 @@ class MessagesHandler(ModelHandler):
         *,
         model: str,
         max_rounds: int = 16,
-        chat: bool = False,
+        chat: bool | None = None,
+        response_schema: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
-            client, MessagesDialect(), model=model, max_rounds=max_rounds, chat=chat, extra=extra
+            client,
+            MessagesDialect(),
+            model=model,
+            max_rounds=max_rounds,
+            chat=chat,
+            response_schema=response_schema,
+            extra=extra,
         )

@@ -11,13 +11,15 @@ from pawl._dialect import (
     Draft,
     base64_of,
     calls_of,
+    count_of,
     ended_badly,
     media_of,
     object_of,
     text_of,
+    words_of,
 )
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
-from pawl._requests import dump_json
+from pawl._own_items import TEXT, Own, Place, placed, places_of
 from pawl._values import Json, Message, Part, Usage
 
 _PARAMETERS = {name: name for name in ("temperature", "top_p", "top_k", "max_tokens")}
@@ -27,6 +29,7 @@ _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _TAKES = f"{', '.join(_IMAGES)} and application/pdf, data or an http address"
 _FINISH = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls"}
 _FINISH |= {"max_tokens": "length", "model_context_window_exceeded": "length"}
+_FINISH |= {"refusal": "content_filter"}
 _KEPT = "anthropic"
 """Under which key a message keeps the thinking that the provider wants to have back."""
 
@@ -35,6 +38,7 @@ class MessagesDialect(Dialect):
     """Messages."""
 
     name = "Anthropic messages"
+    formats = "output_config"
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
@@ -64,11 +68,14 @@ class MessagesDialect(Dialect):
             request["tool_choice"] = {"type": "any"}
         if not tools:
             # Calls that were made are not taken without the tools that they were made of.
-            names = {call["name"] for message in ask.messages for call in calls_of(message)}
+            names = {c["name"] for message in ask.messages for c in calls_of(message)}
             tools = [_tool(name, "", {"type": "object"}) for name in sorted(names)]
             request |= {"tool_choice": {"type": "none"}} if tools else {}
         if tools:
             request["tools"] = tools
+        if ask.schema is not None:
+            form = {"type": "json_schema", "schema": dict(ask.schema)}
+            request["output_config"] = {"format": form}
         return request | dict(ask.extra)
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -85,16 +92,42 @@ class MessagesDialect(Dialect):
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "tool":
-            return [_result(message)]
-        kept = message.provider.get(_KEPT) if isinstance(message.provider, dict) else None
-        blocks: list[dict[str, Any]] = list(kept or ())
-        blocks += [self._part(part) for part in message.parts if part.text != ""]
-        for call in calls_of(message):
-            given = object_of(call["arguments"])
-            blocks.append(
-                {"type": "tool_use", "id": call["id"], "name": call["name"], "input": given}
-            )
+            return [self._result(message)]
+        if message.role == "assistant":
+            return self._said(message)
+        return [self._part(part) for part in message.parts if part.text != ""]
+
+    def _said(self, message: Message) -> list[dict[str, Any]]:
+        """What the model said, each block in its place."""
+        calls, text = calls_of(message), words_of(self, message.parts)
+        blocks: list[dict[str, Any]] = []
+        for place in places_of(_KEPT, message, len(calls)):
+            if isinstance(place, Own):
+                blocks.append(place.item)
+            elif place == TEXT:
+                blocks += [{"type": "text", "text": text}] if text else []
+            elif isinstance(place, int) and place < len(calls):
+                call = calls[place]
+                said = {"name": call["name"], "input": object_of(call["arguments"])}
+                blocks.append({"type": "tool_use", "id": call["id"], **said})
         return blocks
+
+    def _result(self, message: Message) -> dict[str, Any]:
+        """What a tool answered. A text in JSON goes as it is."""
+        texts = [
+            part.json.value
+            if part.json is not None and isinstance(part.json.value, str)
+            else words_of(self, [part])
+            for part in message.parts
+        ]
+        values = [part.json.value for part in message.parts if part.json is not None]
+        failed = any(isinstance(value, dict) and set(value) == {"error"} for value in values)
+        block = {
+            "type": "tool_result",
+            "tool_use_id": message.tool_call_id,
+            "content": "\n".join(texts),
+        }
+        return block | ({"is_error": True} if failed else {})
 
     def _part(self, part: Part) -> dict[str, Any]:
         text, media = text_of(part), media_of(part)
@@ -125,7 +158,8 @@ class MessagesDraft(Draft):
             self._count(piece.message.usage)
         elif piece.type == "content_block_start":
             block = piece.content_block.model_dump(exclude_none=True)
-            self._blocks[piece.index] = block | ({"input": ""} if "input" in block else {})
+            called = block["type"] == "tool_use"
+            self._blocks[piece.index] = block | ({"input": ""} if called else {})
         elif piece.type == "content_block_delta":
             return self._add(self._blocks[piece.index], piece.delta)
         elif piece.type == "message_delta":
@@ -135,60 +169,72 @@ class MessagesDraft(Draft):
         return ""
 
     def _add(self, block: dict[str, Any], delta: Any) -> str:
-        if delta.type == "text_delta":
-            block["text"] = block.get("text", "") + delta.text
-            return str(delta.text)
-        if delta.type == "input_json_delta":
-            block["input"] = block.get("input", "") + delta.partial_json
-        elif delta.type == "thinking_delta":
-            block["thinking"] = block.get("thinking", "") + delta.thinking
-        elif delta.type == "signature_delta":
-            block["signature"] = delta.signature
-        return ""
+        field = _FIELDS.get(delta.type)
+        if field is None:
+            return ""
+        name, grown = field
+        piece = str(getattr(delta, name))
+        self.size += len(piece)
+        before = block.get(grown)
+        block[grown] = (before if isinstance(before, str) else "") + piece
+        return piece if delta.type == "text_delta" else ""
 
     def _count(self, usage: Any) -> None:
         """Takes what was consumed so far: each event tells the sum."""
-        cached = getattr(usage, "cache_read_input_tokens", None) or 0
-        read = (usage.input_tokens or 0) + cached
-        read += getattr(usage, "cache_creation_input_tokens", None) or 0
+        cached = count_of(usage, "cache_read_input_tokens")
+        read = count_of(usage, "input_tokens") + cached
+        read += count_of(usage, "cache_creation_input_tokens")
         before = self.usage
+        said = max(count_of(usage, "output_tokens"), before.output_tokens)
+        details = getattr(usage, "output_tokens_details", None)
+        thought = count_of(details, "thinking_tokens") or before.reasoning_tokens
         self.usage = Usage(
             input_tokens=max(read, before.input_tokens),
-            output_tokens=max(usage.output_tokens or 0, before.output_tokens),
+            output_tokens=said,
             cached_tokens=max(cached, before.cached_tokens),
+            reasoning_tokens=min(thought, said),
         )
 
     def end(self) -> ModelAnswer | ModelFailure:
         """See `Draft.end`."""
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        text = "".join(block["text"] for block in blocks if block["type"] == "text")
-        refusal = (text or "no words") if self._finish == "refusal" else ""
-        kept = [b for b in blocks if b["type"] in ("thinking", "redacted_thinking")]
-        return ended_badly(refusal, self._finish) or ModelAnswer(
+        places: list[Place] = []
+        calls: list[ModelCall] = []
+        text = ""
+        for block in (self._blocks[index] for index in sorted(self._blocks)):
+            if block["type"] == "tool_use":
+                places.append(len(calls))
+                arguments = block["input"] or "{}"
+                calls.append(ModelCall(id=block["id"], name=block["name"], arguments=arguments))
+            elif block["type"] == "text":
+                # All text is one; it stands where the first of it was.
+                places += [TEXT] if TEXT not in places else []
+                text += block["text"]
+            else:
+                places.append(Own(_own(block)))
+        return ended_badly("", self._finish) or ModelAnswer(
             parts=(Part(text=text),) if text else (),
-            calls=tuple(
-                ModelCall(id=b["id"], name=b["name"], arguments=b["input"] or "{}")
-                for b in blocks
-                if b["type"] == "tool_use"
-            ),
+            calls=tuple(calls),
             finish_reason=self._finish,
             model=self.model,
             response_id=self.response_id,
-            provider={_KEPT: kept} if kept else None,
+            provider=placed(_KEPT, places),
         )
+
+
+_FIELDS = {
+    "text_delta": ("text", "text"),
+    "input_json_delta": ("partial_json", "input"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+}
+"""What of a piece adds to which field of its block, by the kind of the piece."""
+
+
+def _own(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of the provider's own. What such a one was called with came as text."""
+    given = block.get("input")
+    return block | {"input": object_of(given)} if isinstance(given, str) else block
 
 
 def _tool(name: str, description: str, schema: Json) -> dict[str, Any]:
     return {"name": name, "description": description, "input_schema": schema}
-
-
-def _result(message: Message) -> dict[str, Any]:
-    values = [part.json.value if part.json else text_of(part) for part in message.parts]
-    texts = [value if isinstance(value, str) else dump_json(value) for value in values]
-    failed = any(isinstance(value, dict) and set(value) == {"error"} for value in values)
-    block = {
-        "type": "tool_result",
-        "tool_use_id": message.tool_call_id,
-        "content": "\n".join(texts),
-    }
-    return block | ({"is_error": True} if failed else {})

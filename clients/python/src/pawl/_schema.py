@@ -20,13 +20,23 @@ def check(value: Any, schema: Any, what: str) -> None:
     ...
     pawl._errors.SchemaError: payload: at $: 'n' is a required property
     """
-    cls = validator_for(schema, default=jsonschema.Draft202012Validator)
+    cls = examine(schema, what)
     try:
-        cls.check_schema(schema)
-    except BadSchema as error:
-        raise SchemaError(f"{what}: its schema is invalid: {error.message}") from error
-    fault = jsonschema.exceptions.best_match(cls(schema).iter_errors(value))
+        fault = jsonschema.exceptions.best_match(cls(schema).iter_errors(value))
+    except RecursionError as error:
+        raise SchemaError(f"{what}: too deep to be checked") from error
     if fault is not None:
         raise SchemaError(
             f"{what}: at {fault.json_path}: {fault.message}", metadata={"field": fault.json_path}
         )
+
+
+def examine(schema: Any, what: str) -> type[Any]:
+    """What checks values against a schema. Raises SchemaError if it is none."""
+    cls: type[Any] = validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        cls.check_schema(schema)
+    except (BadSchema, RecursionError) as error:
+        text = getattr(error, "message", "too deep")
+        raise SchemaError(f"{what}: its schema is invalid: {text}") from error
+    return cls

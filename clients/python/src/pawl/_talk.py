@@ -6,11 +6,13 @@ that a turn that is executed again walks through the same rounds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pawl._dialect import Ask
+from pawl import _schema
+from pawl._dialect import Ask, calls_of, text_of
 from pawl._enums import Awaiting, StepStatus
 from pawl._errors import FailTurnError, SchemaError, StepCancelledError
 from pawl._leaving import Asking, Leaving, object_in
@@ -24,6 +26,7 @@ from pawl._models import (
     ToolResult,
 )
 from pawl._outcomes import Reply
+from pawl._requests import dump_json
 from pawl._runs import Step, StepOutcome
 from pawl._turn_requests import StepCall
 from pawl._turn_view import TurnView
@@ -35,14 +38,63 @@ _GO_ON = "Go on."
 prompt alone, nor to go on after its own words."""
 
 
+DEFAULT_OUTPUT_TOKENS = 4096
+"""What an answer is taken to consume at most where the pack sets no max_tokens."""
+_BYTES_PER_TOKEN = 4
+_MEDIA_TOKENS = 1000
+"""What text, and a part that is none, are taken to consume."""
+
+_UNRECORDED = ("extra_headers", "extra_query", "timeout")
+"""Arguments of a provider's package that are no part of the request's body, and may hold keys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a handler talks: the model, and what it was made with."""
+    """How a handler talks: the model, and what it was made with. `chat` None: in states that
+    people move as well. Raises ValueError for what makes no sense."""
 
     model: str
     max_rounds: int
-    chat: bool
+    chat: bool | None
+    schema: Mapping[str, Json] | None
     extra: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ValueError("model: a name, not empty")
+        if self.max_rounds < 1:
+            raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
+        for name, value in self.recorded.items():
+            try:
+                dump_json(value).encode()
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"extra.{name}: no JSON: {error}") from error
+        if self.schema is None:
+            return
+        if not isinstance(self.schema, Mapping):
+            name = type(self.schema).__name__
+            raise ValueError(f"response_schema: an object, not {name}")
+        try:
+            _schema.examine(dict(self.schema), "response_schema")
+            dump_json(dict(self.schema)).encode()
+        except (SchemaError, TypeError) as error:
+            raise ValueError(f"response_schema: {error}") from error
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What of `extra` is recorded with the request."""
+        return {name: value for name, value in self.extra.items() if name not in _UNRECORDED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """The answer of a round. `replayed`: it was recorded before this execution; what was
+    asked then may have been other words."""
+
+    step: int
+    answer: ModelAnswer
+    usage: Usage
+    replayed: bool
 
 
 @dataclass(slots=True)
@@ -72,6 +124,11 @@ class Talk:
         self._leaving, self._asking = Leaving(turn), Asking(turn)
         settings = turn.settings or {}
         self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
+        moved = settings.get("orchestration") in ("hybrid", "external")
+        self._chat = (moved if manner.chat is None else manner.chat) and not turn.terminal
+        # Where a text moves nothing, it needs no form.
+        ends = self._chat or not turn.allowed_events
+        self._schema = manner.schema if ends else None
         override = (settings.get("model_overrides") or {}).get(manner.model) or {}
         self._system = _system(turn.system_prompt, override)
         given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
@@ -79,9 +136,10 @@ class Talk:
         self._tools = self._offer()
         # The last round is for leaving the state.
         self._most = min(manner.max_rounds, self._policy.get("max_rounds") or manner.max_rounds) + 1
-        self._follows = 0
-        self._used = Usage()
+        self._last: Heard | None = None
         self._history = list(turn.messages)
+        self._counted = 0
+        """How many messages of the history the usage of the last answer counts."""
         self._fresh = [ModelMessage(conversation=ConversationRange())] if turn.messages else []
         if not turn.messages or turn.messages[-1].role == "assistant":
             self._say(Message.of("user", _GO_ON if turn.messages else _BEGIN))
@@ -97,7 +155,7 @@ class Talk:
         ]
         if self._turn.allowed_events:
             tools.append(self._leaving.tool())
-        if self._manner.chat and not self._turn.terminal:
+        if self._chat:
             tools.append(self._asking.tool())
         return tools
 
@@ -112,20 +170,25 @@ class Talk:
         if self.round == self._most:
             raise FailTurnError("MAX_ROUNDS", "the model did not come to an end")
         self.round += 1
-        messages = tuple(self._fresh)
-        if self._follows:
-            return ModelRequest(model=self._manner.model, follows=self._follows, messages=messages)
-        return ModelRequest(
-            model=self._manner.model,
-            system=self._system or None,
-            tools=self._tools or None,
-            parameters=self._settings() or None,
-            messages=messages,
-        )
+        messages, last = tuple(self._fresh), self._last
+        if last is None:
+            return ModelRequest(
+                model=self._manner.model,
+                system=self._system or None,
+                tools=self._tools or None,
+                parameters=self._settings() or None,
+                messages=messages,
+            )
+        follows = ModelRequest(model=self._manner.model, follows=last.step, messages=messages)
+        if not last.replayed:
+            return follows
+        # What it follows may have been asked by another app, in other words.
+        return replace(follows, system=self._system, tools=self._tools, parameters=self._settings())
 
     def _settings(self) -> dict[str, Any]:
         choice = {} if self._choice() == "auto" else {"tool_choice": self._choice()}
-        return {**self._parameters, **choice, **self._manner.extra}
+        form = {} if self._schema is None else {"response_schema": dict(self._schema)}
+        return {**self._parameters, **choice, **form, **self._manner.recorded}
 
     def _choice(self) -> str:
         required = self._policy.get("tool_choice") == "required" and self._tools
@@ -140,24 +203,37 @@ class Talk:
             parameters=self._parameters,
             choice=self._choice(),
             messages=tuple(self._history),
+            schema=self._schema,
             extra=self._manner.extra,
         )
 
-    def bound(self) -> Usage | None:
-        """What the next call may consume, as far as the pack bounds it; what it reads is
-        what the last one read and said, as far as that is known."""
-        most = self._parameters.get("max_tokens")
-        if not isinstance(most, int):
-            return None
-        read = self._used.input_tokens + self._used.output_tokens
-        return Usage(input_tokens=read, output_tokens=most)
+    def bound(self) -> Usage:
+        """What the next call may consume, estimated where nothing bounds it: what it reads
+        is what the last one read and said, and what was said since."""
+        usage = self._last.usage if self._last else Usage()
+        read = usage.input_tokens + usage.output_tokens
+        if read:
+            read += _tokens("", self._history[self._counted :])
+        else:
+            tools = dump_json(self._tools) if self._tools else ""
+            read = _tokens(self._system + tools, self._history)
+        return Usage(input_tokens=read, output_tokens=self._most_said())
+
+    def _most_said(self) -> int:
+        given = [self._parameters.get("max_tokens")]
+        given += [
+            self._manner.extra.get(f"max_{name}tokens") for name in ("completion_", "output_", "")
+        ]
+        counts = [most for most in given if type(most) is int and most >= 0]
+        return counts[-1] if counts else DEFAULT_OUTPUT_TOKENS
 
     # What answers mean
 
-    def heard(self, step: int, answer: ModelAnswer, usage: Usage | None) -> list[StepCall]:
+    def heard(self, heard: Heard) -> list[StepCall]:
         """Takes the answer of a round; returns the tool calls to make before the next."""
-        self._follows, self._fresh, self._used = step, [], usage or Usage()
+        self._last, self._fresh, answer = heard, [], heard.answer
         self._history.append(answer.message)
+        self._counted = len(self._history)
         self._answers = _Answers(answer.calls)
         if not answer.calls:
             self._end_of_text(answer.text)
@@ -192,16 +268,20 @@ class Talk:
         return self._answers.calls[index].id
 
     def _end_of_text(self, text: str) -> None:
-        if not self._turn.allowed_events and (self._turn.terminal or not self._manner.chat):
-            self._done(text)
-        elif self._manner.chat:
-            self._done(text, awaiting=Awaiting.INPUT)
+        if self._turn.allowed_events and not self._chat:
+            words = f"Call {self._leaving.name} to go on; text alone does not move the run."
+            self._say(Message.of("user", words))
+            return
+        awaiting = Awaiting.INPUT if self._chat else Awaiting.UNSPECIFIED
+        if self._schema is None:
+            self._done(text, awaiting=awaiting)
+            return
+        value, fault = _fitting(text, self._schema)
+        if fault:
+            words = f"The answer does not fit the schema: {fault}. Answer with JSON that fits."
+            self._say(Message.of("user", words))
         else:
-            self._say(
-                Message.of(
-                    "user", f"Call {self._leaving.name} to go on; text alone does not move the run."
-                )
-            )
+            self._done(JsonValue(value), awaiting=awaiting)
 
     def _alone(self, answer: ModelAnswer, call: ModelCall) -> bool:
         """Leaves the state or asks the person, if the call does that."""
@@ -226,7 +306,7 @@ class Talk:
 
     def _done(
         self,
-        text: str,
+        output: str | JsonValue,
         *,
         told: Message | None = None,
         event: str = "",
@@ -236,10 +316,10 @@ class Talk:
         self.reply = Reply(
             event=event,
             artifacts=artifacts or {},
-            output=text or None,
+            output=output or None,
             messages=() if told is None else (told,),
             awaiting=awaiting,
-            said=self._follows,
+            said=self._last.step if self._last else 0,
         )
 
     def _call_of(self, index: int, call: ModelCall) -> StepCall | None:
@@ -259,23 +339,47 @@ class Talk:
         if fault:
             self._answers.told(index, _error(call.id, code, fault))
             return None
-        return StepCall(
-            call.name, arguments, call=ToolCallRef(model_step=self._follows, index=index)
-        )
+        asked = ToolCallRef(model_step=self._last.step if self._last else 0, index=index)
+        return StepCall(call.name, arguments, call=asked)
 
 
 def _system(prompt: str, override: Mapping[str, Any]) -> str:
     """The system prompt as the pack has it for the model. Raises FailTurnError."""
-    text = override.get("system_template") or prompt
-    if text is not prompt and "{{" in text:
-        raise FailTurnError(
-            "OVERRIDE_UNSUPPORTED",
-            "model_overrides.system_template: a template with variables is rendered by nobody;"
-            " use system_template_prefix and system_template_suffix",
-            retryable=False,
-        )
+    for end in ("", "_prefix", "_suffix"):
+        name = f"system_template{end}"
+        if "{{" in (override.get(name) or ""):
+            raise FailTurnError(
+                "OVERRIDE_UNSUPPORTED",
+                f"model_overrides.{name}: text with variables is rendered by nobody",
+                retryable=False,
+            )
     prefix, suffix = (override.get(f"system_template_{end}") or "" for end in ("prefix", "suffix"))
-    return f"{prefix}{text}{suffix}"
+    return f"{prefix}{override.get('system_template') or prompt}{suffix}"
+
+
+def _fitting(text: str, schema: Mapping[str, Json]) -> tuple[Json, str]:
+    """The value of a text in JSON that fits, or what is wrong with it."""
+    try:
+        value = json.loads(text)
+        dump_json(value).encode()
+        _schema.check(value, dict(schema), "the answer")
+    except SchemaError as error:
+        return None, error.message
+    except (ValueError, RecursionError) as error:
+        return None, f"it is no JSON: {error}"
+    return value, ""
+
+
+def _tokens(text: str, messages: Sequence[Message]) -> int:
+    """About how many tokens it takes to read a text and messages."""
+    size, media = len(text.encode()), 0
+    for message in messages:
+        size += sum(len(call["arguments"].encode()) for call in calls_of(message))
+        for part in message.parts:
+            words = text_of(part)
+            size += 0 if words is None else len(words.encode(errors="replace"))
+            media += words is None
+    return -(-size // _BYTES_PER_TOKEN) + media * _MEDIA_TOKENS
 
 
 def _result(step: Step, call_id: str) -> tuple[ModelMessage, Message]:

@@ -103,7 +103,7 @@ func (c *checker) entries() {
 // composition states, and warns of entries from which no end can be reached.
 func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
-	f := newFlow(states, nil)
+	f := newFlow(states, &XPawl{})
 	reached := make([]bool, len(f.states))
 	for _, s := range starts {
 		ends := false
@@ -149,11 +149,14 @@ func (c *checker) endless(starts []Start) {
 		if t.Bounded {
 			continue
 		}
-		what := "can repeat for ever"
+		what, hint := "can repeat for ever", "Set max_visits on a state of the cycle, or engine.budget.max_total_visits."
 		if !t.Exact {
 			what = "cannot be shown to end"
 		}
-		tell("PP0005-2", pointer("workflow", "states", t.CycleStart), "Set max_visits on a state of the cycle, or engine.budget.max_total_visits.",
+		if c.p.XPawl().NoProgress == nil {
+			hint += " With x_pawl.no_progress {window: 3} a loop that repeats itself ends before its budget."
+		}
+		tell("PP0005-2", pointer("workflow", "states", t.CycleStart), hint,
 			"from %s the cycle through %s by the events %s %s; also limited by %s", quote(s.State), quote(t.CycleStart), names(t.Cycle), what, names(t.AlsoLimitedBy))
 	}
 }

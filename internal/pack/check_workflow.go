@@ -155,7 +155,7 @@ func (c *checker) forcedExits() {
 		switch {
 		case states[target] == nil:
 			c.f.err("PP0009-2", at, "", "on_max_visits names %s, which is not a state; states: %s", quote(target), c.stateNames())
-		case s.MaxVisits == 0 && len(c.p.XPawl().MaxIterations[name]) == 0:
+		case s.MaxVisits == 0 && len(c.p.XPawl().MaxIterations[name]) == 0 && c.p.XPawl().NoProgress == nil:
 			c.f.warn(ruleNoGuard, at, "Add max_visits.", "on_max_visits of the state %s has no max_visits beside it and never applies", quote(name))
 		case circles[name]:
 			c.f.err("PP0009-2", at, "Let one of them lead to a state without max_visits.",

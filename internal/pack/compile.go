@@ -123,6 +123,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	g.WallExcludesWaiting = x.WallTimeExcludesWaiting
 	g.Erasable = x.Erasable
 	g.Retry, g.ModelCalls = x.Retry.policy(), modelCalls(x)
+	g.NoProgress = noProgress(x.NoProgress)
 	g.Budget = machine.Budget{
 		MaxSteps:    clampInt(valueOr(x.MaxSteps, 0)),
 		MaxReframes: clampInt(valueOr(x.MaxReframes, 0)),
@@ -137,6 +138,17 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 		g.Budget.MaxTotalVisits = clampInt(valueOr(b.MaxTotalVisits, 0))
 		g.Budget.MaxToolCalls = clampInt(valueOr(b.MaxToolCalls, 0))
 		g.Budget.MaxWallTime = secondsOr(b.MaxWallTimeSec, 0)
+	}
+}
+
+// noProgress is nil where the pack lets loops repeat themselves.
+func noProgress(n *NoProgress) *machine.NoProgress {
+	if n == nil {
+		return nil
+	}
+	over := set(n.Over)
+	return &machine.NoProgress{
+		Window: clampInt(n.Window), Artifacts: n.Over == nil || over["artifacts"], ToolCalls: n.Over == nil || over["tool_calls"],
 	}
 }
 

@@ -70,6 +70,8 @@ type XPawl struct {
 	LeaseSec                *int64                  `json:"lease_sec"`
 	// ModelCalls says how calls of models are made; nil = as the machine does.
 	ModelCalls *ModelCalls `json:"model_calls"`
+	// NoProgress ends loops that repeat themselves; nil = they may.
+	NoProgress *NoProgress `json:"no_progress"`
 	// MaxPendingSteps; nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
@@ -143,6 +145,14 @@ type ModelCalls struct {
 	// TimeoutSec of one attempt; nil means 600.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	Retry      *Retry `json:"retry"`
+}
+
+// NoProgress is x_pawl.no_progress.
+type NoProgress struct {
+	// Window is how many visits that end alike are too many.
+	Window int64 `json:"window"`
+	// Over names what makes two visits alike: artifacts, tool_calls; nil = both.
+	Over []string `json:"over"`
 }
 
 // ToolLimits is x_pawl.tools of one tool.

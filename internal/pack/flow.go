@@ -34,8 +34,8 @@ type flowEdge struct {
 	limit int
 }
 
-// newFlow reduces a workflow and its x_pawl.max_iterations.
-func newFlow(states map[string]*State, iterations map[string]map[string]int64) *flow {
+// newFlow reduces a workflow and what x_pawl has to say of it.
+func newFlow(states map[string]*State, x *XPawl) *flow {
 	names := keys(states)
 	f := &flow{number: make(map[string]int, len(names))}
 	for i, name := range names {
@@ -51,12 +51,28 @@ func newFlow(states map[string]*State, iterations map[string]map[string]int64) *
 			fs.onMax = f.at(*s.OnMaxVisits)
 		}
 		if !s.Terminal {
-			fs.edges = f.edges(s.OnEvent, iterations[name])
+			fs.edges = f.edges(s.OnEvent, x.MaxIterations[name])
 		}
 		f.states = append(f.states, fs)
 	}
+	if x.NoProgress != nil {
+		f.refuseAny()
+	}
 	f.resolveExits()
 	return f
+}
+
+// refuseAny lets every event lead to the forced exit of its target as well: a loop that
+// repeats itself has it refused, whatever is left of its guard.
+func (f *flow) refuseAny() {
+	for i := range f.states {
+		s := &f.states[i]
+		for _, e := range slices.Clone(s.edges) {
+			if exit := f.states[e.to].onMax; exit != none {
+				s.edges = append(s.edges, flowEdge{event: e.event, to: exit})
+			}
+		}
+	}
 }
 
 // at numbers a state; none if there is no such state.

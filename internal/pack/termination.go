@@ -70,7 +70,7 @@ type analysis struct {
 func (p *Pack) newAnalysis() *analysis {
 	a := &analysis{pack: p, done: map[string]*Termination{}, work: maxWork}
 	if w := p.Doc.Workflow; w != nil {
-		a.flow = newFlow(w.States, p.XPawl().MaxIterations)
+		a.flow = newFlow(w.States, p.XPawl())
 		a.residue = a.flow.residue()
 		a.work = maxWork / (1 + len(p.stateBacked()))
 	}
@@ -92,6 +92,8 @@ func (a *analysis) state(name string) *Termination {
 	if t == nil {
 		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
+		// What is found beside edges that are not always open is a bound, but perhaps not reached.
+		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil
 		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
 			t.limit(*b.MaxTotalVisits)
 		}
@@ -175,7 +177,7 @@ func (p *Pack) otherLimits() []string {
 	}
 	for name, set := range map[string]bool{
 		"max_steps": x.MaxSteps != nil, "max_reframes": x.MaxReframes != nil,
-		"max_tokens": x.MaxTokens != nil, "max_cost_usd": x.MaxCostUSD != nil,
+		"max_tokens": x.MaxTokens != nil, "max_cost_usd": x.MaxCostUSD != nil, "no_progress": x.NoProgress != nil,
 	} {
 		if set {
 			out = append(out, name)

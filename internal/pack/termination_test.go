@@ -138,7 +138,7 @@ func drawGraph(t *rapid.T) graphCase {
 }
 
 func (g graphCase) analyse(work int) *Termination {
-	f := newFlow(g.states, g.limits)
+	f := newFlow(g.states, &XPawl{MaxIterations: g.limits})
 	t := f.terminate(f.at("s0"), f.residue(), work)
 	if g.total > 0 {
 		t.limit(g.total)
@@ -304,5 +304,39 @@ func TestLargeFlows(t *testing.T) {
 	}
 	if got := mulSat(addSat(math.MaxInt64, 1), 3); got != math.MaxInt64 {
 		t.Errorf("saturation: %d", got)
+	}
+}
+
+// TestTerminationNoProgress: a loop that repeats itself may take a forced exit before its
+// guard is used up. The bound counts that way too, and nobody says that it is reached.
+func TestTerminationNoProgress(t *testing.T) {
+	t.Parallel()
+	way := "ask"
+	states := map[string]*State{
+		"a":   {OnEvent: map[string]string{"Go": "b"}, OnMaxVisits: &way},
+		"b":   {OnEvent: map[string]string{"Again": "a"}, MaxVisits: 3},
+		"ask": {OnEvent: map[string]string{"Resume": "b"}},
+	}
+	for _, tt := range []struct {
+		rule  *NoProgress
+		most  int64
+		exact bool
+	}{
+		{nil, 7, true},
+		{&NoProgress{Window: 2}, 7, false},
+	} {
+		p := &Pack{Doc: &Document{Workflow: &Workflow{Entry: "a", States: states, Engine: &Engine{XPawl: &XPawl{NoProgress: tt.rule}}}}}
+		an := p.newAnalysis().state("a")
+		if !an.Bounded || *an.MaxVisits != tt.most || an.Exact != tt.exact || slices.Contains(an.AlsoLimitedBy, "no_progress") != (tt.rule != nil) {
+			t.Errorf("%+v: %+v, %d visits", tt.rule, an, *an.MaxVisits)
+		}
+	}
+	exit := "c"
+	states = map[string]*State{"a": {OnEvent: map[string]string{"Go": "b"}}, "b": {OnMaxVisits: &exit, Terminal: true}, "c": {OnEvent: map[string]string{"On": "c"}}}
+	for i, rule := range []*NoProgress{nil, {Window: 2}} {
+		p := &Pack{Doc: &Document{Workflow: &Workflow{Entry: "a", States: states, Engine: &Engine{XPawl: &XPawl{NoProgress: rule}}}}}
+		if an := p.newAnalysis().state("a"); an.Bounded != (i == 0) {
+			t.Errorf("%+v: %+v", rule, an)
+		}
 	}
 }

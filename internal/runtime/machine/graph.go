@@ -70,9 +70,20 @@ type Graph struct {
 	WallExcludesWaiting bool
 	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).
 	Erasable bool `json:",omitempty"`
+	// NoProgress is nil where loops may repeat themselves (x_pawl.no_progress).
+	NoProgress *NoProgress `json:",omitempty"`
 	// Prices are those of models that the pack has (x_pawl.prices); they go before the
 	// operator's.
 	Prices map[string]Price `json:",omitempty"`
+}
+
+// NoProgress says when a loop stands still: when a visit ends for the Window-th time as
+// it ended before, and nothing else happened in between. Two visits are equal that left
+// the same state by the same event, with equal artifacts of the run (Artifacts), after the
+// same calls of tools (ToolCalls).
+type NoProgress struct {
+	Window               int
+	Artifacts, ToolCalls bool
 }
 
 // Node is one workflow state (RFC 0005, RFC 0009).

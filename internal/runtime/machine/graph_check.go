@@ -37,6 +37,7 @@ func CheckGraph(g *Graph) error {
 		must(model != "" && min(p.Input, p.Cached, p.Output, p.Reasoning) >= 0, "price of model %q: %+v", model, p)
 	}
 	must(g.Retry.sound(), "retry: %+v", g.Retry)
+	must(g.NoProgress == nil || g.NoProgress.Window >= 2, "no_progress: %+v", g.NoProgress)
 	must(g.ModelCalls == nil || g.ModelCalls.Timeout >= 0 && g.ModelCalls.Retry.sound(), "calls of models: %+v", g.ModelCalls)
 	return errors.Join(faults...)
 }

@@ -101,6 +101,9 @@ type State struct {
 	Visits      []Count
 	Edges       []EdgeCount
 	TotalVisits int
+	// Repeats are the ends of visits since something came from outside, at most
+	// [MaxRepeats], the oldest first; none without [Graph.NoProgress].
+	Repeats []Repeat
 	// Transitions counts Transition records, the entry included.
 	Transitions int
 	ToolCalls   int
@@ -174,6 +177,18 @@ type Parent struct {
 // Count is how often a state was visited.
 type Count struct {
 	State string
+	N     int
+}
+
+// MaxRepeats bounds the ends of visits that a run remembers: a loop of more of them that
+// differ is not found to stand still.
+const MaxRepeats = 64
+
+// Repeat is one end of a visit: how often visits of State ended so since one ended as none
+// did before.
+type Repeat struct {
+	State string
+	Hash  [32]byte
 	N     int
 }
 

@@ -2294,6 +2294,11 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 44)
 		b = shut(appendKnownText(b, &v.Texts[i]), mark)
 	}
+	for i := range v.Repeats {
+		var mark int
+		b, mark = open(b, 45)
+		b = shut(appendRepeat(b, &v.Repeats[i]), mark)
+	}
 	if v.Forked != nil {
 		var mark int
 		b, mark = open(b, 80)
@@ -2412,6 +2417,9 @@ func readState(b []byte, v *machine.State) error {
 		case 44:
 			v.Texts = append(v.Texts, machine.KnownText{})
 			s.keep(readKnownText(s.message(), &v.Texts[len(v.Texts)-1]))
+		case 45:
+			v.Repeats = append(v.Repeats, machine.Repeat{})
+			s.keep(readRepeat(s.message(), &v.Repeats[len(v.Repeats)-1]))
 		case 80:
 			v.Forked = new(machine.Forked)
 			s.keep(readForked(s.message(), v.Forked))
@@ -3778,6 +3786,30 @@ func readKnownText(b []byte, v *machine.KnownText) error {
 			s.fixed(v.Hash[:])
 		case 2:
 			v.Seq = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendRepeat(b []byte, v *machine.Repeat) []byte {
+	b = appendString(b, 1, v.State)
+	b = appendHash(b, 2, &v.Hash)
+	b = appendInt(b, 3, int64(v.N))
+	return b
+}
+
+func readRepeat(b []byte, v *machine.Repeat) error {
+	s := newScan("repeat", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.State = s.string()
+		case 2:
+			s.fixed(v.Hash[:])
+		case 3:
+			v.N = int(s.int64())
 		default:
 			s.unknown()
 		}

@@ -6531,6 +6531,7 @@ type State struct {
 	MessageBytes   int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
 	ModelSteps     uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
 	Texts          []*KnownText           `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
+	Repeats        []*Repeat              `protobuf:"bytes,45,rep,name=repeats,proto3" json:"repeats,omitempty"`
 	Forked         *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
 	Imported       bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
 	Task           *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
@@ -6879,6 +6880,13 @@ func (x *State) GetTexts() []*KnownText {
 	return nil
 }
 
+func (x *State) GetRepeats() []*Repeat {
+	if x != nil {
+		return x.Repeats
+	}
+	return nil
+}
+
 func (x *State) GetForked() *Forked {
 	if x != nil {
 		return x.Forked
@@ -7033,6 +7041,66 @@ func (x *EdgeCount) GetN() int64 {
 	return 0
 }
 
+type Repeat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	N             int64                  `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Repeat) Reset() {
+	*x = Repeat{}
+	mi := &file_storage_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Repeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Repeat) ProtoMessage() {}
+
+func (x *Repeat) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
+func (*Repeat) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *Repeat) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Repeat) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *Repeat) GetN() int64 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
 type Turn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -7050,7 +7118,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7062,7 +7130,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7075,7 +7143,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -7164,7 +7232,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7176,7 +7244,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7189,7 +7257,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -7315,7 +7383,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7327,7 +7395,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7340,7 +7408,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -7423,7 +7491,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7435,7 +7503,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7448,7 +7516,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -7480,7 +7548,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7492,7 +7560,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7505,7 +7573,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -7568,7 +7636,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7580,7 +7648,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7593,7 +7661,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Conversation) GetState() string {
@@ -7630,7 +7698,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7642,7 +7710,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7655,7 +7723,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -7696,7 +7764,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7708,7 +7776,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7721,7 +7789,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -7742,7 +7810,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7754,7 +7822,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7767,7 +7835,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -7801,7 +7869,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7813,7 +7881,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7826,7 +7894,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -7848,7 +7916,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7860,7 +7928,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7873,7 +7941,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Place) GetRunId() string {
@@ -7900,7 +7968,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7912,7 +7980,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7925,7 +7993,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -7955,7 +8023,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7967,7 +8035,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7980,7 +8048,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PackName) GetDigest() string {
@@ -8023,7 +8091,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8035,7 +8103,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8048,7 +8116,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -8087,7 +8155,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8099,7 +8167,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8112,7 +8180,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -8164,7 +8232,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8176,7 +8244,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8189,7 +8257,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -8246,7 +8314,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8258,7 +8326,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8271,7 +8339,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -8406,7 +8474,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8418,7 +8486,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8431,7 +8499,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -8484,7 +8552,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8496,7 +8564,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8509,7 +8577,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -8573,7 +8641,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8585,7 +8653,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8598,7 +8666,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -8685,7 +8753,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8697,7 +8765,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8710,7 +8778,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -9314,7 +9382,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x9c\r\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xcf\r\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -9364,7 +9432,8 @@ const file_storage_proto_rawDesc = "" +
 	"\rmessage_bytes\x18* \x01(\x03R\fmessageBytes\x12\x1f\n" +
 	"\vmodel_steps\x18+ \x01(\rR\n" +
 	"modelSteps\x120\n" +
-	"\x05texts\x18, \x03(\v2\x1a.pawl.storage.v1.KnownTextR\x05texts\x12/\n" +
+	"\x05texts\x18, \x03(\v2\x1a.pawl.storage.v1.KnownTextR\x05texts\x121\n" +
+	"\arepeats\x18- \x03(\v2\x17.pawl.storage.v1.RepeatR\arepeats\x12/\n" +
 	"\x06forked\x18P \x01(\v2\x17.pawl.storage.v1.ForkedR\x06forked\x12\x1a\n" +
 	"\bimported\x18Q \x01(\bR\bimported\x12)\n" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
@@ -9377,6 +9446,10 @@ const file_storage_proto_rawDesc = "" +
 	"\tEdgeCount\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\f\n" +
+	"\x01n\x18\x03 \x01(\x03R\x01n\"@\n" +
+	"\x06Repeat\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\f\n" +
 	"\x01n\x18\x03 \x01(\x03R\x01n\"\x91\x02\n" +
 	"\x04Turn\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
@@ -9548,7 +9621,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -9624,27 +9697,28 @@ var file_storage_proto_goTypes = []any{
 	(*State)(nil),              // 71: pawl.storage.v1.State
 	(*Count)(nil),              // 72: pawl.storage.v1.Count
 	(*EdgeCount)(nil),          // 73: pawl.storage.v1.EdgeCount
-	(*Turn)(nil),               // 74: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 75: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 76: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 77: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 78: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 79: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 80: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 81: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 82: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 83: pawl.storage.v1.Places
-	(*Place)(nil),              // 84: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 85: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 86: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 87: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 88: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 89: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 90: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 91: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 92: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 93: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 94: pawl.storage.v1.Erased
+	(*Repeat)(nil),             // 74: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 75: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 76: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 77: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 78: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 79: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 80: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 81: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 82: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 83: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 84: pawl.storage.v1.Places
+	(*Place)(nil),              // 85: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 86: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 87: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 88: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 89: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 90: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 91: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 92: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 93: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 94: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 95: pawl.storage.v1.Erased
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -9796,28 +9870,29 @@ var file_storage_proto_depIdxs = []int32{
 	48,  // 146: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
 	72,  // 147: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
 	73,  // 148: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	74,  // 149: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	75,  // 150: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	78,  // 151: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	79,  // 152: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	77,  // 153: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	37,  // 154: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 155: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	43,  // 156: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 157: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	76,  // 158: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	24,  // 159: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	43,  // 160: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	42,  // 161: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	82,  // 162: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	84,  // 163: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	91,  // 164: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	46,  // 165: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	166, // [166:166] is the sub-list for method output_type
-	166, // [166:166] is the sub-list for method input_type
-	166, // [166:166] is the sub-list for extension type_name
-	166, // [166:166] is the sub-list for extension extendee
-	0,   // [0:166] is the sub-list for field type_name
+	75,  // 149: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	76,  // 150: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	79,  // 151: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	80,  // 152: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	78,  // 153: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	74,  // 154: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	37,  // 155: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 156: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	43,  // 157: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 158: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	77,  // 159: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	24,  // 160: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	43,  // 161: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	42,  // 162: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	83,  // 163: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	85,  // 164: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	92,  // 165: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	46,  // 166: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	167, // [167:167] is the sub-list for method output_type
+	167, // [167:167] is the sub-list for method input_type
+	167, // [167:167] is the sub-list for extension type_name
+	167, // [167:167] is the sub-list for extension extendee
+	0,   // [0:167] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -9879,7 +9954,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   95,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

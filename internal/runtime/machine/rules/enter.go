@@ -13,6 +13,8 @@ type entry struct {
 	cause  machine.Cause
 	// artifacts were checked and are stored with the record that results.
 	artifacts []machine.ArtifactWrite
+	// stuck: the loop repeats itself, and its target is refused.
+	stuck bool
 }
 
 // enter is section 3, the one algorithm for entry, event and forced exit. It
@@ -25,8 +27,12 @@ func (t *txn) enter(e entry) {
 	}
 	to, redirects := t.route(e)
 	if to == nil {
+		status := machine.BudgetExhausted
+		if redirects[0].Guard == noProgress {
+			status = machine.Escalated
+		}
 		t.end(ending{
-			status: machine.BudgetExhausted, reason: redirects[0].Guard,
+			status: status, reason: redirects[0].Guard,
 			redirects: redirects, event: e.event, intended: e.target, artifacts: e.artifacts,
 		})
 		return
@@ -47,7 +53,8 @@ func (t *txn) visitsUsedUp() string {
 
 // route makes check 3: it follows on_max_visits from one refused state to the
 // next and returns the state that can be entered, or nil. A used-up edge
-// refuses its target and goes on with the source's on_max_visits. No state is
+// refuses its target and goes on with the source's on_max_visits; a loop that
+// repeats itself has its target refused as a used-up state is. No state is
 // tried twice, so the walk ends even where a pack's forced exits form a cycle.
 func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	var redirects []machine.Redirect
@@ -55,6 +62,9 @@ func (t *txn) route(e entry) (*machine.Node, []machine.Redirect) {
 	if guard := t.edgeUsedUp(e); guard != "" {
 		redirects = append(redirects, machine.Redirect{State: next, Guard: guard})
 		next = e.from.OnMaxVisits
+	} else if e.stuck {
+		redirects = append(redirects, machine.Redirect{State: next, Guard: noProgress})
+		next = t.g.States[next].OnMaxVisits
 	}
 	for next != "" && !refused(redirects, next) {
 		n := t.g.States[next]
@@ -112,6 +122,9 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr.Visit, tr.Total = t.bump(to.Name), s.TotalVisits
 	seq := t.record(tr)
 	t.write(e.artifacts, seq)
+	if e.stuck {
+		t.somethingNew()
+	}
 	s.Current, s.VisitSeq, s.Steps = to.Name, seq, nil
 	t.own.steps = true
 	t.openTurn(seq)

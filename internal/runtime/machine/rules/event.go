@@ -22,6 +22,7 @@ func (t *txn) emit(c *machine.EmitEvent) error {
 	}
 	if c.Outside {
 		t.abandonTurn(whyOutsideEvent)
+		t.somethingNew()
 	} else {
 		t.assign(c.Assigned)
 	}
@@ -46,7 +47,9 @@ func (t *txn) move(event string, cause machine.Cause, artifacts []machine.Artifa
 		return
 	}
 	from := t.node()
-	t.enter(entry{from: from, event: event, target: from.OnEvent[event], cause: cause, artifacts: artifacts})
+	e := entry{from: from, event: event, target: from.OnEvent[event], cause: cause, artifacts: artifacts}
+	e.stuck = t.stuck(e)
+	t.enter(e)
 }
 
 // abandonTurn closes the open turn, if any, without a result.

@@ -51,6 +51,9 @@ func genGraph(t *rapid.T) *machine.Graph {
 		MaxArtifactBytes:    int64(small(t, 12)),
 		WallExcludesWaiting: chance(t, 3),
 	}
+	if chance(t, 3) {
+		g.NoProgress = &machine.NoProgress{Window: rapid.IntRange(2, 3).Draw(t, "window"), Artifacts: chance(t, 2), ToolCalls: chance(t, 2)}
+	}
 	if chance(t, 4) {
 		g.Prices = map[string]machine.Price{"dear": {Input: 1_500_000, Cached: 150_001, Output: 6_000_000, Reasoning: 7_000_000}, "free": {}}
 	}

@@ -21,7 +21,8 @@ import (
 //	budget max_total_visits=5 max_tool_calls=3 wall=60s steps=2 reframes=1 tokens=9 cost=9
 //	price small 150000/15000/600000/600000
 //	retry attempts=3 initial=1s max=10s final=CODE
-//	options pending=2 artifact_bytes=100 excludes_waiting agent=member
+//	options pending=2 artifact_bytes=100 excludes_waiting agent=member no_progress=3:ac
+//	        (a: over artifacts, c: over calls)
 //
 // States use prompt "p" unless they say otherwise; prompt "p" lists the tools
 // that have a tool line, unless it has a line of its own.
@@ -233,6 +234,10 @@ func parseBounds(g *machine.Graph, words []string) error {
 			g.WallExcludesWaiting = true
 		case key == "agent":
 			g.Agent = value
+		case key == "no_progress":
+			window, over, _ := strings.Cut(value, ":")
+			g.NoProgress = &machine.NoProgress{Artifacts: strings.Contains(over, "a"), ToolCalls: strings.Contains(over, "c")}
+			g.NoProgress.Window, err = strconv.Atoi(window)
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}

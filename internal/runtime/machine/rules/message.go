@@ -22,6 +22,7 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
+	t.somethingNew()
 	queued := t.s.Turn != nil
 	seq := t.record(&machine.InputReceived{Parts: c.Parts, MessageID: t.in.ID, Queued: queued, Envelope: c.Envelope})
 	t.s.MessageBytes += size

@@ -236,6 +236,7 @@ func (n *naive) cancelPending(why string) {
 // enter is section 3 word by word.
 func (n *naive) enter(from *machine.Node, event, target string, cause machine.Cause, writes []machine.ArtifactWrite) {
 	v := n.view()
+	still := from != nil && n.standsStill(event, target, writes)
 	n.cancelPending("visit_left")
 	var chain []machine.Redirect
 	for name := target; ; {
@@ -249,7 +250,11 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 		}
 		tried := slices.ContainsFunc(chain, func(r machine.Redirect) bool { return r.State == name })
 		if name == "" || tried {
-			n.endAt(event, target, machine.BudgetExhausted, chain[0].Guard, chain, writes)
+			status := machine.BudgetExhausted
+			if chain[0].Guard == "no_progress" {
+				status = machine.Escalated
+			}
+			n.endAt(event, target, status, chain[0].Guard, chain, writes)
 			return
 		}
 		state := n.g.States[name]
@@ -259,6 +264,11 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 				name = from.OnMaxVisits
 				continue
 			}
+		}
+		if still && len(chain) == 0 {
+			chain = append(chain, machine.Redirect{State: name, Guard: "no_progress"})
+			name = state.OnMaxVisits
+			continue
 		}
 		if state.MaxVisits > 0 && v.visits[name] >= state.MaxVisits {
 			chain = append(chain, machine.Redirect{State: name, Guard: "max_visits:" + name})

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Loops that repeat themselves (x_pawl.no_progress, section 6). A visit that ends as an
+// earlier one did brought nothing new; one that ends as none did before is progress, and
+// so is everything that comes from outside.
+
+// noProgress is the guard that refuses a target, and the reason of the end.
+const noProgress = "no_progress"
+
+// stuck counts the end of the visit and says whether the target is to be refused. One
+// that has no way out (on_max_visits) is let pass once, if another state of the loop has
+// one: it is refused there.
+func (t *txn) stuck(e entry) bool {
+	rule := t.g.NoProgress
+	if rule == nil {
+		return false
+	}
+	n := t.repeated(e)
+	if n < rule.Window {
+		return false
+	}
+	return n > rule.Window || t.g.States[e.target].OnMaxVisits != "" || !t.wayOutAhead()
+}
+
+// repeated notes how the visit ends and returns how often one ended so, with this time.
+func (t *txn) repeated(e entry) int {
+	end := t.endOfVisit(e)
+	list := slices.Clone(t.s.Repeats)
+	i := slices.IndexFunc(list, func(r machine.Repeat) bool { return r.Hash == end })
+	if i < 0 {
+		for j := range list {
+			list[j].N = 0
+		}
+		list = append(list, machine.Repeat{State: e.from.Name, Hash: end})
+		list = list[max(0, len(list)-machine.MaxRepeats):]
+		i = len(list) - 1
+	}
+	list[i].N++
+	t.s.Repeats = list
+	return list[i].N
+}
+
+// wayOutAhead: a state of the loop declares where a run goes that cannot enter it.
+func (t *txn) wayOutAhead() bool {
+	return slices.ContainsFunc(t.s.Repeats, func(r machine.Repeat) bool {
+		return r.N > 0 && t.g.States[r.State].OnMaxVisits != ""
+	})
+}
+
+// somethingNew: what came before is no loop with what comes now.
+func (t *txn) somethingNew() { t.s.Repeats = nil }
+
+// endOfVisit is what two visits have in common that are the same.
+func (t *txn) endOfVisit(e entry) (out [32]byte) {
+	sum := sha256.New()
+	addText(sum, e.from.Name)
+	addText(sum, e.event)
+	if t.g.NoProgress.Artifacts {
+		t.addArtifacts(sum, e.artifacts)
+	}
+	if t.g.NoProgress.ToolCalls {
+		t.addCalls(sum)
+	}
+	sum.Sum(out[:0])
+	return out
+}
+
+// addText adds a text behind its length, so that two are not taken for two others.
+func addText(sum hash.Hash, text string) {
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(text)))
+	sum.Write(size[:])
+	sum.Write([]byte(text))
+}
+
+// addArtifacts adds the run's artifacts as they are behind the writes.
+func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
+	heads := slices.Clone(t.s.Artifacts)
+	for i := range writes {
+		w := &writes[i]
+		at := slices.IndexFunc(heads, func(h machine.ArtifactHead) bool { return h.Name == w.Name })
+		if at < 0 {
+			at = len(heads)
+			heads = append(heads, machine.ArtifactHead{Name: w.Name, Mode: t.g.Artifacts[w.Name].Mode})
+		}
+		updateHead(&heads[at], 0, w.Value)
+	}
+	slices.SortFunc(heads, func(a, b machine.ArtifactHead) int { return strings.Compare(a.Name, b.Name) })
+	for i := range heads {
+		addText(sum, heads[i].Name)
+		sum.Write(heads[i].Hash[:])
+	}
+}
+
+// addCalls adds the calls of tools and agents that the visit made, in whatever order.
+func (t *txn) addCalls(sum hash.Hash) {
+	var calls []string
+	for i := range t.s.Steps {
+		if p := &t.s.Steps[i]; p.Model == nil {
+			calls = append(calls, p.Tool+"\x00"+string(p.PayloadHash[:]))
+		}
+	}
+	slices.Sort(calls)
+	for _, call := range calls {
+		addText(sum, call)
+	}
+}

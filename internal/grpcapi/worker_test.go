@@ -436,4 +436,15 @@ func TestOutput(t *testing.T) {
 	if got := next(); got.GetText() != "Anew" || got.GetDelivery() != 2 || !got.GetReset_() {
 		t.Fatalf("read %v", got)
 	}
+	taken := &pawlv1.WorkerOutput{Token: again.GetLease().GetToken(), Reset_: true}
+	if got, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: taken}}); err != nil || got.GetOutput().GetOffset() != 0 {
+		t.Fatalf("reset: %v, %v", got, err)
+	}
+	if got := next(); got.GetText() != "" || got.GetOffset() != 0 || !got.GetReset_() {
+		t.Fatalf("read %v", got)
+	}
+	say(again.GetLease().GetToken(), 0, "Better")
+	if got := next(); got.GetText() != "Better" || got.GetReset_() {
+		t.Fatalf("read %v", got)
+	}
 }

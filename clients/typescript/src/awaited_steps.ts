@@ -6,7 +6,7 @@ import type { Step } from "./turn.js";
 /** What was answered, and what is waited for. */
 export class AwaitedSteps {
   readonly #answers = new Map<number, Step>();
-  readonly #waiting = new Map<number, (step: Step) => void>();
+  readonly #waiting = new Map<number, Set<(step: Step) => void>>();
 
   /** How many steps are waited for. */
   get count(): number {
@@ -16,7 +16,9 @@ export class AwaitedSteps {
   /** Takes an answer; it may come before anybody waits for it. */
   take(step: Step): void {
     this.#answers.set(step.step, step);
-    this.#waiting.get(step.step)?.(step);
+    for (const resolve of this.#waiting.get(step.step) ?? []) {
+      resolve(step);
+    }
   }
 
   /** Waits for the answer of a step: no longer than `timeoutMs`, and until the signal. */
@@ -26,9 +28,13 @@ export class AwaitedSteps {
       return Promise.resolve(known);
     }
     return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
       const done = () => {
         clearTimeout(timer);
-        this.#waiting.delete(step.step);
+        this.#forget(step.step, answered);
         signal.removeEventListener("abort", stop);
       };
       const stop = () => {
@@ -41,11 +47,20 @@ export class AwaitedSteps {
       };
       const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
       signal.addEventListener("abort", stop, { once: true });
-      this.#waiting.set(step.step, (answered) => {
+      const answered = (given: Step) => {
         done();
-        resolve(answered);
-      });
+        resolve(given);
+      };
+      this.#waiting.set(step.step, (this.#waiting.get(step.step) ?? new Set()).add(answered));
     });
+  }
+
+  #forget(step: number, answered: (step: Step) => void): void {
+    const others = this.#waiting.get(step);
+    others?.delete(answered);
+    if (others?.size === 0) {
+      this.#waiting.delete(step);
+    }
   }
 }
 

@@ -38,7 +38,7 @@ describe("a turn handler", () => {
       async () => ({ artifacts: { log: Uint8Array.of(1) } }),
       "ARTIFACT_TYPE",
     ],
-    ["writes what is no JSON", async () => ({ artifacts: { sum: 1n } }), "INVALID_JSON"],
+    ["writes what is no JSON", async () => ({ artifacts: { sum: Symbol("no") } }), "INVALID_JSON"],
     [
       "writes too much",
       async () => ({ artifacts: { log: "x".repeat(70_000) } }),
@@ -158,7 +158,7 @@ describe("a tool", () => {
     ["throws", () => Promise.reject(new RangeError("no")), {}, "RangeError"],
     ["never returns", () => new Promise(() => undefined), {}, "HANDLER_TIMEOUT"],
     ["returns 10 MB", () => MEGABYTES_10, {}, "MESSAGE_TOO_LARGE"],
-    ["returns what is no JSON", () => 1n, {}, "INVALID_JSON"],
+    ["returns what is no JSON", () => Symbol("no"), {}, "INVALID_JSON"],
     ["returns what does not fit", () => "3", { result: { type: "number" } }, "RESULT_INVALID"],
     ["is given what does not fit", () => 3, { parameters: { required: ["c"] } }, "PAYLOAD_INVALID"],
   ];

@@ -87,7 +87,7 @@ const REPLIES: Record<string, unknown> = {
   "artifacts int": { event: "Done", artifacts: 5 },
   "artifacts loop": { event: "Done", artifacts: { sum: loop } },
   "artifacts deep": { event: "Done", artifacts: { sum: deep(100_000) } },
-  "artifacts bigint": { event: "Done", artifacts: { sum: 5n } },
+  "artifacts symbol": { event: "Done", artifacts: { sum: Symbol("no") } },
   "messages int": { event: "Done", messages: 5 },
   "messages null": { event: "Done", messages: [null] },
   "output symbol": { event: "Done", output: Symbol("s") },
@@ -99,7 +99,7 @@ const REPLIES: Record<string, unknown> = {
 };
 const RESULTS: Record<string, unknown> = {
   "a symbol": Symbol("s"),
-  "a bigint": 5n,
+  "a function": () => 1,
   "a loop": loop,
   deep: deep(100_000),
   huge: long,

@@ -35,6 +35,7 @@ export class PawlClient extends BaseClient {
 export type { Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
+export type { Json } from "./exact_json.js";
 export type { GatewayOptions } from "./gateway_transport.js";
 export {
   Awaiting,
@@ -46,7 +47,7 @@ export {
 } from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
-export type { ArtifactData, Json, Plain } from "./plain.js";
+export type { ArtifactData, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
 export { type IdOptions, RunHandle as Run, type WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";

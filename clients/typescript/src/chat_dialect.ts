@@ -7,10 +7,12 @@ import type {
   ChatCompletionCreateParamsStreaming,
   ChatCompletionMessageParam,
 } from "openai/resources/chat/completions";
+import type { ResponseFormatJSONSchema } from "openai/resources/shared";
 import {
   type Ask,
   base64,
   callsOf,
+  count,
   type Dialect,
   Draft,
   ended,
@@ -25,6 +27,7 @@ import {
   without,
 } from "./dialect.js";
 import type { ModelOutcome } from "./models.js";
+import type { Json } from "./plain.js";
 import type { Usage } from "./reply.js";
 import type { Part } from "./values.js";
 
@@ -49,6 +52,9 @@ const TAKES =
 
 /** Chat completions of an endpoint. */
 export class ChatDialect implements Dialect {
+  readonly own = ["model", "messages", "stream", "tools"];
+  readonly format = "response_format";
+  readonly lasting = false;
   readonly #endpoint: OpenAI;
 
   constructor(endpoint: OpenAI) {
@@ -79,8 +85,18 @@ function requestOf(ask: Ask): ChatCompletionCreateParamsStreaming {
     stream_options: { include_usage: true },
     ...(tools.length > 0 ? { tools } : {}),
     ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
+    ...(ask.schema === undefined ? {} : { response_format: formatOf(ask.schema) }),
     ...ask.extra,
   };
+}
+
+function formatOf(schema: Json): ResponseFormatJSONSchema {
+  const json_schema = {
+    name: "answer",
+    schema: schema as { [key: string]: unknown },
+    strict: true,
+  };
+  return { type: "json_schema", json_schema };
 }
 
 function messageOf(message: Said): ChatCompletionMessageParam {
@@ -146,14 +162,16 @@ class ChatDraft extends Draft<ChatCompletionChunk> {
   #finish = "";
   readonly #calls = new Map<number, Call>();
 
-  take({ id, model, usage, choices: [choice] }: ChatCompletionChunk): string {
+  take({ id, model, usage, choices }: ChatCompletionChunk): string {
     this.responseId = id || this.responseId;
     this.model = model || this.model;
     this.usage = usage ? usageOf(usage) : this.usage;
+    // Not all endpoints send what the package's types promise.
+    const [choice] = (choices ?? []) as Partial<ChatCompletionChunk.Choice>[];
     if (!choice) {
       return ""; // The last piece holds the usage alone.
     }
-    const { delta } = choice;
+    const delta = choice.delta ?? {};
     this.#finish = choice.finish_reason ?? this.#finish;
     this.#refusal += delta.refusal ?? "";
     for (const piece of delta.tool_calls ?? []) {
@@ -178,20 +196,22 @@ class ChatDraft extends Draft<ChatCompletionChunk> {
   }
 
   #call(piece: ChatCompletionChunk.Choice.Delta.ToolCall): void {
-    const call = this.#calls.get(piece.index) ?? { id: "", name: "", arguments: "" };
-    this.#calls.set(piece.index, call);
+    const last = this.#calls.size - 1;
+    const index = piece.index ?? (piece.id ? last + 1 : Math.max(0, last));
+    const call = this.#calls.get(index) ?? { id: "", name: "", arguments: "" };
+    this.#calls.set(index, call);
     call.id = piece.id || call.id;
     call.name += piece.function?.name ?? "";
     call.arguments += piece.function?.arguments ?? "";
-    this.size += (piece.function?.arguments ?? "").length;
+    this.size += (piece.function?.arguments ?? "").length + (piece.function?.name ?? "").length;
   }
 }
 
 function usageOf(usage: NonNullable<ChatCompletionChunk["usage"]>): Usage {
-  const inputTokens = usage.prompt_tokens ?? 0;
-  const outputTokens = usage.completion_tokens ?? 0;
-  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  const thought = usage.completion_tokens_details?.reasoning_tokens ?? 0;
+  const inputTokens = count(usage.prompt_tokens);
+  const outputTokens = count(usage.completion_tokens);
+  const cached = count(usage.prompt_tokens_details?.cached_tokens);
+  const thought = count(usage.completion_tokens_details?.reasoning_tokens);
   return {
     inputTokens,
     outputTokens,

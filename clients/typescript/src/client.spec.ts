@@ -81,7 +81,11 @@ describe("run", () => {
     ["event", { event: "NotDeclared" }, "UNKNOWN_EVENT"],
     ["undeclared", { event: "Done", artifacts: { nowhere: "x" } }, "UNDECLARED_ARTIFACT"],
     ["type", { event: "Done", artifacts: { log: new Uint8Array(2) } }, "ARTIFACT_TYPE"],
-    ["no JSON", { event: "Done", artifacts: { sum: 1n as unknown as number } }, "INVALID_JSON"],
+    [
+      "no JSON",
+      { event: "Done", artifacts: { sum: Symbol("no") as unknown as number } },
+      "INVALID_JSON",
+    ],
     ["too large", { event: "Done", artifacts: { log: "x".repeat(70_000) } }, "ARTIFACT_TOO_LARGE"],
     ["10 MB", { event: "Done", artifacts: { log: "x".repeat(10_000_000) } }, "MESSAGE_TOO_LARGE"],
     ["no reply", "text" as Reply, "BAD_REPLY"],

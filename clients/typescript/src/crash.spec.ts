@@ -5,32 +5,24 @@
  * PAWL_CRASH_RUNS says how many runs; PAWL_CRASH_SEED, which faults there are.
  */
 
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { all, QUIET } from "./fixture.js";
+import { Program } from "./fixture_program.js";
 import { type Asked, ORDERS, randomOf, SHOP, Shop } from "./fixture_shop.js";
 import { PawlError, RecordKind, type Run, RunStatus } from "./index.js";
 import { Sidecar } from "./testing.js";
 
 const RUNS = Number(process.env.PAWL_CRASH_RUNS ?? 3);
 const SEED = Number(process.env.PAWL_CRASH_SEED ?? 1);
-const root = fileURLToPath(new URL("..", import.meta.url));
-let built = "";
+let program: Program;
 
 beforeAll(() => {
-  // A process that is killed runs what is compiled, not what the test runner makes of it.
-  built = mkdtempSync(`${root}node_modules/.crash-`);
-  const flags = ["--project", "tsconfig.crash.json", "--outDir", built];
-  const done = spawnSync("node_modules/.bin/tsc", flags, { cwd: root, stdio: "inherit" });
-  expect(done.status).toBe(0);
-  // The compiler takes no JavaScript along.
-  copyFileSync(`${root}src/package_dir.cjs`, `${built}/package_dir.cjs`);
+  program = new Program();
 });
 
-afterAll(() => rmSync(built, { recursive: true, force: true }));
+afterAll(() => program.remove());
 
 /** Keeps a process running until it ends well, however often it is killed. */
 class Mortal {
@@ -38,14 +30,12 @@ class Mortal {
   #child: ChildProcess | undefined;
   #over = false;
 
-  constructor(readonly args: () => readonly string[]) {}
+  constructor(readonly args: readonly string[]) {}
 
   /** Resolves once it ended by itself. */
   async live(): Promise<void> {
     while (!this.#over) {
-      const stdio = ["ignore", "inherit", "inherit"] as const;
-      const program = `${built}/fixture_crash.js`;
-      const child = spawn(process.execPath, [program, ...this.args()], { stdio: [...stdio] });
+      const child = program.spawn(...this.args);
       this.#child = child;
       const [code, signal] = await once(child, "exit");
       if (signal === null) {
@@ -61,15 +51,17 @@ class Mortal {
 
   end(): void {
     this.#over = true;
-    this.kill();
+    this.#child?.kill("SIGKILL");
   }
 }
 
-/** Kills after every few things that happened; of many runs as much happens to each. */
-function killer(strike: (nth: number) => void): () => void {
+/** How many runs are under way at the same time, and how many times longer they live. */
+const PACES = { worker: { wave: 6, share: 0.6 }, app: { wave: 2, share: 1.2 } };
+
+/** Kills after every few things that happened: more than whoever begins again repeats. */
+function killer(share: number, strike: (nth: number) => void): () => void {
   const random = randomOf(SEED + 7);
-  const share = Math.ceil(RUNS / 6);
-  const pause = () => share * (12 + Math.floor(random() * 14));
+  const pause = () => Math.ceil(share * (12 + random() * 14));
   let left = pause();
   let nth = 0;
   return () => {
@@ -83,33 +75,42 @@ function killer(strike: (nth: number) => void): () => void {
 }
 
 describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
-  test("has each effect once, and asks for no answer twice", { timeout: 900_000 }, async () => {
+  const timeout = 900_000 + RUNS * 30_000;
+  test("has each effect once, and asks for no answer twice", { timeout }, async () => {
     await using sidecar = await Sidecar.start({ allowTools: ["charge"] });
     using client = sidecar.client({ log: QUIET, retryForMs: 60_000 });
     await client.registerPack(SHOP, { filename: "shop.json" });
     let restarting = Promise.resolve();
     let restarts = 0;
-    const happened = killer((nth) => {
-      mortal.kill();
+    let mortal: Mortal | undefined;
+    const { wave, share } = PACES[role];
+    const happened = killer(share, (nth) => {
+      mortal?.kill();
       if (nth % 4 === 0) {
         restarts += 1;
         restarting = restarting.then(() => sidecar.restart());
       }
     });
     await using shop = await Shop.start(SEED, happened);
-    const names = Array.from({ length: RUNS }, (_, at) => `${role}-${at + 1}`);
-    const asked = role === "app" ? names : [];
-    const mortal = new Mortal(() => [role, sidecar.address, shop.url, ...asked]);
-    const living = mortal.live();
-    const runs = await Promise.all(names.map((name) => started(role, name)));
-    await Promise.all(runs.map((run) => ended(run))).finally(() => mortal.end());
-    await living;
-    await restarting;
-    for (const [at, run] of runs.entries()) {
-      await check(shop, run, names[at] ?? "");
+    let kills = 0;
+    for (let at = 0; at < RUNS; at += wave) {
+      const count = Math.min(wave, RUNS - at);
+      const names = Array.from({ length: count }, (_, nth) => `${role}-${at + nth + 1}`);
+      const asked = role === "app" ? names : [];
+      const living = new Mortal([role, sidecar.address, shop.url, ...asked]);
+      mortal = living;
+      const over = living.live();
+      const runs = await Promise.all(names.map((name) => started(role, name)));
+      await Promise.all(runs.map((run) => ended(run))).finally(() => living.end());
+      await over;
+      await restarting;
+      kills += living.killed;
+      for (const [nth, run] of runs.entries()) {
+        await check(shop, run, names[nth] ?? "");
+      }
     }
-    expect(mortal.killed).toBeGreaterThan(0);
-    const figures = { kills: mortal.killed, restarts, asked: shop.asked.length, runs: RUNS };
+    expect(kills).toBeGreaterThan(0);
+    const figures = { kills, restarts, asked: shop.asked.length, runs: RUNS };
     console.info(role, { ...figures, charges: shop.calls });
 
     async function started(by: string, requestId: string): Promise<Run> {

@@ -5,6 +5,7 @@
  */
 
 import { failTurn, PawlError } from "./errors.js";
+import { parseExact } from "./exact_json.js";
 import { textOf as wordsOf } from "./handler_fault.js";
 import type { ModelAnswer, ModelOutcome } from "./models.js";
 import type { Json } from "./plain.js";
@@ -33,6 +34,8 @@ export interface Ask {
   /** Those of the pack, by its names. */
   readonly parameters: Values;
   readonly choice: "auto" | "required";
+  /** A text is to be JSON that fits; undefined: it may be any. */
+  readonly schema: Json | undefined;
   readonly messages: readonly Said[];
   /** Goes to the provider as it is. */
   readonly extra: Values;
@@ -55,25 +58,40 @@ export abstract class Draft<Piece> {
 
 /** An answer under way. */
 export interface Speech {
-  readonly draft: Pick<Draft<never>, "usage" | "size" | "end">;
+  readonly draft: Pick<Draft<never>, "usage" | "size" | "responseId" | "end">;
   /** Its text, piece by piece. */
   readonly texts: AsyncGenerator<string, void, undefined>;
 }
 
 /** How a provider is spoken to. */
 export interface Dialect {
-  /** Makes the call. Throws failTurn for what the provider cannot take. */
-  start(ask: Ask, signal: AbortSignal): Promise<Speech>;
+  /** Fields of a request that no `extra` may have: what else would say them. */
+  readonly own: readonly string[];
+  /** The one among them that says which JSON an answer is to be. */
+  readonly format: string;
+  /** True: a response goes on being made when its stream is lost, and can be fetched by its id. */
+  readonly lasting: boolean;
+  /**
+   * Makes the call, or fetches the response of an id that was noted, if that is of use. Throws
+   * failTurn for what the provider cannot take.
+   */
+  start(ask: Ask, signal: AbortSignal, responseId: string): Promise<Speech>;
   /** A text without the key of the endpoint. */
   discreet(text: string): string;
 }
 
 /** A stream that is read into a draft. */
-export function speech<Piece>(stream: AsyncIterable<Piece>, draft: Draft<Piece>): Speech {
+export function speech<Piece>(
+  stream: AsyncIterable<Piece> | Iterable<Piece>,
+  draft: Draft<Piece>,
+): Speech {
   return { draft, texts: textsOf(stream, draft) };
 }
 
-async function* textsOf<Piece>(stream: AsyncIterable<Piece>, draft: Draft<Piece>) {
+async function* textsOf<Piece>(
+  stream: AsyncIterable<Piece> | Iterable<Piece>,
+  draft: Draft<Piece>,
+) {
   for await (const piece of stream) {
     yield draft.take(piece);
   }
@@ -129,6 +147,19 @@ export function fetchable({ content }: Part): string | undefined {
     : undefined;
 }
 
+/** A count of an endpoint; what is no whole number from 0 on is 0. */
+export function count(given: unknown): number {
+  return typeof given === "number" && Number.isSafeInteger(given) && given >= 0 ? given : 0;
+}
+
+/** The code of a provider's own word; it may say anything. */
+export function codeOf(word: unknown): string {
+  const text = wordsOf(word ?? "").toUpperCase();
+  return `MODEL_${text.replace(/[^A-Z0-9_]/g, "_").slice(0, MOST_WORD) || "ERROR"}`;
+}
+
+const MOST_WORD = 64;
+
 /** An answer that came, and cannot be used. */
 export function unusable(code: string, message: string): ModelOutcome {
   return { failure: { error: { code, message } } };
@@ -165,6 +196,9 @@ export function failureOf(error: unknown): ModelOutcome {
     const code = status === 429 ? "MODEL_RATE_LIMITED" : `MODEL_${status}`;
     const final = status < 500 && !AGAIN.includes(status);
     return { failure: { error: { code, message: text }, final, retryAfterMs: pauseIn(headers) } };
+  }
+  if (isA(error, "APIConnectionTimeoutError")) {
+    return unusable("MODEL_TIMEOUT", text);
   }
   const unreachable = isA(error, "APIConnectionError");
   return unusable(unreachable ? "MODEL_UNREACHABLE" : "MODEL_ERROR", text);
@@ -236,15 +270,30 @@ export function callsOf({ toolCalls }: Said): SaidCall[] {
   });
 }
 
-/** Arguments for providers that want an object: what is none is told as it is. */
+/**
+ * Arguments for providers that want an object: what is none is told as it is, and a number that
+ * the provider's package would round as its digits.
+ */
 export function objectFor(text: string): { readonly [name: string]: unknown } {
   let value: unknown;
   try {
-    value = JSON.parse(text || "{}");
+    value = withDigits(parseExact(text || "{}"));
   } catch {
     return { arguments: text };
   }
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as { [name: string]: unknown })
     : { arguments: value };
+}
+
+function withDigits(value: unknown): unknown {
+  if (typeof value === "bigint") {
+    return String(value);
+  }
+  if (Array.isArray(value)) {
+    return value.map(withDigits);
+  }
+  return typeof value === "object" && value !== null
+    ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withDigits(item)]))
+    : value;
 }

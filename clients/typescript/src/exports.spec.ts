@@ -168,7 +168,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "WriteOptions",
   ],
   anthropic: ["ModelOptions"],
-  openai: ["ChatOptions"],
+  openai: ["ChatOptions", "ResponsesOptions"],
   testing: ["Answer", "Script", "SidecarOptions"],
 };
 

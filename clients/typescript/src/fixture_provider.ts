@@ -12,18 +12,21 @@ export interface Got {
 /** Events of one answer. */
 export type Events = readonly { readonly type?: string; readonly [field: string]: unknown }[];
 
-/** Answers the nth request with the nth events, or with a status; the last ones again. */
+/** What a request is answered with: events, a status, or whatever is written by hand. */
+export type Scripted = Events | number | ((response: ServerResponse) => void);
+
+/** Answers the nth request with the nth of a script; the last one again. */
 export class Provider {
   readonly got: Got[] = [];
-  readonly #answers: readonly (Events | number)[];
+  readonly #answers: readonly Scripted[];
   readonly #server: Server;
 
-  private constructor(answers: readonly (Events | number)[]) {
+  private constructor(answers: readonly Scripted[]) {
     this.#answers = answers;
     this.#server = createServer((request, response) => void this.#serve(request, response));
   }
 
-  static async start(...answers: readonly (Events | number)[]): Promise<Provider> {
+  static async start(...answers: readonly Scripted[]): Promise<Provider> {
     const provider = new Provider(answers);
     await new Promise<void>((resolve) => provider.#server.listen(0, "127.0.0.1", resolve));
     return provider;
@@ -49,11 +52,20 @@ export class Provider {
       return;
     }
     response.writeHead(200, { "Content-Type": "text/event-stream" });
-    for (const event of answer) {
-      const name = event.type ? `event: ${event.type}\n` : "";
-      response.write(`${name}data: ${JSON.stringify(event)}\n\n`);
+    if (typeof answer === "function") {
+      answer(response);
+      return;
     }
+    send(response, answer);
     response.end(answer[0]?.type ? "" : "data: [DONE]\n\n");
+  }
+}
+
+/** Writes events of a stream. */
+export function send(response: ServerResponse, events: Events): void {
+  for (const event of events) {
+    const name = event.type ? `event: ${event.type}\n` : "";
+    response.write(`${name}data: ${JSON.stringify(event)}\n\n`);
   }
 }
 

@@ -39,6 +39,8 @@ export const SHOP = JSON.stringify({
     },
     engine: {
       x_pawl: {
+        // What a worker had that was killed with the sidecar is held for so long.
+        lease_sec: 5,
         retry: { max_attempts: 60, initial_sec: 1, max_sec: 1 },
         tools: { charge: { attempts: 60, on_unknown: "retry", timeout_sec: 60 } },
       },

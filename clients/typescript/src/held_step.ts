@@ -47,7 +47,7 @@ export class HeldStep extends Held {
       StepAssignmentSchema,
       assignment,
     );
-    this.payload = payload ?? {};
+    this.payload = payload === undefined ? {} : payload;
     const { runId, step, tool, attempt } = lease;
     const { handling } = this;
     this.call = {

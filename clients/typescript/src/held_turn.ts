@@ -28,7 +28,7 @@ import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./request.j
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import type { Step, StepCall, TurnHost, TurnInfo } from "./turn.js";
-import { TurnOutput } from "./turn_output.js";
+import { type SentPiece, TurnOutput } from "./turn_output.js";
 import { type Artifacts, writesOf } from "./values.js";
 
 /** Sends a request, again over new streams, until it has its receipt. */
@@ -155,6 +155,10 @@ export class HeldTurn extends Held implements TurnHost {
     return this.#output.write(text);
   }
 
+  retractOutput(bytes: number): Promise<void> {
+    return this.#output.retract(bytes);
+  }
+
   async writeOutput(piece: OutputPiece): Promise<void> {
     const value = { piece: pieceOf(piece), requestId: newId() };
     await this.#tell(() => {
@@ -162,9 +166,9 @@ export class HeldTurn extends Held implements TurnHost {
     });
   }
 
-  async #send({ offset, text }: { offset: number; text: string }): Promise<void> {
+  async #send({ offset, text, reset }: SentPiece): Promise<void> {
     await this.#tell(() => {
-      const value = { token: this.lease.token, offset: BigInt(offset), text };
+      const value = { token: this.lease.token, offset: BigInt(offset), text, reset };
       return { item: { case: "output", value } };
     });
   }

@@ -8,7 +8,7 @@ import { faultOf } from "./handler_fault.js";
 import type { ToolCall } from "./held_step.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import { ownOrAny } from "./own.js";
-import type { Json, Plain } from "./plain.js";
+import { type Json, keepSource, type Plain } from "./plain.js";
 import type { OutputPiece, TurnRef } from "./request.js";
 import { newId, sleep } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
@@ -78,6 +78,9 @@ export class Holder implements TurnHost {
 
   /** Nobody watches the output of a run that the caller drives. */
   async output(): Promise<void> {}
+
+  /** As `output`. */
+  async retractOutput(): Promise<void> {}
 
   /** Asks for tool calls. */
   async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
@@ -154,7 +157,7 @@ export class Holder implements TurnHost {
       signal: this.signal ?? new AbortController().signal,
     };
     try {
-      return { result: (await tool(step.payload ?? {}, call)) ?? null };
+      return { result: (await tool(step.payload === undefined ? {} : step.payload, call)) ?? null };
     } catch (error) {
       return { error: faultOf(error) };
     }
@@ -204,5 +207,6 @@ function answerTo(step: Step, record: Record): Step | undefined {
 
 function resolved(step: Step, body: Plain<StepResolved>): Step {
   const status = body.ok ? StepStatus.OK : StepStatus.ERROR;
-  return { ...step, status, result: body.result, error: body.error };
+  const answered = { ...step, status, result: body.result, error: body.error };
+  return keepSource(answered, body);
 }

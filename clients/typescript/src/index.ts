@@ -24,6 +24,7 @@ export {
   type Violation,
   type Winner,
 } from "./errors.js";
+export type { Json } from "./exact_json.js";
 export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
 export {
   ArtifactMode,
@@ -54,7 +55,7 @@ export type {
 } from "./models.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
-export type { ArtifactData, Json, Plain } from "./plain.js";
+export type { ArtifactData, Plain } from "./plain.js";
 export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";

@@ -1,6 +1,7 @@
 /** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
 
 import type { Offer } from "./dialect.js";
+import { parseExact, textOfJson } from "./exact_json.js";
 import type { Json } from "./plain.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
@@ -77,7 +78,7 @@ export class Leave {
     }
     const { event, artifacts: writes = {} } = given;
     if (typeof event !== "string" || !this.#events.includes(event)) {
-      const shown = JSON.stringify(event) ?? "nothing";
+      const shown = textOfJson(event) ?? "nothing";
       return { fault: `event: one of ${this.#events.join(", ")}, not ${shown}` };
     }
     if (!isObject(writes ?? {})) {
@@ -95,7 +96,7 @@ export class Leave {
         return { fault: `artifacts: one of ${known}, not ${JSON.stringify(name)}` };
       }
       if (isText(slot) && typeof value !== "string") {
-        return { fault: `artifacts.${name}: a string, not ${JSON.stringify(value)}` };
+        return { fault: `artifacts.${name}: a string, not ${textOfJson(value)}` };
       }
       artifacts[name] = isText(slot) ? value : json(value);
     }
@@ -141,7 +142,7 @@ export class Asking {
     const { question } = given;
     return typeof question === "string" && question !== ""
       ? { question }
-      : { fault: `question: a string, not empty, not ${JSON.stringify(question) ?? "nothing"}` };
+      : { fault: `question: a string, not empty, not ${textOfJson(question) ?? "nothing"}` };
   }
 }
 
@@ -149,7 +150,7 @@ export class Asking {
 export function objectOf(text: string): { readonly [key: string]: Json } | string {
   let value: unknown;
   try {
-    value = JSON.parse(text || "{}");
+    value = parseExact(text || "{}");
   } catch (error) {
     return `the arguments are no JSON: ${error instanceof Error ? error.message : error}`;
   }

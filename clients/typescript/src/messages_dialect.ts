@@ -13,6 +13,7 @@ import {
   type Ask,
   base64,
   callsOf,
+  count,
   type Dialect,
   Draft,
   ended,
@@ -53,6 +54,9 @@ const MOST_TOKENS = 4096;
 
 /** Messages of an endpoint. */
 export class MessagesDialect implements Dialect {
+  readonly own = ["model", "messages", "stream", "tools"];
+  readonly format = "output_config";
+  readonly lasting = false;
   readonly #endpoint: Anthropic;
 
   constructor(endpoint: Anthropic) {
@@ -65,7 +69,7 @@ export class MessagesDialect implements Dialect {
   }
 
   discreet(text: string): string {
-    return without(this.#endpoint.apiKey, text);
+    return without(this.#endpoint.authToken, without(this.#endpoint.apiKey, text));
   }
 }
 
@@ -78,8 +82,13 @@ function requestOf(ask: Ask): MessageCreateParamsStreaming {
     stream: true,
     ...(ask.system ? { system: ask.system } : {}),
     ...toolsOf(ask),
+    ...(ask.schema === undefined ? {} : { output_config: formatOf(ask.schema) }),
     ...ask.extra,
   } as MessageCreateParamsStreaming;
+}
+
+function formatOf(schema: Json): object {
+  return { format: { type: "json_schema", schema } };
 }
 
 function toolsOf(ask: Ask): object {
@@ -104,7 +113,7 @@ function joined(before: MessageParam[], message: Said): MessageParam[] {
     last.content.push(...content);
     return before;
   }
-  return [...before, { role, content }];
+  return content.length > 0 ? [...before, { role, content }] : before; // It takes no empty one.
 }
 
 function blocksOf({ role, parts, toolCallId }: Said): ContentBlockParam[] {
@@ -187,8 +196,10 @@ class MessagesDraft extends Draft<RawMessageStreamEvent> {
         this.#count(event.message.usage);
         return "";
       case "content_block_start": {
-        const block = { ...event.content_block } as unknown as Block;
-        this.#blocks.set(event.index, block.type === "tool_use" ? { ...block, input: "" } : block);
+        const { input, ...block } = event.content_block as unknown as Block;
+        // Arguments come as text; some endpoints send them whole, and nothing then.
+        const whole = input === undefined || isEmpty(input) ? {} : { whole: JSON.stringify(input) };
+        this.#blocks.set(event.index, { ...block, ...whole } as Block);
         return "";
       }
       case "content_block_delta":
@@ -209,13 +220,12 @@ class MessagesDraft extends Draft<RawMessageStreamEvent> {
     for (const block of blocks) {
       if (block.type === "tool_use") {
         places.push(calls.length);
-        const { id, name, input } = block;
-        calls.push({ id: String(id), name: String(name), arguments: String(input) || "{}" });
+        calls.push({ id: String(block.id), name: String(block.name), arguments: givenIn(block) });
       } else if (block.type === "text") {
         places.push(...(text === "" ? (["text"] as const) : []));
         text += String(block.text);
       } else {
-        places.push({ own: block as unknown as Json });
+        places.push({ own: ownOf(block) });
       }
     }
     return ended({
@@ -261,13 +271,32 @@ class MessagesDraft extends Draft<RawMessageStreamEvent> {
     readonly output_tokens?: number | null;
   }): void {
     const { input_tokens: read, output_tokens: said } = usage;
-    const cached = usage.cache_read_input_tokens ?? this.usage.cachedTokens ?? 0;
+    const cached = count(usage.cache_read_input_tokens ?? this.usage.cachedTokens);
     if (typeof read === "number") {
-      const kept = usage.cache_creation_input_tokens ?? 0;
-      this.usage = { ...this.usage, inputTokens: read + kept + cached, cachedTokens: cached };
+      const kept = count(usage.cache_creation_input_tokens);
+      this.usage = {
+        ...this.usage,
+        inputTokens: count(read) + kept + cached,
+        cachedTokens: cached,
+      };
     }
-    this.usage = { ...this.usage, outputTokens: said ?? this.usage.outputTokens ?? 0 };
+    this.usage = { ...this.usage, outputTokens: count(said ?? this.usage.outputTokens) };
   }
+}
+
+function isEmpty(input: unknown): boolean {
+  return typeof input === "object" && input !== null && Object.keys(input).length === 0;
+}
+
+/** The arguments of a call as text. */
+function givenIn({ input, whole }: Block): string {
+  return String(input || whole || "{}");
+}
+
+/** A block that the provider wants to have back as it was. */
+function ownOf({ whole, ...block }: Block): Json {
+  const called = block.type.endsWith("tool_use");
+  return (called ? { ...block, input: objectFor(givenIn({ ...block, whole })) } : block) as Json;
 }
 
 const FINISH: { readonly [reason: string]: string | undefined } = {

@@ -1,5 +1,6 @@
 /** Turns executed by a model, each of whose answers is a record. */
 
+import { checkForm } from "./answer_form.js";
 import {
   brokenBy,
   type Dialect,
@@ -12,8 +13,8 @@ import {
 import { failTurn, PawlError } from "./errors.js";
 import { type ModelAnswer as Answered, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
-import type { ModelOutcome, ModelRound } from "./models.js";
-import { type Plain, plain } from "./plain.js";
+import type { ModelAnswer, ModelFailure, ModelOutcome, ModelRound } from "./models.js";
+import { type Json, type Plain, plain } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
 import { type Heard, type Manner, Talk } from "./talk.js";
@@ -37,21 +38,39 @@ export interface ModelOptions {
   readonly chat?: boolean;
   /** Further fields of the provider's request, as they are. Default: none. */
   readonly extra?: Values;
+  /**
+   * A JSON Schema: where a text is an answer (in states that no call leaves, and in a chat) the
+   * model is asked for JSON that fits, and told of what does not; the output is that JSON.
+   */
+  readonly responseSchema?: Json;
 }
 
 const MAX_ROUNDS = 16;
 
-/** A turn handler. Throws a RangeError for options that make no sense. */
-export function modelHandler(dialect: Dialect, options: ModelOptions): UntypedHandler {
-  const { model, maxRounds = MAX_ROUNDS, chat, extra = {} } = options;
+/**
+ * A turn handler. `noted` are words that are recorded with the parameters. Throws a RangeError
+ * for options that make no sense.
+ */
+export function modelHandler(
+  dialect: Dialect,
+  options: ModelOptions,
+  noted: Values = {},
+): UntypedHandler {
+  const { model, maxRounds = MAX_ROUNDS, chat, extra = {}, responseSchema: schema } = options;
   if (!model) {
     throw new RangeError("model: a name, not empty");
   }
   if (!Number.isInteger(maxRounds) || maxRounds < 1) {
     throw new RangeError(`maxRounds: a whole number from 1 on, not ${maxRounds}`);
   }
-  const manner = { model, maxRounds, chat, extra };
-  return (turn) => new Execution(turn, dialect, manner).reply();
+  checkForm(schema);
+  const own = schema === undefined ? dialect.own : [...dialect.own, dialect.format];
+  const taken = own.find((name) => Object.hasOwn(extra, name));
+  if (taken !== undefined) {
+    throw new RangeError(`extra.${taken}: what the handler says itself`);
+  }
+  const manner = { model, maxRounds, chat, extra, schema, noted };
+  return async (turn) => new Execution(turn, dialect, manner).reply();
 }
 
 /** What came of a call of the model, and what it consumed. */
@@ -71,17 +90,23 @@ class Execution {
   readonly #turn: Turn;
   readonly #dialect: Dialect;
   readonly #talk: Talk;
+  readonly #shown: Shown;
+  /** The provider's id of the response that is being made, where it can be fetched. */
+  #responseId = "";
 
   constructor(turn: Turn, dialect: Dialect, manner: Manner) {
     this.#turn = turn;
     this.#dialect = dialect;
     this.#talk = new Talk(turn, manner);
+    this.#shown = new Shown(turn);
   }
 
   async reply(): Promise<Reply> {
     const talk = this.#talk;
     while (!talk.reply) {
-      const calls = talk.heard(await this.#round());
+      const heard = await this.#round();
+      this.#shown.settle();
+      const calls = talk.heard(heard);
       if (calls.length > 0) {
         talk.answered(calls, await this.#turn.calls(calls));
       }
@@ -95,54 +120,65 @@ class Execution {
     const request = { ...ask, bound: this.#talk.bound() };
     const again = async () => openOf(await this.#turn.requestModel(request));
     const open = await again();
-    const { answer, usage } = open.step.model ?? {};
-    if (open.step.status === StepStatus.OK && answer) {
-      await this.#show(textOf(answer.parts));
-      return heardOf(open.step, answer, usage ?? {}, true);
+    const recorded = recordedOf(open);
+    if (recorded) {
+      await this.#shown.add(textOf(recorded.parts));
+      return recorded;
     }
     return this.#answer(open, again);
   }
 
   /** Makes the call until it is answered, or has used up its attempts. */
   async #answer(open: Open, again: () => Promise<Open>): Promise<Heard> {
-    const { notBefore, deadline } = open.step.model ? { ...open.step, ...open.step.model } : {};
+    const { notBefore, responseId = "" } = open.step.model ?? {};
+    this.#responseId = responseId;
     await this.#until(notBefore);
-    const allowedMs = deadline ? Math.max(1, deadline.getTime() - Date.now()) : undefined;
+    const { deadline } = open.step;
+    const allowedMs = deadline && allowedBy(deadline.getTime() - Date.now());
     for (let { attempt } = open.step; ; ) {
-      const came = await this.#call(open, allowedMs);
-      const next = await this.#tell(open, attempt, came, again);
-      if (next === 0 && "answer" in came.outcome) {
-        const { content, calls = [], provider, refusal = "" } = came.outcome.answer;
-        const parts = partsOf(content).map((part) => plain(PartSchema, part));
-        return heardOf(open.step, { parts, calls, provider, refusal }, came.usage, false);
+      const came = await this.#call(open, attempt, allowedMs);
+      const heard = await this.#tell(open, attempt, came, again);
+      if (typeof heard !== "number") {
+        return heard;
       }
-      attempt = next;
+      attempt = heard;
+      await this.#shown.reset();
     }
   }
 
   /** Makes the call once, and shows the text as it comes in. */
-  async #call({ maxBytes }: Open, allowedMs: number | undefined): Promise<Came> {
+  async #call(open: Open, attempt: number, allowedMs: number | undefined): Promise<Came> {
     const { signal } = this.#turn;
-    const limit = allowedMs === undefined ? undefined : AbortSignal.timeout(allowedMs);
+    const limit = allowedMs === undefined ? undefined : AbortSignal.timeout(Math.round(allowedMs));
     const either = limit ? AbortSignal.any([signal, limit]) : signal;
     let outcome: ModelOutcome;
     let usage: Usage = {};
     try {
-      const speech = await this.#dialect.start(this.#talk.ask(), either);
-      outcome = await this.#listen(speech, maxBytes, either);
+      const speech = await this.#dialect.start(this.#talk.ask(), either, this.#responseId);
+      outcome = await this.#listen(speech, open, attempt, either);
       ({ usage } = speech.draft);
     } catch (error) {
       outcome = failureOf(error);
     }
     signal.throwIfAborted();
     if (limit?.aborted && !("answer" in outcome)) {
-      outcome = unusable("MODEL_TIMEOUT", `no whole answer within ${allowedMs} ms`);
+      outcome = unusable(
+        "MODEL_TIMEOUT",
+        `no whole answer within ${Math.round(allowedMs ?? 0)} ms`,
+      );
+    }
+    if ("failure" in outcome && !LOST.includes(outcome.failure.error.code)) {
+      this.#responseId = ""; // It has come to its end.
     }
     return { outcome: this.#discreet(outcome), usage };
   }
 
-  async #listen(speech: Speech, maxBytes: number, signal: AbortSignal): Promise<ModelOutcome> {
-    const { draft, texts } = speech;
+  async #listen(
+    { draft, texts }: Speech,
+    { step, maxBytes }: Open,
+    attempt: number,
+    signal: AbortSignal,
+  ): Promise<ModelOutcome> {
     try {
       for (;;) {
         const { done, value } = await texts.next();
@@ -155,23 +191,21 @@ class Execution {
           const message = `the answer has more than ${maxBytes} bytes`;
           return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, final: true } };
         }
-        await this.#show(value);
+        await this.#note(step.step, attempt, draft.responseId);
+        await this.#shown.add(value);
       }
     } catch (error) {
-      if (error instanceof Unshown) {
-        throw error.cause;
-      }
       return brokenBy(error);
     } finally {
       await texts.return().catch(() => undefined);
     }
   }
 
-  async #show(text: string): Promise<void> {
-    if (text) {
-      await this.#turn.output(text).catch((error: unknown) => {
-        throw new Unshown("the text was not shown", { cause: error });
-      });
+  /** Keeps the id of a response that can be fetched. What that fails of, the answer tells. */
+  async #note(step: number, attempt: number, responseId: string): Promise<void> {
+    if (this.#dialect.lasting && responseId && responseId !== this.#responseId) {
+      this.#responseId = responseId;
+      await this.#turn.noteModel(step, attempt, responseId).catch(() => undefined);
     }
   }
 
@@ -181,32 +215,42 @@ class Execution {
     }
     const { error } = outcome.failure;
     const message = this.#dialect.discreet(error.message ?? "").slice(0, MOST_MESSAGE);
-    return { failure: { ...outcome.failure, error: { ...error, message } } };
+    const code = this.#dialect.discreet(error.code);
+    return { failure: { ...outcome.failure, error: { ...error, code, message } } };
   }
 
-  /** Tells what came of a call; gives the attempt to make next, 0 for an answer that counts. */
+  /** Tells what came of a call; gives what was heard, or the attempt to make next. */
   async #tell(
     open: Open,
     attempt: number,
-    { outcome, usage }: Came,
+    came: Came,
     again: () => Promise<Open>,
-  ): Promise<number> {
+  ): Promise<Heard | number> {
+    const { outcome, usage } = came;
     const { step } = open.step;
-    const told = await this.#turn
-      .answerModel({ step, attempt, outcome, usage })
-      .catch((error: unknown) => this.#tooLarge(open, attempt, usage, error));
+    let told: Told;
+    try {
+      told = await this.#turn.answerModel({ step, attempt, outcome, usage });
+    } catch (error) {
+      const refused = "answer" in outcome ? refusalOf(error) : undefined;
+      if (!refused) {
+        throw error;
+      }
+      return this.#tell(open, attempt, { outcome: refused, usage }, again);
+    }
     if (told.disposition === Disposition.IGNORED_STALE) {
-      return this.#tellAgain(outcome, again);
+      return this.#tellAgain(came, again);
     }
-    if (told.disposition === Disposition.IGNORED_TERMINAL || told.ended) {
-      throw over("the run has ended");
-    }
-    if ("answer" in outcome) {
-      return 0;
-    }
+    throwIfOver(told);
+    return "answer" in outcome
+      ? newlyHeard(open.step, outcome.answer, usage)
+      : this.#next(told, outcome.failure);
+  }
+
+  /** The attempt that follows a failure, once it may be made. */
+  async #next(told: Told, { error, final }: ModelFailure): Promise<number> {
     if (told.next === 0) {
-      const { code, message } = outcome.failure.error;
-      throw failTurn(code, message, { retryable: !outcome.failure.final });
+      throw failTurn(error.code, error.message, { retryable: !final });
     }
     await sleep(told.wait ?? 0, this.#turn.signal);
     return told.next;
@@ -216,31 +260,22 @@ class Execution {
    * The sidecar was away meanwhile, and the turn has another token: the round is asked for
    * again, and gets the answer that there is. What it consumed was counted before.
    */
-  async #tellAgain(outcome: ModelOutcome, again: () => Promise<Open>): Promise<number> {
-    const { step } = await again();
-    if (step.status !== StepStatus.PENDING || "failure" in outcome) {
-      throw stale();
+  async #tellAgain({ outcome, usage }: Came, again: () => Promise<Open>): Promise<Heard | number> {
+    const open = await again();
+    const recorded = recordedOf(open);
+    if (recorded) {
+      return recorded;
     }
-    const told = await this.#turn.answerModel({
-      step: step.step,
-      attempt: step.attempt,
-      outcome,
-    });
+    const { step, attempt } = open.step;
+    if ("failure" in outcome) {
+      return attempt;
+    }
+    const told = await this.#turn.answerModel({ step, attempt, outcome });
     if (told.disposition === Disposition.IGNORED_STALE) {
-      throw stale();
+      throw new PawlError("state", "the execution of the turn is over", { reason: "TURN_STALE" });
     }
-    return 0;
-  }
-
-  /** An answer that is too large is none. */
-  async #tooLarge({ step }: Open, attempt: number, usage: Usage, error: unknown): Promise<never> {
-    if (!PawlError.is(error, "ANSWER_TOO_LARGE")) {
-      throw error;
-    }
-    const fault = { code: error.reason, message: error.message };
-    const outcome = { failure: { error: fault, final: true } };
-    await this.#turn.answerModel({ step: step.step, attempt, outcome, usage });
-    throw failTurn(fault.code, fault.message, { retryable: false });
+    throwIfOver(told);
+    return newlyHeard(open.step, outcome.answer, usage);
   }
 
   async #until(moment: Date | undefined): Promise<void> {
@@ -251,11 +286,64 @@ class Execution {
   }
 }
 
+/** How long a call may take of what is left of its time: less, so that its end can be told. */
+function allowedBy(leftMs: number): number {
+  return Math.max(1, leftMs - Math.min(leftMs / 10, 1000));
+}
+
 /** Bounds what of an endpoint's words is told. */
 const MOST_MESSAGE = 4096;
 
-/** Showing a text failed, which says nothing of the model. */
-class Unshown extends Error {}
+/** Failures after which a response may still be made. */
+const LOST = ["STREAM_TRUNCATED", "MODEL_UNREACHABLE", "MODEL_TIMEOUT"];
+
+type Told = Awaited<ReturnType<Turn["answerModel"]>>;
+
+/** The text of a turn that people watch, as far as it is known to stay. */
+class Shown {
+  readonly #turn: Turn;
+  /** Bytes of rounds that are answered, and of all that was shown. */
+  #kept = 0;
+  #bytes = 0;
+  #fault: { readonly error: unknown } | undefined;
+
+  constructor(turn: Turn) {
+    this.#turn = turn;
+  }
+
+  /** Shows a text. That it failed says nothing of the model, whose answer is recorded first. */
+  async add(text: string): Promise<void> {
+    if (text) {
+      this.#bytes += new TextEncoder().encode(text).length;
+      await this.#try(() => this.#turn.output(text));
+    }
+  }
+
+  /** What was shown is an answer. Throws what went wrong with showing it. */
+  settle(): void {
+    if (this.#fault) {
+      throw this.#fault.error;
+    }
+    this.#kept = this.#bytes;
+  }
+
+  /** Takes back what was shown of an attempt that failed. */
+  async reset(): Promise<void> {
+    const taken = this.#bytes - this.#kept;
+    this.#bytes = this.#kept;
+    if (taken > 0) {
+      await this.#try(() => this.#turn.retractOutput(taken));
+    }
+  }
+
+  async #try(show: () => Promise<void>): Promise<void> {
+    if (!this.#fault) {
+      await show().catch((error: unknown) => {
+        this.#fault = { error };
+      });
+    }
+  }
+}
 
 /** The step of a round that is answered, or whose call is to be made. */
 function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
@@ -271,6 +359,19 @@ function openOf({ step, denial, maxAnswerBytes }: ModelRound): Open {
   return { step, maxBytes: maxAnswerBytes };
 }
 
+/** The answer that a round has by now. */
+function recordedOf({ step }: Open): Heard | undefined {
+  const { answer, usage = {} } = step.model ?? {};
+  return step.status === StepStatus.OK && answer ? heardOf(step, answer, usage, true) : undefined;
+}
+
+/** An answer that came just now, as the record has it. */
+function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
+  const { content, calls = [], provider, refusal = "" } = answer;
+  const parts = partsOf(content).map((part) => plain(PartSchema, part));
+  return heardOf(step, { parts, calls, provider, refusal }, usage, false);
+}
+
 type Words = Pick<Plain<Answered>, "parts" | "calls" | "provider" | "refusal">;
 
 function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean): Heard {
@@ -279,10 +380,22 @@ function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean):
   return { step, parts, calls: own, provider, refusal, usage, replayed };
 }
 
-function over(text: string): PawlError {
-  return new PawlError("state", text, { reason: "RUN_TERMINAL" });
+/** What an answer is that the sidecar does not take: none; it was paid for all the same. */
+function refusalOf(error: unknown): ModelOutcome | undefined {
+  if (PawlError.is(error, "ANSWER_TOO_LARGE")) {
+    return { failure: { error: { code: error.reason, message: error.message }, final: true } };
+  }
+  return PawlError.is(error) && error.kind === "request"
+    ? unusable("ANSWER_INVALID", error.message)
+    : undefined;
 }
 
-function stale(): PawlError {
-  return new PawlError("state", "the execution of the turn is over", { reason: "TURN_STALE" });
+function throwIfOver(told: Told): void {
+  if (told.disposition === Disposition.IGNORED_TERMINAL || told.ended) {
+    throw over("the run has ended");
+  }
+}
+
+function over(text: string): PawlError {
+  return new PawlError("state", text, { reason: "RUN_TERMINAL" });
 }

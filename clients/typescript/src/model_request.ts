@@ -64,7 +64,7 @@ export function stepRequest(call: StepCall): MessageInitShape<typeof StepRequest
   return {
     key: call.key ?? "",
     tool: call.tool,
-    payloadJson: toJsonText(call.payload ?? {}, "payload"),
+    payloadJson: toJsonText(call.payload === undefined ? {} : call.payload, "payload"),
     reframe: call.reframe ?? false,
     call: call.call,
   };

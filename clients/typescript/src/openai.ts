@@ -53,6 +53,17 @@ export function chatHandler(endpoint: OpenAI, options: ChatOptions): UntypedHand
  *
  *     worker.prompt("coder", responsesHandler(new OpenAI(), { model: "gpt-5-mini" }));
  */
-export function responsesHandler(endpoint: OpenAI, options: ChatOptions): UntypedHandler {
-  return modelHandler(new ResponsesDialect(endpoint), options);
+export function responsesHandler(endpoint: OpenAI, options: ResponsesOptions): UntypedHandler {
+  const { background = false, ...manner } = options;
+  const dialect = new ResponsesDialect(endpoint, background);
+  return modelHandler(dialect, manner, background ? { background } : undefined);
+}
+
+/** How a turn is executed by OpenAI's Responses. */
+export interface ResponsesOptions extends ModelOptions {
+  /**
+   * True: responses are made in the background, and stored at the provider's. One whose stream
+   * or whose worker was lost is fetched by its id, and paid for once. Default false.
+   */
+  readonly background?: boolean;
 }

@@ -2,16 +2,10 @@
 
 import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Json, parseExact } from "./exact_json.js";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
-/** Any JSON value. */
-export type Json =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly Json[]
-  | { readonly [key: string]: Json };
+export type { Json } from "./exact_json.js";
 
 /** Value of an artifact as it is read: text, bytes, or JSON, by its media type. */
 export type ArtifactData = Json | Uint8Array;
@@ -57,7 +51,27 @@ export function plain<D extends DescMessage>(
 
 /** Reads JSON text that a server sent; empty text is undefined. */
 export function parseJson(text: string): Json | undefined {
-  return text === "" ? undefined : (JSON.parse(text) as Json);
+  return text === "" ? undefined : parseExact(text);
+}
+
+/** A value of a message, as another one has it. */
+export function keepSource<T extends object>(message: T, from: object): T {
+  const known = sources.get(from);
+  if (known) {
+    sources.set(message, known);
+  }
+  return message;
+}
+
+/** What goes to packages of others, which take no bigint: schemas, settings, a provider's own. */
+const ROUNDED = ["parameters_json", "settings_json", "provider_json", "tool_calls_json"];
+
+/** The texts that JSON values were read from, by the message that has them. */
+const sources = new WeakMap<object, { readonly [name: string]: string }>();
+
+/** The text that a value of a message was read from, to the last byte. */
+export function sourceOf(message: object, name: string): string | undefined {
+  return sources.get(message)?.[name];
 }
 
 /** What reads each type, made from its descriptor once. */
@@ -87,6 +101,7 @@ function special(schema: DescMessage): Read | undefined {
 
 /** Reads all fields. A type that holds itself is looked up when it is met. */
 function fieldwise(schema: DescMessage): Read {
+  const texts = schema.fields.filter(isJsonField);
   const members = schema.members.map((member) => {
     const from = member.localName;
     return member.kind === "oneof"
@@ -97,6 +112,10 @@ function fieldwise(schema: DescMessage): Read {
     const out: Shape = {};
     for (const { from, to, read } of members) {
       out[to] = read((message as Shape)[from]);
+    }
+    if (texts.length > 0) {
+      const kept = texts.map((field) => [nameOf(field), (message as Shape)[field.localName]]);
+      sources.set(out, Object.fromEntries(kept));
     }
     return out;
   };
@@ -123,6 +142,12 @@ function isJsonField(field: DescField): boolean {
   return field.fieldKind === "scalar" && field.name.endsWith("_json");
 }
 
+function json(field: DescField): Read {
+  return ROUNDED.includes(field.name)
+    ? (from) => (from === "" ? undefined : JSON.parse(from as string))
+    : (from) => parseJson(from as string);
+}
+
 function nameOf(field: DescField): string {
   return isJsonField(field) ? field.localName.slice(0, -"Json".length) : field.localName;
 }
@@ -130,7 +155,7 @@ function nameOf(field: DescField): string {
 function value(field: DescField): Read {
   switch (field.fieldKind) {
     case "scalar":
-      return isJsonField(field) ? (from) => parseJson(from as string) : number;
+      return isJsonField(field) ? json(field) : number;
     case "message":
       return (from) => reader(field.message)(from);
     case "list": {

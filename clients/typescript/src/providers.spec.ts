@@ -154,6 +154,25 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
     expect(JSON.stringify(await all(run.records()), plainly)).not.toContain(KEY);
   });
 
+  test("an answer is JSON that fits, or the model is told", async () => {
+    const schema = { type: "object", properties: { id: { type: "integer" } }, required: ["id"] };
+    const answers = ["sure!", '{"id": "x"}', '{"id": 9007199254740993}'];
+    const texts = answers.map((text) => events(text));
+    await using provider = await Provider.start(events("", LEAVE), ...texts);
+    const talk = handler(provider.url, { responseSchema: schema });
+    const result = await shared.client.run("steps", talk, { variables: { n: 1 } });
+    expect([result.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
+    const contents = result.output.map(({ content }) => content);
+    expect(contents).toEqual([{ case: "json", value: '{"id":9007199254740993}' }]);
+    const [first, second, third, fourth] = provider.got.map(({ body }) => JSON.stringify(body));
+    expect(first).not.toContain("json_schema");
+    expect(second).toContain('"type":"json_schema"');
+    expect(third).toContain("The answer does not fit the schema: it is no JSON.");
+    expect(fourth).toContain("at /id: must be integer");
+    const view = await shared.client.attach(result.run.runId).modelStep(2);
+    expect(view.parameters).toEqual({ response_schema: schema });
+  });
+
   test("a stream that is cut is asked for again", async () => {
     const cut = events("Half an ans").slice(0, -2);
     await using provider = await Provider.start(cut, events("", LEAVE), events("Bye."));
@@ -207,12 +226,33 @@ describe("settings of the pack", () => {
     expect(tools.map((tool) => tool.function.name)).toEqual(["leave_state"]);
   });
 
+  test("with a variable that nobody renders are refused by name", async () => {
+    const override = { m: { system_template_suffix: " {{mood}}" } };
+    const pack = { ...prompt({ model_overrides: override }), id: "moody" };
+    await shared.client.registerPack(JSON.stringify(pack), { filename: "m.json" });
+    await using provider = await Provider.start(events("", LEAVE));
+    const result = await shared.client.run("moody", handler(provider.url), { variables: { n: 1 } });
+    expect(result.errors).toMatchObject([{ reason: "OVERRIDE_UNSUPPORTED" }]);
+    expect(provider.got).toEqual([]);
+  });
+
   test("that the provider has not are refused by name", async () => {
     await using provider = await Provider.start(events("", LEAVE));
     const result = await shared.client.run("odd", handler(provider.url), { variables: { n: 1 } });
     expect(result.status).toBe(RunStatus.FAILED);
     expect(String(result.errors[0])).toContain("parameters.top_k: chat completions has no such");
   });
+});
+
+test("what makes no sense is refused by name", () => {
+  const { handler } = KINDS["chat completions"] as Kind;
+  const schema = { type: "object" };
+  const both = { responseSchema: schema, extra: { response_format: { type: "text" } } };
+  expect(() => handler("http://127.0.0.1:1", both)).toThrow("extra.response_format");
+  expect(() => handler("http://127.0.0.1:1", { extra: { tools: [] } })).toThrow("extra.tools");
+  const odd = { responseSchema: { type: "nothing" } };
+  expect(() => handler("http://127.0.0.1:1", odd)).toThrow("responseSchema: its schema is invalid");
+  expect(() => handler("http://127.0.0.1:1", { responseSchema: [] })).toThrow("responseSchema: a");
 });
 
 test("an artifact beside the event is told to the model as its mistake", async () => {
@@ -305,15 +345,21 @@ test("a state that people move as well is a chat by itself", async () => {
   expect((await run.drive(handler(provider.url))).status).toBe(RunStatus.COMPLETED);
 });
 
-test("a budget that does not hold the call ends the run before it", async () => {
-  const { events, handler } = KINDS["chat completions"] as Kind;
-  const pack = prompt({ parameters: { max_tokens: 1000 } });
-  pack.id = "poor";
-  pack.workflow.engine.x_pawl.max_tokens = 500;
-  await shared.client.registerPack(JSON.stringify(pack), { filename: "p.json" });
-  await using provider = await Provider.start(events("", LEAVE));
-  const result = await shared.client.run("poor", handler(provider.url), { variables: { n: 1 } });
-  expect([result.status, result.reason]).toEqual([RunStatus.BUDGET_EXHAUSTED, "max_tokens"]);
-  expect(PawlError.is(result.errors[0], "RUN_TERMINAL")).toBe(true);
-  expect(provider.got).toEqual([]);
-});
+test.each([
+  ["it says", "poor", { parameters: { max_tokens: 1000 } }],
+  ["nobody says", "poorer", {}],
+])(
+  "a budget that does not hold the output that %s ends the run before the call",
+  async (_, id, settings) => {
+    const { events, handler } = KINDS["chat completions"] as Kind;
+    const pack = prompt(settings);
+    pack.id = id;
+    pack.workflow.engine.x_pawl.max_tokens = 500;
+    await shared.client.registerPack(JSON.stringify(pack), { filename: `${id}.json` });
+    await using provider = await Provider.start(events("", LEAVE));
+    const result = await shared.client.run(id, handler(provider.url), { variables: { n: 1 } });
+    expect([result.status, result.reason]).toEqual([RunStatus.BUDGET_EXHAUSTED, "max_tokens"]);
+    expect(PawlError.is(result.errors[0], "RUN_TERMINAL")).toBe(true);
+    expect(provider.got).toEqual([]);
+  },
+);

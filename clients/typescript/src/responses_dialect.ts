@@ -15,6 +15,8 @@ import {
   type Ask,
   base64,
   callsOf,
+  codeOf,
+  count,
   type Dialect,
   Draft,
   ended,
@@ -48,17 +50,46 @@ const PARAMETERS = {
 
 const TAKES = "images and application/pdf (data or an http address)";
 
-/** Responses of an endpoint. */
+/** Responses of an endpoint. `lasting`: they are made in the background. */
 export class ResponsesDialect implements Dialect {
+  readonly own: readonly string[];
+  readonly format = "text";
   readonly #endpoint: OpenAI;
 
-  constructor(endpoint: OpenAI) {
+  constructor(
+    endpoint: OpenAI,
+    readonly lasting: boolean,
+  ) {
     this.#endpoint = endpoint;
+    const own = ["model", "input", "stream", "tools"];
+    this.own = lasting ? [...own, "background", "store"] : own;
   }
 
-  async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
-    const stream = await this.#endpoint.responses.create(requestOf(ask), { signal });
+  async start(ask: Ask, signal: AbortSignal, responseId: string): Promise<Speech> {
+    const request = requestOf(ask, this.lasting);
+    const known = this.lasting && responseId ? await this.#known(responseId, signal) : undefined;
+    if (known?.status === "completed") {
+      const whole = { type: "response.completed", response: known } as ResponseStreamEvent;
+      return speech([whole], new ResponsesDraft());
+    }
+    const running = known?.status === "in_progress" || known?.status === "queued";
+    const { responses } = this.#endpoint;
+    const stream = running
+      ? await responses.retrieve(responseId, { stream: true }, { signal })
+      : await responses.create(request, { signal });
     return speech(stream, new ResponsesDraft());
+  }
+
+  /** A response that was begun before; undefined: nobody has it any more. */
+  async #known(responseId: string, signal: AbortSignal): Promise<Response | undefined> {
+    try {
+      return await this.#endpoint.responses.retrieve(responseId, {}, { signal });
+    } catch (error) {
+      if ((error as { status?: unknown }).status === 404) {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   discreet(text: string): string {
@@ -66,7 +97,7 @@ export class ResponsesDialect implements Dialect {
   }
 }
 
-function requestOf(ask: Ask): ResponseCreateParamsStreaming {
+function requestOf(ask: Ask, lasting: boolean): ResponseCreateParamsStreaming {
   const tools = ask.tools.map(({ name, description, parameters }) => {
     const schema = parameters as Record<string, unknown>;
     return { type: "function" as const, name, description, parameters: schema, strict: false };
@@ -76,13 +107,19 @@ function requestOf(ask: Ask): ResponseCreateParamsStreaming {
     model: ask.model,
     input: ask.messages.flatMap(itemsOf),
     stream: true,
-    store: false,
+    // What is made in the background is stored there.
+    ...(lasting ? { background: true, store: true } : { store: false }),
     include: ["reasoning.encrypted_content"],
     ...(ask.system ? { instructions: ask.system } : {}),
     ...(tools.length > 0 ? { tools } : {}),
     ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
+    ...(ask.schema === undefined ? {} : { text: formatOf(ask.schema) }),
     ...ask.extra,
   } as ResponseCreateParamsStreaming;
+}
+
+function formatOf(schema: Json): object {
+  return { format: { type: "json_schema", name: "answer", schema, strict: true } };
 }
 
 function itemsOf(message: Said): ResponseInputItem[] {
@@ -151,19 +188,24 @@ function pieceOf(part: Part): ResponseInputContent {
 class ResponsesDraft extends Draft<ResponseStreamEvent> {
   #response: Response | undefined;
   #fault: { readonly code: string; readonly message: string } | undefined;
+  #streamed = false;
 
   take(event: ResponseStreamEvent): string {
     switch (event.type) {
+      case "response.created":
+        this.responseId = event.response.id;
+        this.model = event.response.model;
+        return "";
       case "response.completed":
       case "response.incomplete":
       case "response.failed":
-        this.#whole(event.response);
-        return "";
+        return this.#whole(event.response);
       case "error":
         this.#fault = { code: event.code ?? "", message: event.message };
         return "";
       case "response.output_text.delta":
         this.size += event.delta.length;
+        this.#streamed = true;
         return event.delta;
       case "response.refusal.delta":
       case "response.function_call_arguments.delta":
@@ -178,7 +220,7 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
   end(): ModelOutcome {
     const fault = this.#fault ?? this.#response?.error;
     if (fault) {
-      return unusable(`MODEL_${fault.code || "ERROR"}`.toUpperCase(), fault.message);
+      return unusable(codeOf(fault.code), fault.message);
     }
     const places: Place[] = [];
     const calls: { id: string; name: string; arguments: string }[] = [];
@@ -194,7 +236,8 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
           text += piece.type === "output_text" ? piece.text : "";
           refusal += piece.type === "refusal" ? piece.refusal : "";
         }
-      } else if (item.type === "reasoning") {
+      } else {
+        // What it thought, and what tools of the provider's own did.
         places.push({ own: item as unknown as Json });
       }
     }
@@ -209,12 +252,19 @@ class ResponsesDraft extends Draft<ResponseStreamEvent> {
     });
   }
 
-  #whole(response: Response): void {
+  /** Gives the text that no piece had before. */
+  #whole(response: Response): string {
     this.#response = response;
     this.responseId = response.id;
     this.model = response.model;
     this.usage = usageOf(response.usage);
+    return this.#streamed ? "" : textOfAll(response);
   }
+}
+
+function textOfAll({ output }: Response): string {
+  const messages = output.flatMap((item) => (item.type === "message" ? item.content : []));
+  return messages.map((piece) => (piece.type === "output_text" ? piece.text : "")).join("");
 }
 
 /** All text is one; it stands where the first of it was. */
@@ -236,12 +286,12 @@ function finishOf(response: Response | undefined, calls: number): string {
 }
 
 function usageOf(usage: Response["usage"]): Usage {
-  const inputTokens = usage?.input_tokens ?? 0;
-  const outputTokens = usage?.output_tokens ?? 0;
+  const inputTokens = count(usage?.input_tokens);
+  const outputTokens = count(usage?.output_tokens);
   return {
     inputTokens,
     outputTokens,
-    cachedTokens: Math.min(usage?.input_tokens_details?.cached_tokens ?? 0, inputTokens),
-    reasoningTokens: Math.min(usage?.output_tokens_details?.reasoning_tokens ?? 0, outputTokens),
+    cachedTokens: Math.min(count(usage?.input_tokens_details?.cached_tokens), inputTokens),
+    reasoningTokens: Math.min(count(usage?.output_tokens_details?.reasoning_tokens), outputTokens),
   };
 }

@@ -2,7 +2,9 @@
 
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { PawlError } from "./errors.js";
+import { rounded } from "./exact_json.js";
 import type { Json } from "./plain.js";
+import { toJsonText } from "./values.js";
 
 const MOST_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();
@@ -10,7 +12,7 @@ const compiled = new Map<string, ValidateFunction>();
 /** Throws a PawlError of kind "schema" that names the first place that does not fit. */
 export function checkSchema(value: Json, schema: Json, what: string): void {
   const validate = compile(schema, what);
-  if (validate(value)) {
+  if (validate(rounded(value))) {
     return;
   }
   const fault = validate.errors?.[0];
@@ -21,8 +23,13 @@ export function checkSchema(value: Json, schema: Json, what: string): void {
   });
 }
 
+/** Throws a PawlError of kind "schema" for what is no JSON Schema. */
+export function checkIsSchema(schema: Json, what: string): void {
+  compile(schema, what);
+}
+
 function compile(schema: Json, what: string): ValidateFunction {
-  const key = JSON.stringify(schema);
+  const key = toJsonText(schema, "schema");
   const known = compiled.get(key);
   if (known) {
     return known;
@@ -31,7 +38,7 @@ function compile(schema: Json, what: string): ValidateFunction {
   try {
     // A compiler of its own: schemas of different packs may share an $id.
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
-    validate = ajv.compile(schema as object | boolean);
+    validate = ajv.compile(rounded(schema) as object | boolean);
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
     throw new PawlError("schema", `${what}: its schema is invalid: ${text}`, {

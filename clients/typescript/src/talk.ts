@@ -4,15 +4,17 @@
  * turn that is executed again walks through the same rounds.
  */
 
+import { formed } from "./answer_form.js";
 import type { Ask, Offer, Said, Values } from "./dialect.js";
 import { failTurn, PawlError } from "./errors.js";
 import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Asking, Leave, objectOf } from "./leave.js";
+import { boundOf } from "./model_bound.js";
 import type { ModelCall, ModelMessage, ModelRequest } from "./models.js";
-import { type Json, plain } from "./plain.js";
+import { type Json, plain, sourceOf } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import type { Step, StepCall, Turn } from "./turn.js";
-import { json, type MessageLike, type Part, partsOf, textOf } from "./values.js";
+import { JsonText, json, type MessageLike, type Part, partsOf, textOf } from "./values.js";
 
 /** How a handler talks. */
 export interface Manner {
@@ -21,6 +23,10 @@ export interface Manner {
   /** Undefined: in states that people move as well. */
   readonly chat: boolean | undefined;
   readonly extra: Values;
+  /** A text that is an answer is to be JSON that fits. */
+  readonly schema: Json | undefined;
+  /** Further words that are recorded with the parameters. */
+  readonly noted: Values;
 }
 
 /** The answer of a round, recorded or new. */
@@ -82,8 +88,9 @@ export class Talk {
   readonly #most: number;
   readonly #history: Said[];
   #fresh: ModelMessage[];
-  /** The last answer. */
+  /** The last answer, and how many messages there were with it. */
   #last: Heard | undefined;
+  #known = 0;
   /** What is said to its calls, by their index. */
   #said = new Map<number, Entry>();
 
@@ -125,7 +132,14 @@ export class Talk {
       return { model, follows, messages };
     }
     const choice: Values = this.#required ? { tool_choice: "required" } : {};
-    const parameters = { ...this.#parameters, ...choice, ...this.#manner.extra };
+    const schema = this.#schema;
+    const parameters = {
+      ...this.#parameters,
+      ...choice,
+      ...(schema === undefined ? {} : { response_schema: schema }),
+      ...this.#manner.noted,
+      ...this.#manner.extra,
+    };
     const tools = this.#tools as unknown as Json;
     const system = this.#system;
     if (follows !== undefined) {
@@ -147,22 +161,15 @@ export class Talk {
       tools: this.#tools,
       parameters: this.#parameters,
       choice: this.#required ? "required" : "auto",
+      schema: this.#schema,
       messages: this.#history,
       extra: this.#manner.extra,
     };
   }
 
-  /**
-   * What the next call may consume, as far as the pack bounds it; what it reads is what the
-   * last one read and said, as far as that is known.
-   */
-  bound(): Usage | undefined {
-    const most = this.#parameters.max_tokens;
-    if (typeof most !== "number" || !Number.isInteger(most) || most < 0) {
-      return undefined;
-    }
-    const { inputTokens = 0, outputTokens = 0 } = this.#last?.usage ?? {};
-    return { inputTokens: inputTokens + outputTokens, outputTokens: most };
+  /** What the next call may consume. */
+  bound(): Usage {
+    return boundOf(this.ask(), this.#last?.usage ?? {}, this.#history.slice(this.#known));
   }
 
   /** Takes the answer of a round and gives the tool calls to make before the next. */
@@ -173,6 +180,7 @@ export class Talk {
     this.#said = new Map();
     const toolCalls = calls.length > 0 ? calls.map(({ ...call }) => call) : undefined;
     this.#history.push({ role: "assistant", parts, toolCalls, toolCallId: "", provider, refusal });
+    this.#known = this.#history.length;
     const [first] = calls;
     if (!first) {
       this.#endOfText(textOf(parts));
@@ -201,6 +209,11 @@ export class Talk {
       }
     }
     this.#sayAnswers();
+  }
+
+  /** A text is an answer where the state is not left by a call, and in a conversation. */
+  get #schema(): Json | undefined {
+    return this.#chat || !this.#leave.possible ? this.#manner.schema : undefined;
   }
 
   get #required(): boolean {
@@ -243,14 +256,29 @@ export class Talk {
   }
 
   #endOfText(text: string): void {
-    if (this.#chat) {
-      this.#done(text, { awaiting: Awaiting.INPUT });
-    } else if (!this.#leave.possible) {
-      this.#done(text, {});
+    if (this.#chat || !this.#leave.possible) {
+      this.#answer(text, this.#chat ? { awaiting: Awaiting.INPUT } : {});
     } else {
       const content = `Call ${this.#leave.name} to go on; text alone does not move the run.`;
       this.#say({ role: "user", content });
     }
+  }
+
+  /** The text is the answer, if it is what it has to be. */
+  #answer(text: string, reply: Reply): void {
+    const schema = this.#schema;
+    if (schema === undefined) {
+      this.#done(text, reply);
+      return;
+    }
+    const given = formed(text, schema);
+    if ("fault" in given) {
+      const content = `The answer does not fit the schema: ${given.fault}. Answer with JSON that fits.`;
+      this.#say({ role: "user", content });
+      return;
+    }
+    this.#done("", reply);
+    this.reply = { ...this.reply, output: json(given.value) };
   }
 
   /** Leaves the state or asks the person, if the call does that. */
@@ -298,7 +326,7 @@ export class Talk {
     const given = objectOf(call.arguments);
     const fault = this.#faultOf(call, given);
     if (fault || typeof given === "string") {
-      const [code, text] = fault ?? ["BAD_ARGUMENTS", String(given)];
+      const [code, text] = fault ?? ["BAD_ARGUMENTS", `${given}`];
       this.#said.set(index, entryOf(errorMessage(call.id, code, text)));
       return [];
     }
@@ -336,13 +364,15 @@ export class Talk {
 
 /** The system prompt as the pack has it for the model. */
 function systemOf(prompt: string, override: Override): string {
-  const { system_template: template, system_template_prefix: prefix = "" } = override;
-  if (template?.includes("{{")) {
+  const words = ["system_template", "system_template_prefix", "system_template_suffix"] as const;
+  const open = words.find((word) => override[word]?.includes("{{"));
+  if (open) {
     const text =
-      "model_overrides.system_template: a template with variables is rendered by nobody; " +
-      "use system_template_prefix and system_template_suffix";
+      `model_overrides: ${open} with variables is rendered by nobody; ` +
+      "use system_template_prefix and system_template_suffix without any";
     throw failTurn("OVERRIDE_UNSUPPORTED", text, { retryable: false });
   }
+  const { system_template: template, system_template_prefix: prefix = "" } = override;
   return `${prefix}${template || prompt}${override.system_template_suffix ?? ""}`;
 }
 
@@ -365,10 +395,14 @@ function resultEntry(step: Step, callId: string): Entry {
   }
   const failed = step.status === StepStatus.ERROR;
   const { code = "ERROR", message = "" } = step.error ?? {};
-  const told = failed
-    ? errorMessage(callId, code, message)
-    : toldMessage(callId, step.result ?? null);
+  const told = failed ? errorMessage(callId, code, message) : recordedMessage(callId, step);
   return { record: { result: { step: step.step, callId } }, said: entryOf(told).said };
+}
+
+/** The result in the very bytes of the record. */
+function recordedMessage(toolCallId: string, step: Step): MessageLike {
+  const text = sourceOf(step, "result") || undefined;
+  return { role: "tool", content: [new JsonText(step.result ?? null, text)], toolCallId };
 }
 
 function toldMessage(toolCallId: string, value: Json): MessageLike {

@@ -74,6 +74,8 @@ export interface TurnHost {
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to those who watch. */
   output(text: string): Promise<void>;
+  /** Takes back the last bytes of what was shown. */
+  retractOutput(bytes: number): Promise<void>;
   /** Keeps a piece of output as a record; durable when it resolves. */
   writeOutput(piece: OutputPiece): Promise<void>;
 }
@@ -263,6 +265,14 @@ export class Turn<T extends TurnTypes = AnyTurn> {
       await this.writeOutput({ id: "output", parts: text, append });
     }
     await this.#host.output(text);
+  }
+
+  /**
+   * Takes back the last bytes (UTF-8) of what `output` showed, whole pieces: those who watch
+   * forget all of the turn, and are shown again what is left.
+   */
+  retractOutput(bytes: number): Promise<void> {
+    return this.#host.retractOutput(bytes);
   }
 
   /**

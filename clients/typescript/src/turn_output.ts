@@ -8,11 +8,18 @@ interface Piece {
   readonly text: string;
 }
 
+/** A piece on its way; `reset`: whoever watches forgets what was shown before. */
+export interface SentPiece extends Piece {
+  readonly reset: boolean;
+}
+
 /** Sends a piece. Rejects with CHUNK_GAP where one before it is missing. */
-export type SendPiece = (piece: Piece) => Promise<void>;
+export type SendPiece = (piece: SentPiece) => Promise<void>;
 
 /** The contract takes 64 KiB of UTF-8. */
 const PIECE_BYTES = 60 * 1024;
+
+const NOTHING: Piece = { offset: 0, text: "" };
 
 /**
  * The output of one turn in order. All of it is kept until the turn is over: a sidecar
@@ -20,9 +27,11 @@ const PIECE_BYTES = 60 * 1024;
  */
 export class TurnOutput {
   readonly #send: SendPiece;
-  readonly #pieces: Piece[] = [];
+  #pieces: Piece[] = [];
   #bytes = 0;
   #sent = 0;
+  /** The next piece is sent as the first of all. */
+  #reset = false;
   #sending: Promise<void> = Promise.resolve();
 
   constructor(send: SendPiece) {
@@ -35,15 +44,35 @@ export class TurnOutput {
       this.#pieces.push({ offset: this.#bytes, text: piece });
       this.#bytes += new TextEncoder().encode(piece).length;
     }
-    const sent = this.#sending.then(() => this.#flush());
+    return this.#then(() => this.#flush());
+  }
+
+  /** Takes back the last bytes; resolves once what is left was sent anew. */
+  retract(bytes: number): Promise<void> {
+    return this.#then(() => {
+      this.#bytes -= bytes;
+      this.#pieces = this.#pieces.filter(({ offset }) => offset < this.#bytes);
+      this.#sent = 0;
+      this.#reset = true;
+      return this.#flush();
+    });
+  }
+
+  #then(send: () => Promise<void>): Promise<void> {
+    const sent = this.#sending.then(send);
     this.#sending = sent.catch(() => undefined);
     return sent;
   }
 
   async #flush(): Promise<void> {
+    if (this.#reset && this.#pieces.length === 0) {
+      await this.#send({ ...NOTHING, reset: true });
+      this.#reset = false;
+    }
     for (let piece = this.#pieces[this.#sent]; piece; piece = this.#pieces[this.#sent]) {
       try {
-        await this.#send(piece);
+        await this.#send({ ...piece, reset: this.#reset });
+        this.#reset = false;
         this.#sent += 1;
       } catch (error) {
         if (!PawlError.is(error, "CHUNK_GAP")) {

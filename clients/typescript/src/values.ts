@@ -2,6 +2,7 @@
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { PawlError } from "./errors.js";
+import { textOfJson } from "./exact_json.js";
 import type {
   ArtifactValueSchema,
   ArtifactWriteSchema,
@@ -35,7 +36,11 @@ export type Content = string | Uint8Array | JsonText | readonly PartLike[];
  *     console.log(value instanceof JsonText, value.value);
  */
 export class JsonText {
-  constructor(readonly value: Json) {}
+  constructor(
+    readonly value: Json,
+    /** The value as JSON text, where it is to be told in those very bytes. */
+    readonly text?: string,
+  ) {}
 }
 
 /**
@@ -74,7 +79,7 @@ export interface MessageLike {
 export function toJsonText(value: unknown, field: string): string {
   let text: string | undefined;
   try {
-    text = JSON.stringify(value instanceof JsonText ? value.value : value);
+    text = value instanceof JsonText ? (value.text ?? textOfJson(value.value)) : textOfJson(value);
   } catch (cause) {
     throw notJson(field, cause);
   }

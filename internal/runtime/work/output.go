@@ -19,9 +19,12 @@ const (
 
 // output is the newest output of one run.
 type output struct {
-	run      string
-	turn     uint64
-	attempt  int
+	run     string
+	turn    uint64
+	attempt int
+	// lease is the delivery that it is of, and delivery what readers are told: more than
+	// that of any output before it, so that they notice.
+	lease    int
 	delivery int
 	// text begins at offset from.
 	from int64
@@ -58,10 +61,18 @@ func (o *outputs) add(lease *turnLease, offset int64, text string) (end int64, o
 
 // of finds or begins the output of a delivery.
 func (o *outputs) of(lease *turnLease) *output {
-	if out, ok := o.byRun.Get(lease.run); ok && out.turn == lease.turn && out.delivery == lease.delivery {
+	if out, ok := o.byRun.Get(lease.run); ok && out.turn == lease.turn && out.lease == lease.delivery {
 		return out
 	}
-	out := &output{run: lease.run, turn: lease.turn, attempt: lease.attempt, delivery: lease.delivery}
+	return o.begin(lease)
+}
+
+// begin makes an empty output of a delivery. Those who read the one before forget it.
+func (o *outputs) begin(lease *turnLease) *output {
+	out := &output{run: lease.run, turn: lease.turn, attempt: lease.attempt, lease: lease.delivery, delivery: lease.delivery}
+	if before, ok := o.byRun.Get(lease.run); ok && before.turn == lease.turn {
+		out.delivery = max(out.delivery, before.delivery+1)
+	}
 	o.byRun.Put(lease.run, out, outputRoom)
 	return out
 }

@@ -99,15 +99,18 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 }
 
 // Output adds a piece of the output of a turn that the worker holds and returns
-// the offset of the next one. Errors: PERMISSION_DENIED TURN_TOKEN_STALE,
-// INVALID_ARGUMENT CHUNK_GAP.
-func (w *Worker) Output(token string, offset int64, text string) (int64, error) {
+// the offset of the next one. With reset it is the first one, and what was shown before
+// is void. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT CHUNK_GAP.
+func (w *Worker) Output(token string, offset int64, text string, reset bool) (int64, error) {
 	sp := w.space
 	sp.mu.Lock()
 	lease := w.turns[token]
 	if lease == nil {
 		sp.mu.Unlock()
 		return 0, tokenStale("output.token")
+	}
+	if reset {
+		sp.outputs.begin(lease)
 	}
 	end, ok := sp.outputs.add(lease, offset, text)
 	sp.mu.Unlock()

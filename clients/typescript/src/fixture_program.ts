@@ -1,0 +1,33 @@
+/** The process of fixture_crash.ts: one that is killed runs what is compiled. */
+
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The compiled program, until it is removed. */
+export class Program {
+  readonly #built = mkdtempSync(`${root}node_modules/.crash-`);
+
+  constructor() {
+    const flags = ["--project", "tsconfig.crash.json", "--outDir", this.#built];
+    const done = spawnSync("node_modules/.bin/tsc", flags, { cwd: root, stdio: "inherit" });
+    if (done.status !== 0) {
+      throw new Error(`tsc ended with ${done.status}`);
+    }
+    // The compiler takes no JavaScript along.
+    copyFileSync(`${root}src/package_dir.cjs`, `${this.#built}/package_dir.cjs`);
+  }
+
+  /** Starts a process with arguments. */
+  spawn(...args: string[]): ChildProcess {
+    const stdio = ["ignore", "inherit", "inherit"] as const;
+    const path = `${this.#built}/fixture_crash.js`;
+    return spawn(process.execPath, [path, ...args], { stdio: [...stdio] });
+  }
+
+  remove(): void {
+    rmSync(this.#built, { recursive: true, force: true });
+  }
+}

@@ -126,7 +126,7 @@ func completion(turn *pawlv1.TurnRef, r reply, slots []*pawlv1.ArtifactSlot, id 
 	return &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Event: r.Event, Artifacts: writesOf(r.Artifacts, slots), Output: partsOf(r.Output),
-		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id),
+		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), Said: r.Said,
 	}
 }
 

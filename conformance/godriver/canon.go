@@ -36,7 +36,9 @@ func canon(m proto.Message) any {
 	case *pawlv1.ArtifactValue:
 		return valueOf(m)
 	case *pawlv1.Message:
-		return map[string]any{"role": m.GetRole(), "text": textOf(m.GetParts())}
+		return canonMessage(m)
+	case *pawlv1.Part:
+		return canonPart(m)
 	case *pawlv1.Record:
 		return canonRecord(m)
 	}
@@ -81,7 +83,7 @@ func canonValue(field protoreflect.FieldDescriptor, value protoreflect.Value) an
 	case protoreflect.EnumKind:
 		return word(field.Enum(), value.Enum())
 	case protoreflect.BytesKind:
-		return base64.StdEncoding.EncodeToString(value.Bytes())
+		return marked(value.Bytes())
 	}
 	return value.Interface()
 }
@@ -110,6 +112,31 @@ func canonRecord(r *pawlv1.Record) map[string]any {
 	return out
 }
 
+// canonMessage has the text of its parts besides all that it says.
+func canonMessage(m *pawlv1.Message) map[string]any {
+	out := canonFields(m.ProtoReflect())
+	out["text"] = textOf(m.GetParts())
+	return out
+}
+
+// canonPart has its content alone.
+func canonPart(p *pawlv1.Part) any {
+	switch content := p.GetContent().(type) {
+	case *pawlv1.Part_Json:
+		return map[string]any{"json": parsed(content.Json)}
+	case *pawlv1.Part_Data:
+		return map[string]any{"data": marked(content.Data)}
+	case *pawlv1.Part_Uri:
+		return map[string]any{"uri": content.Uri}
+	}
+	return map[string]any{"text": p.GetText()}
+}
+
+// marked are bytes as scenarios write them.
+func marked(data []byte) map[string]any {
+	return map[string]any{"$bytes": base64.StdEncoding.EncodeToString(data)}
+}
+
 func parsed(text string) any {
 	if text == "" {
 		return nil
@@ -124,7 +151,7 @@ func valueOf(v *pawlv1.ArtifactValue) any {
 	case *pawlv1.ArtifactValue_Text:
 		return value.Text
 	case *pawlv1.ArtifactValue_Data:
-		return map[string]any{"$bytes": base64.StdEncoding.EncodeToString(value.Data)}
+		return marked(value.Data)
 	}
 	return nil
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -18,6 +20,12 @@ import (
 func (d *driver) drive(ctx context.Context, a args) (any, error) {
 	id := d.runID(a)
 	p := newPlayer(a.script, d.out, d.holds)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	stream, err := d.openDriving(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		info, err := again(ctx, d.client().GetTurn, &pawlv1.GetTurnRequest{RunId: id})
 		if reason := reasonOf(err); reason == "NO_OPEN_TURN" || reason == "RUN_TERMINAL" {
@@ -32,19 +40,20 @@ func (d *driver) drive(ctx context.Context, a args) (any, error) {
 		if info.GetNotBefore() != nil {
 			time.Sleep(time.Until(info.GetNotBefore().AsTime()))
 		}
-		if err := d.execute(ctx, p, info); err != nil {
+		if err := d.execute(ctx, &ownHost{d: d, p: p, info: info, stream: stream}); err != nil {
 			return nil, err
 		}
 	}
 	return d.runInfo(ctx, id, 0, nil)
 }
 
-func (d *driver) execute(ctx context.Context, p *player, info *pawlv1.GetTurnResponse) error {
+func (d *driver) execute(ctx context.Context, h *ownHost) error {
+	p, info := h.p, h.info
 	acts := p.script.Turns[info.GetPrompt()]
 	if acts == nil {
 		return fmt.Errorf("no handler for prompt %s", info.GetPrompt())
 	}
-	r, err := p.turn(ctx, &ownHost{d: d, p: p, info: info}, info, next(p, "turn ", info.GetPrompt(), acts))
+	r, err := p.turn(ctx, h, info, next(p, "turn ", info.GetPrompt(), acts))
 	if err == nil {
 		_, err = again(ctx, d.client().CompleteTurn, completion(info.GetTurn(), r, info.GetArtifactSlots(), ""))
 		if err == nil {
@@ -86,6 +95,8 @@ type ownHost struct {
 	p     *player
 	info  *pawlv1.GetTurnResponse
 	asked int
+	// stream takes what is asked of models and told of them.
+	stream *driving
 }
 
 // step asks for a call and makes it here.
@@ -136,3 +147,53 @@ func (h *ownHost) set(ctx context.Context, values map[string]json.RawMessage) er
 }
 
 func (h *ownHost) partial(context.Context, string) error { return nil }
+
+func (h *ownHost) requestModel(_ context.Context, n int32, r round) (*pawlv1.RequestModelResponse, error) {
+	ref := h.info.GetTurn()
+	got, err := h.stream.make(&pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_RequestModel{RequestModel: &pawlv1.RequestModelRequest{
+		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
+		Round: n, Request: r.Ask.wire(), Bound: r.Bound.wire(),
+	}}})
+	return got.GetRequestModel(), err
+}
+
+func (h *ownHost) answerModel(_ context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
+	answer.RunId, answer.TurnToken = h.info.GetTurn().GetRunId(), h.info.GetTurn().GetToken()
+	got, err := h.stream.make(&pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_AnswerModel{AnswerModel: answer}})
+	return got.GetAnswerModel(), err
+}
+
+func (h *ownHost) noteModel(_ context.Context, step uint32, attempt int32, id string) error {
+	ref := h.info.GetTurn()
+	_, err := h.stream.make(&pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_NoteModel{NoteModel: &pawlv1.NoteModelRequest{
+		RunId: ref.GetRunId(), Step: step, Attempt: attempt, TurnToken: ref.GetToken(), ResponseId: id,
+	}}})
+	return err
+}
+
+// calls asks for those of a model's answer in one commit, and makes them at the same time.
+func (h *ownHost) calls(ctx context.Context, model uint32, calls []stepCall) ([]*pawlv1.StepOutcome, error) {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		calls[i].Call = &callRef{ModelStep: model, Index: int32(i)}
+	}
+	ref := h.info.GetTurn()
+	got, err := again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
+		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
+		Requests: callsOf(calls), RequestId: or(""),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var group errgroup.Group
+	for _, o := range got.GetOutcomes() {
+		if o.GetStep().GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
+			group.Go(func() error {
+				result, err := h.answer(ctx, o.GetStep())
+				o.Step.ResultJson = result
+				return err
+			})
+		}
+	}
+	return got.GetOutcomes(), group.Wait()
+}

@@ -25,6 +25,7 @@ type script struct {
 
 // turnAct is one execution of a turn, in this order.
 type turnAct struct {
+	Rounds  []round                    `json:"rounds"`
 	Steps   []stepCall                 `json:"steps"`
 	Set     map[string]json.RawMessage `json:"set"`
 	Partial string                     `json:"partial"`
@@ -50,6 +51,7 @@ type toolAct struct {
 
 // host makes what a turn asks for, in a worker or in a loop of our own.
 type host interface {
+	models
 	step(context.Context, stepCall) (string, error)
 	set(context.Context, map[string]json.RawMessage) error
 	partial(context.Context, string) error
@@ -85,6 +87,9 @@ func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse,
 		"kind": "turn", "prompt": info.GetPrompt(), "state": ref.GetState(), "visit": ref.GetVisit(), "attempt": ref.GetAttempt(),
 		"steps": canonFields(info.ProtoReflect())["steps"],
 	})
+	if err := p.rounds(ctx, h, act.Rounds); err != nil {
+		return reply{}, err
+	}
 	for _, call := range act.Steps {
 		result, err := h.step(ctx, call)
 		p.stepped(call.Tool, result, err)

@@ -55,6 +55,8 @@ type args struct {
 	Beats      int      `json:"beats"`
 	Packs      []string `json:"packs"`
 	WorkerID   string   `json:"worker_id"`
+	Reuse      *bool    `json:"reuse_steps"`
+	modelArgs
 	reply
 	script
 }
@@ -73,11 +75,16 @@ type reply struct {
 	Output    string                     `json:"output"`
 	Messages  []message                  `json:"messages"`
 	Usage     *usage                     `json:"usage"`
+	// Said is an answered MODEL step.
+	Said uint32 `json:"said"`
 }
 
 type message struct {
 	Role string `json:"role"`
 	Text string `json:"text"`
+	// JSON is a part of that kind, instead of the text.
+	JSON       json.RawMessage `json:"json"`
+	ToolCallID string          `json:"tool_call_id"`
 }
 
 type usage struct {
@@ -103,6 +110,8 @@ type stepCall struct {
 	Reframe bool            `json:"reframe"`
 	// Catch: the handler goes on if it fails.
 	Catch bool `json:"catch"`
+	// Call is the model's call that it is.
+	Call *callRef `json:"call"`
 }
 
 func (f *fault) wire() *pawlv1.Fault {
@@ -131,14 +140,22 @@ func partsOf(text string) []*pawlv1.Part {
 
 func messagesOf(given []message) (out []*pawlv1.Message) {
 	for _, m := range given {
-		out = append(out, &pawlv1.Message{Role: m.Role, Parts: partsOf(m.Text)})
+		out = append(out, m.wire())
 	}
 	return out
 }
 
+func (m message) wire() *pawlv1.Message {
+	parts := partsOf(m.Text)
+	if m.JSON != nil {
+		parts = append(parts, &pawlv1.Part{Content: &pawlv1.Part_Json{Json: string(m.JSON)}})
+	}
+	return &pawlv1.Message{Role: m.Role, Parts: parts, ToolCallId: m.ToolCallID}
+}
+
 func callsOf(calls []stepCall) (out []*pawlv1.StepRequest) {
 	for _, c := range calls {
-		out = append(out, &pawlv1.StepRequest{Tool: c.Tool, PayloadJson: string(c.Payload), Key: c.Key, Reframe: c.Reframe})
+		out = append(out, &pawlv1.StepRequest{Tool: c.Tool, PayloadJson: string(c.Payload), Key: c.Key, Reframe: c.Reframe, Call: c.Call.wire()})
 	}
 	return out
 }

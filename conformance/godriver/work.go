@@ -70,7 +70,7 @@ func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]
 			r, err := p.turn(ctx, workerHost{t}, info, next(p, kind, name, acts))
 			return worker.Completion{
 				Event: r.Event, Output: partsOf(r.Output), Messages: messagesOf(r.Messages), Usage: r.Usage.wire(),
-				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()),
+				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()), Said: r.Said,
 			}, err
 		}
 	}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import models
 from canon import canon, fault
 from flood import flood
 from lines import event
@@ -183,6 +184,7 @@ class Driver:
                 call.get("payload", {}),
                 call.get("key", ""),
                 call.get("reframe", False),
+                pawl.ToolCallRef(**call["call"]) if "call" in call else None,
             )
             for call in args["calls"]
         ]
@@ -202,6 +204,54 @@ class Driver:
                 retry_after=args.get("retry_after"),
             )
         )
+
+    # Calls of models
+
+    def request_model(self, args: Args) -> Any:
+        held = self._held(args)
+        return canon(
+            self.client.attach(held.run_id).request_model(
+                held,
+                args.get("round", 1),
+                models.asked(args["request"]),
+                bound=models.usage(args.get("bound")),
+                key=args.get("key", ""),
+            )
+        )
+
+    def answer_model(self, args: Args) -> Any:
+        held = self._held(args)
+        return canon(
+            self.client.attach(held.run_id).answer_model(
+                held,
+                args["step"],
+                args.get("attempt", 1),
+                models.came(args),
+                usage=models.usage(args.get("usage")),
+            )
+        )
+
+    def note_model(self, args: Args) -> Any:
+        held = self._held(args)
+        run = self.client.attach(held.run_id)
+        return canon(
+            run.note_model(held, args["step"], args.get("attempt", 1), args["response_id"])
+        )
+
+    def model_step(self, args: Args) -> Any:
+        return canon(self._run(args).model_step(args["step"]))
+
+    def fork(self, args: Args) -> Any:
+        copy = self._run(args).fork(
+            at_seq=args.get("at_seq", 0),
+            reuse_steps=args.get("reuse_steps"),
+            request_id=args.get("id", ""),
+        )
+        self._runs[args.get("as", "run")] = copy
+        return canon(copy.info())
+
+    def verify(self, args: Args) -> Any:
+        return canon(self._run(args).verify())
 
     def drive(self, args: Args) -> Any:
         player = Player(args, self._holds)

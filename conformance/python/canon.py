@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import enum
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pawl
@@ -18,20 +18,36 @@ def canon(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, pawl.Message):
-        return {"role": value.role, "text": value.text}
+        return {**_fields(value), "text": value.text}
+    if isinstance(value, pawl.Part):
+        return _part(value)
     if isinstance(value, pawl.Record):
         return _record(value)
     if dataclasses.is_dataclass(value):
-        return {
-            field.metadata.get("proto", field.name): canon(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-        }
+        return _fields(value)
     if isinstance(value, Mapping):
         return {key: canon(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [canon(item) for item in value]
     return value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {
+        field.metadata.get("proto", field.name): canon(getattr(value, field.name))
+        for field in dataclasses.fields(value)
+    }
+
+
+def _part(part: pawl.Part) -> dict[str, Any]:
+    """Its content alone."""
+    if part.json is not None:
+        return {"json": part.json.value}
+    contents = {"text": part.text, "data": part.data, "uri": part.uri}
+    return {name: canon(item) for name, item in contents.items() if item is not None}
 
 
 def _record(record: pawl.Record) -> dict[str, Any]:

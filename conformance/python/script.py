@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import models
 from canon import canon, fault
 from lines import event
 
@@ -65,6 +66,7 @@ class Player:
                 attempt=turn.attempt,
                 steps=canon(turn.steps),
             )
+            models.make(turn, act.get("rounds", []), self._holds.wait)
             for call in act.get("steps", ()):
                 self._step(turn, call)
             if "set" in act:
@@ -120,13 +122,13 @@ class Player:
 
 def reply(act: Mapping[str, Any]) -> pawl.Reply:
     """What a turn is completed with."""
-    usage = act.get("usage")
     return pawl.Reply(
         event=act.get("event", ""),
         artifacts=artifacts(act.get("artifacts")),
         output=act.get("output"),
         messages=[pawl.Message.of(m["role"], m["text"]) for m in act.get("messages", ())],
-        usage=pawl.Usage(**usage) if usage else None,
+        usage=models.usage(act.get("usage")),
+        said=act.get("said", 0),
     )
 
 

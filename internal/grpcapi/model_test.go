@@ -115,7 +115,8 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 		replayed.GetStep().GetModel().GetUsage().GetInputTokens() != 100 {
 		t.Fatalf("round 1 again: %v", replayed)
 	}
-	if o := call(again, `{"path":"elsewhere, the model worded it otherwise"}`); !o.GetReplayed() || o.GetStep().GetResultJson() != `{"passed":true}` {
+	if o := call(again, `{"path":"elsewhere, the model worded it otherwise"}`); !o.GetReplayed() || o.GetStep().GetResultJson() != `{"passed":true}` ||
+		o.GetStep().GetPayloadJson() != `{"path":"."}` {
 		t.Fatalf("the tool's call again: %v", o)
 	}
 	retried := r.askModel(ctx, again, 2, next)

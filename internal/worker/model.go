@@ -32,6 +32,17 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 	return r.GetAnswerModel(), err
 }
 
+// NoteModel keeps the provider's id of a response that is being made, for an execution that
+// comes after this one.
+func (t *Turn) NoteModel(ctx context.Context, step uint32, attempt int32, responseID string) (*pawlv1.NoteModelResponse, error) {
+	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_NoteModel{NoteModel: &pawlv1.NoteModelRequest{
+			RunId: l.GetRunId(), TurnToken: l.GetToken(), Step: step, Attempt: attempt, ResponseId: responseID,
+		}}}
+	})
+	return r.GetNoteModel(), err
+}
+
 // RequestCall asks for the step of a model's tool call and waits for nothing; see
 // [Turn.Answered].
 func (t *Turn) RequestCall(ctx context.Context, call *pawlv1.ToolCallRef, tool, payload string) (*pawlv1.StepOutcome, error) {

@@ -43,6 +43,7 @@ export {
   Execution,
   RecordKind,
   RunStatus,
+  StepKind,
   StepStatus,
 } from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";

@@ -33,6 +33,7 @@ export {
   Execution,
   RecordKind,
   RunStatus,
+  StepKind,
   StepStatus,
 } from "./gen/pawl/v1/record_pb.js";
 export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";

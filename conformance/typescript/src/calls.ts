@@ -13,12 +13,13 @@ import {
 } from "@pawl/client";
 import { canon, given } from "./canon.js";
 import { flood } from "./flood.js";
+import { type Asked, askedOf, type Came, outcomeOf, type UsageArgs, usageOf } from "./models.js";
 import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
 import { Tail } from "./tail.js";
 import { type Served, serve } from "./work.js";
 
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
-export interface Args extends ReplyArgs, Script {
+export interface Args extends ReplyArgs, Script, Came {
   readonly address?: string;
   readonly token?: string;
   readonly content?: string;
@@ -45,7 +46,13 @@ export interface Args extends ReplyArgs, Script {
   readonly message?: string;
   readonly final?: boolean;
   readonly retry_after?: number;
-  readonly calls?: readonly StepCall[];
+  readonly calls?: readonly (Omit<StepCall, "call"> & { readonly call?: CallArgs })[];
+  readonly round?: number;
+  readonly request?: Asked;
+  readonly key?: string;
+  readonly bound?: UsageArgs;
+  readonly response_id?: string;
+  readonly reuse_steps?: boolean;
   readonly step?: number;
   readonly tool?: string;
   readonly attempt?: number;
@@ -60,6 +67,11 @@ export interface Args extends ReplyArgs, Script {
   readonly at_seq?: number;
   readonly count?: number;
   readonly beats?: number;
+}
+
+interface CallArgs {
+  readonly model_step: number;
+  readonly index?: number;
 }
 
 type Verb = (args: Args) => unknown;
@@ -110,9 +122,15 @@ export class Driver {
       canon(await this.#holder(args).suspend(this.#held(args), { id: args.id })),
     request: async (args) =>
       canon(
-        await this.#holder(args).requestSteps(this.#held(args), args.calls ?? [], { id: args.id }),
+        await this.#holder(args).requestSteps(this.#held(args), callsOf(args), { id: args.id }),
       ),
     resolve: async (args) => canon(await this.#resolve(args)),
+    request_model: async (args) => canon(await this.#requestModel(args)),
+    answer_model: async (args) => canon(await this.#answerModel(args)),
+    note_model: async (args) => canon(await this.#noteModel(args)),
+    model_step: async (args) => canon(await this.#run(args).modelStep(args.step ?? 0)),
+    fork: (args) => this.#fork(args),
+    verify: async (args) => canon(await this.#run(args).verify()),
     drive: (args) => this.#drive(args),
     pause: async (args) => canon(await this.#run(args).pause(args.note, { id: args.id })),
     resume: async (args) => canon(await this.#run(args).resume(args.note, { id: args.id })),
@@ -231,6 +249,30 @@ export class Driver {
     return this.#run(args).resolveStep(args.step ?? 0, args.tool ?? "", answer, options);
   }
 
+  #requestModel(args: Args) {
+    const { round = 1, request = { model: "" }, key, bound } = args;
+    const ask = { round, request: askedOf(request), key, bound: usageOf(bound) };
+    return this.#holder(args).requestModel(this.#held(args), ask);
+  }
+
+  #answerModel(args: Args) {
+    const { step = 0, attempt = 1 } = args;
+    const told = { step, attempt, outcome: outcomeOf(args), usage: usageOf(args.usage) };
+    return this.#holder(args).answerModel(this.#held(args), told);
+  }
+
+  #noteModel(args: Args) {
+    const { step = 0, attempt = 1, response_id: responseId = "" } = args;
+    return this.#holder(args).noteModel(this.#held(args), { step, attempt, responseId });
+  }
+
+  async #fork(args: Args): Promise<unknown> {
+    const options = { atSeq: args.at_seq, reuseSteps: args.reuse_steps, id: args.id };
+    const copy = await this.#run(args).fork(options);
+    this.#runs.set(args.as ?? "run", copy);
+    return canon(await copy.info());
+  }
+
   async #drive(args: Args): Promise<unknown> {
     const player = new Player(args, this.#holds);
     const handlers = Object.keys(args.turns ?? {}).map((name) => [
@@ -270,6 +312,13 @@ export class Driver {
     }
     return { records };
   }
+}
+
+function callsOf({ calls = [] }: Args): StepCall[] {
+  return calls.map(({ call, ...rest }) => ({
+    ...rest,
+    call: call && { modelStep: call.model_step, index: call.index ?? 0 },
+  }));
 }
 
 function kindsOf(words: readonly string[] = []): RecordKind[] {

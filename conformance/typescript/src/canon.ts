@@ -8,6 +8,7 @@ import {
   PawlError,
   type Record as PawlRecord,
   RunStatus,
+  StepKind,
   StepStatus,
   textOf,
 } from "@pawl/client";
@@ -16,6 +17,7 @@ import {
 const WORDS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   cause: Cause,
   disposition: Disposition,
+  kind: StepKind,
   mode: ArtifactMode,
   status: RunStatus,
 };
@@ -35,10 +37,15 @@ export function canon(value: unknown): unknown {
     return value ?? null;
   }
   if (isMessage(value)) {
-    return { role: value.role, text: textOf(value.parts) };
+    return { ...fields(value as unknown as Shape), text: textOf(value.parts) };
   }
   if (isPart(value)) {
-    return { [value.content.case]: given(value.content.value) };
+    const { case: form, value: content } = value.content;
+    return { [form]: form === "json" ? JSON.parse(String(content)) : given(content) };
+  }
+  if (isOneof(value)) {
+    const { case: form, value: content } = value.content;
+    return form === undefined ? {} : { [snake(form)]: canon(content) };
   }
   return isRecord(value) ? record(value) : fields(value as Shape);
 }
@@ -46,19 +53,25 @@ export function canon(value: unknown): unknown {
 type Shape = Readonly<Record<string, unknown>>;
 
 function fields(from: Shape): Shape {
-  const words = "step" in from && "key" in from ? { ...WORDS, status: StepStatus } : WORDS;
+  const words =
+    typeof from.step === "number" && "key" in from ? { ...WORDS, status: StepStatus } : WORDS;
   return Object.fromEntries(
     Object.entries(from).map(([name, value]) => {
       const table = words[name as keyof typeof words];
       const word = table && typeof value === "number" ? table[value] : undefined;
-      const plain = GIVEN.includes(name) ? given(value) : canon(value);
+      const plain = GIVEN.includes(name) ? given(value) : canon(inSeconds(name, value));
       return [snake(name), word ?? plain];
     }),
   );
 }
 
+/** Durations, which are of milliseconds here, in seconds. */
+function inSeconds(name: string, value: unknown): unknown {
+  return name === "wait" && typeof value === "number" ? value / 1000 : value;
+}
+
 /** Fields whose values have names of the scenario's own, which stay as they are. */
-const GIVEN = ["labels", "visits", "payload", "result", "value", "variables"];
+const GIVEN = ["labels", "visits", "payload", "result", "value", "variables", "parameters"];
 
 /** A value that a scenario gave. */
 export function given(value: unknown): unknown {
@@ -71,6 +84,12 @@ function isMessage(value: object): value is { role: string; parts: Part[] } {
 
 function isPart(value: object): value is { content: { case: string; value: unknown } } {
   return "content" in value && "mediaType" in value;
+}
+
+/** A message of one oneof, such as ModelMessage. */
+function isOneof(value: object): value is { content: { case?: string; value?: unknown } } {
+  const [name, ...more] = Object.keys(value);
+  return name === "content" && more.length === 0;
 }
 
 function isRecord(value: object): value is PawlRecord {

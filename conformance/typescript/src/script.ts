@@ -18,6 +18,7 @@ import {
 } from "@pawl/client";
 import { canon, fault } from "./canon.js";
 import { event } from "./lines.js";
+import { makeRounds, type Round, type UsageArgs, usageOf } from "./models.js";
 
 /** What a turn is completed with. */
 export interface ReplyArgs {
@@ -25,10 +26,13 @@ export interface ReplyArgs {
   readonly artifacts?: Readonly<Record<string, Json>>;
   readonly output?: string;
   readonly messages?: readonly { readonly role: MessageLike["role"]; readonly text: string }[];
-  readonly usage?: Readonly<Record<string, number>> & { readonly model?: string };
+  readonly usage?: UsageArgs;
+  /** An answered MODEL step. */
+  readonly said?: number;
 }
 
 interface TurnAct extends ReplyArgs {
+  readonly rounds?: readonly Round[];
   readonly steps?: readonly (StepCall & { readonly catch?: boolean })[];
   readonly set?: Readonly<Record<string, Json>>;
   readonly partial?: string;
@@ -111,6 +115,7 @@ export class Player {
       const act = this.#next(kind, name, this.script[kind]?.[name]);
       const { prompt, state, visit, attempt } = turn;
       event("turn", { prompt, state, visit, attempt, steps: canon(turn.steps) });
+      await makeRounds(turn, act.rounds ?? [], (name) => this.holds.wait(name));
       for (const call of act.steps ?? []) {
         await this.#step(turn, call);
       }
@@ -170,21 +175,13 @@ export class Player {
 
 /** What a turn is completed with, as it is given to the client. */
 export function replyOf(act: ReplyArgs): Reply {
-  const { usage } = act;
   return {
     event: act.event,
     artifacts: valuesOf(act.artifacts),
     output: act.output,
     messages: act.messages?.map(({ role, text }) => ({ role, content: text })),
-    usage: usage && {
-      inputTokens: usage.input_tokens,
-      outputTokens: usage.output_tokens,
-      costMicroUsd: usage.cost_micro_usd,
-      toolCalls: usage.tool_calls,
-      cachedTokens: usage.cached_tokens,
-      reasoningTokens: usage.reasoning_tokens,
-      model: usage.model,
-    },
+    usage: usageOf(act.usage),
+    said: act.said,
   };
 }
 

@@ -60,7 +60,11 @@ func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRe
 			out.Step = stepToProto(s.RunID, &s.Steps[i])
 		}
 	}
-	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(req.Payload), string(a.Result), faultToProto(a.Error)
+	payload := req.Payload
+	if a.AskedSeq != 0 {
+		payload = a.Payload
+	}
+	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(payload), string(a.Result), faultToProto(a.Error)
 	out.Step.BodiesOmitted = a.Omitted
 	return out
 }

@@ -50,6 +50,8 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 // StepAnswer is one step as its turn sees it.
 type StepAnswer struct {
 	machine.StepOutcome
+	// Payload is the recorded one where it counts instead of the request's.
+	Payload []byte
 	Recorded
 	// Omitted: they are left out, see [MaxStepBytes].
 	Omitted bool
@@ -63,18 +65,44 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 	for _, outcome := range outcomes {
 		step := StepAnswer{StepOutcome: outcome}
 		if left >= 0 {
-			var err error
-			if step.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq); err != nil {
+			if err := r.fill(ctx, key, &step); err != nil {
 				return nil, err
 			}
-			left -= step.Bytes()
+			left -= step.Bytes() + int64(len(step.Payload))
 		}
-		if left < 0 && step.AnswerSeq != 0 {
-			step.Recorded, step.Omitted = Recorded{}, true
+		if left < 0 && step.AnswerSeq|step.AskedSeq != 0 {
+			step.Recorded, step.Payload, step.Omitted = Recorded{}, nil, true
 		}
 		answers = append(answers, step)
 	}
 	return answers, nil
+}
+
+// fill reads what was recorded for an outcome.
+func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer) (err error) {
+	if step.AskedSeq != 0 {
+		if step.Payload, _, err = r.asked(ctx, key, step.Step, step.AskedSeq); err != nil {
+			return err
+		}
+	}
+	step.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)
+	return err
+}
+
+// asked reads what the record seq asked for: the payload, of a MODEL step the request.
+func (r *Reader) asked(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
+	body, err := r.Body(ctx, key, seq)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch b := body.(type) {
+	case *machine.StepRequested:
+		return b.Payload, b.Model, nil
+	case *machine.Origin:
+		taken := takenStep(b, step)
+		return taken.Payload, taken.Request, nil
+	}
+	return nil, nil, nil
 }
 
 // takenStep finds a step that a fork took over.
@@ -107,16 +135,9 @@ func (v *StepView) Bytes() int64 {
 // Step reads one step's request and answer.
 func (r *Reader) Step(ctx context.Context, key machine.RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
-	body, err := r.Body(ctx, key, step.RequestSeq)
-	if err != nil {
+	var err error
+	if view.Payload, view.Request, err = r.asked(ctx, key, step.Step, step.RequestSeq); err != nil {
 		return view, err
-	}
-	switch b := body.(type) {
-	case *machine.StepRequested:
-		view.Payload, view.Request = b.Payload, b.Model
-	case *machine.Origin:
-		taken := takenStep(b, step.Step)
-		view.Payload, view.Request = taken.Payload, taken.Request
 	}
 	view.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)
 	return view, err

@@ -179,7 +179,10 @@ type StepOutcome struct {
 	Status   StepStatus
 	// AnswerSeq is the record with the answer; 0 while pending.
 	AnswerSeq uint64
-	Denial    *Denial
+	// AskedSeq is the record with the payload that counts instead of the request's: that of a
+	// model's call, known before. 0: the request's own.
+	AskedSeq uint64
+	Denial   *Denial
 }
 
 // Result is what Step made of an input.

@@ -46,7 +46,7 @@ func (c *checker) asked(p *machine.ToolStep) {
 		c.must(false, "step %d is call %d of step %d, which is no answer of a model", p.Step, p.Call.Index, p.Call.Step)
 		return
 	}
-	key, err := callKey(c.s.Steps, p.Call)
+	key, err := callKey(c.s.Steps, p.Call, "call")
 	c.must(err == nil && key == p.Key, "step %d is call %d of step %d with the key %q", p.Step, p.Call.Index, p.Call.Step, p.Key)
 }
 

@@ -448,18 +448,18 @@ func answerBytes(a *machine.ModelAnswer) int64 {
 }
 
 // callKey is the key of the step that makes a model's call, and whether there is such a
-// call.
-func callKey(steps []machine.ToolStep, ref *machine.CallRef) (string, error) {
+// call. field names it in the request.
+func callKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (string, error) {
 	i := findStep(steps, ref.Step)
 	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {
 		return "", &machine.Refusal{
-			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "call.model_step",
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: field + ".model_step",
 			Message: fmt.Sprintf("step %d is no answered call of a model in this visit", ref.Step),
 		}
 	}
 	if n := steps[i].Model.Calls; ref.Index < 0 || ref.Index >= n {
 		return "", &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: "call.index",
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: field + ".index",
 			Message: fmt.Sprintf("the model made %d calls, counted from 0", n), Limit: int64(n) - 1, Got: int64(ref.Index),
 		}
 	}

@@ -62,6 +62,7 @@ func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Refusal) {
 		case req.Call != nil:
 			key, refusal := v.callKey(*req.Call)
 			if refusal != nil {
+				refusal.Field = fmt.Sprintf("requests[%d].%s", i, refusal.Field)
 				return keys, refusal
 			}
 			keys = append(keys, key)
@@ -125,7 +126,11 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 	v := n.view()
 	for _, s := range v.steps {
 		if s.key == key {
-			out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: s.n, Replayed: true, Status: s.status, AnswerSeq: s.answer})
+			known := machine.StepOutcome{Key: key, Step: s.n, Replayed: true, Status: s.status, AnswerSeq: s.answer}
+			if s.call != (machine.CallRef{}) {
+				known.AskedSeq = s.asked
+			}
+			out.outcomes = append(out.outcomes, known)
 			return true
 		}
 	}

@@ -260,7 +260,7 @@ func printOutcome(o machine.StepOutcome) string {
 	if o.Denial != nil {
 		return fmt.Sprintf("-> key=%s denied %s", o.Key, o.Denial.Code)
 	}
-	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("answer", o.AnswerSeq))
+	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("asked", o.AskedSeq), opt("answer", o.AnswerSeq))
 }
 
 func printRefusal(err error) string {

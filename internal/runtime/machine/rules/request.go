@@ -76,7 +76,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 	for i := range requests {
 		a := &asks[i]
 		*a = ask{StepRequest: &requests[i], key: requests[i].Key, known: -1, twin: -1}
-		if err := t.keyOf(a, from+i); err != nil {
+		if err := t.keyOf(a, i, from+i); err != nil {
 			return nil, nil, err
 		}
 		if same := t.lookUp(a, asks[:i]); !same {
@@ -95,11 +95,11 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 	return asks, nil, nil
 }
 
-// keyOf is the request's own key, that of the model's call, or its ordinal.
-func (t *txn) keyOf(a *ask, ordinal int) (err error) {
+// keyOf is the key of the i-th request: its own, that of the model's call, or its ordinal.
+func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
-		a.key, err = callKey(t.s.Steps, a.Call)
+		a.key, err = callKey(t.s.Steps, a.Call, fmt.Sprintf("requests[%d].call", i))
 	case a.key == "":
 		a.key = t.defaultKey(ordinal)
 	}

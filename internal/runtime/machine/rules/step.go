@@ -56,7 +56,11 @@ func (t *txn) issue(a *ask) machine.StepOutcome {
 
 // outcomeOf is the answer to the repeat of a known request.
 func outcomeOf(s *machine.ToolStep) machine.StepOutcome {
-	return machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
+	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
+	if s.Call != nil {
+		out.AskedSeq = s.RequestSeq
+	}
+	return out
 }
 
 // pendingSteps lists the numbers of the steps that are not answered, in issue order.

@@ -1,0 +1,161 @@
+package godriver
+
+import (
+	"context"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// round is one call of a model in a turn, and the tool calls of its answer.
+type round struct {
+	Ask   *asked `json:"ask"`
+	Bound *usage `json:"bound"`
+	// Note is the id that the provider gave to the response.
+	Note string `json:"note"`
+	Hold string `json:"hold"`
+	// Told has one entry an attempt, of which the last is repeated.
+	Told []attemptTold `json:"told"`
+	// Calls are those of the answer, in order, made at the same time.
+	Calls []stepCall `json:"calls"`
+}
+
+type attemptTold struct {
+	told
+	Usage *usage `json:"usage"`
+}
+
+// models makes calls of models, in a worker or in a loop of our own.
+type models interface {
+	requestModel(context.Context, int32, round) (*pawlv1.RequestModelResponse, error)
+	answerModel(context.Context, *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error)
+	noteModel(ctx context.Context, step uint32, attempt int32, id string) error
+	calls(ctx context.Context, model uint32, calls []stepCall) ([]*pawlv1.StepOutcome, error)
+}
+
+// rounds makes the rounds of a turn, from 1.
+func (p *player) rounds(ctx context.Context, h models, rounds []round) error {
+	for i, r := range rounds {
+		step, err := p.round(ctx, h, int32(i)+1, r)
+		if err != nil {
+			return err
+		}
+		if len(r.Calls) == 0 {
+			continue
+		}
+		outcomes, err := h.calls(ctx, step, r.Calls)
+		if err != nil {
+			return err
+		}
+		for i, o := range outcomes {
+			p.out.event(map[string]any{
+				"kind": "called", "index": i, "tool": r.Calls[i].Tool, "denial": o.GetDenial().GetCode(), "replayed": o.GetReplayed(),
+				"step": o.GetStep().GetStep(), "result": parsed(o.GetStep().GetResultJson()), "error": o.GetStep().GetError().GetCode(),
+			})
+		}
+	}
+	return nil
+}
+
+// round asks for a call, makes it if it is open, and gives its step.
+func (p *player) round(ctx context.Context, h models, n int32, r round) (uint32, error) {
+	got, err := h.requestModel(ctx, n, r)
+	if err != nil {
+		return 0, err
+	}
+	step := got.GetStep()
+	p.out.event(map[string]any{
+		"kind": "asked", "round": n, "step": step.GetStep(), "attempt": step.GetAttempt(), "replayed": got.GetReplayed(),
+		"status": word(step.GetStatus().Descriptor(), step.GetStatus().Number()), "denial": got.GetDenial().GetCode(),
+		"response_id": step.GetModel().GetResponseId(), "text": textOf(step.GetModel().GetAnswer().GetParts()),
+	})
+	switch {
+	case got.GetDenial() != nil:
+		return 0, &worker.Failure{Code: got.GetDenial().GetCode()}
+	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_ERROR:
+		return 0, &worker.Failure{Code: step.GetError().GetCode()}
+	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING:
+		return step.GetStep(), p.answer(ctx, h, step, r)
+	}
+	return step.GetStep(), nil
+}
+
+// answer tells what the model said, attempt by attempt.
+func (p *player) answer(ctx context.Context, h models, step *pawlv1.Step, r round) error {
+	if r.Note != "" {
+		if err := h.noteModel(ctx, step.GetStep(), step.GetAttempt(), r.Note); err != nil {
+			return err
+		}
+	}
+	if err := p.hold(ctx, r.Hold); err != nil {
+		return err
+	}
+	attempt := step.GetAttempt()
+	for n := 0; ; n++ {
+		came := r.Told[min(n, len(r.Told)-1)]
+		got, err := h.answerModel(ctx, came.into(&pawlv1.AnswerModelRequest{Step: step.GetStep(), Attempt: attempt, Usage: came.Usage.wire()}))
+		if err != nil {
+			return err
+		}
+		p.out.event(map[string]any{
+			"kind": "told", "step": step.GetStep(), "attempt": attempt, "next": got.GetNext(), "wait": got.GetWait().AsDuration().Seconds(),
+			"disposition": word(got.GetDisposition().Descriptor(), got.GetDisposition().Number()),
+		})
+		if came.Failure == nil {
+			return nil
+		}
+		if attempt = got.GetNext(); attempt == 0 {
+			return &worker.Failure{Code: came.Failure.Code}
+		}
+		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits as long as the pack wants before the next attempt.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h workerHost) requestModel(ctx context.Context, n int32, r round) (*pawlv1.RequestModelResponse, error) {
+	return h.turn.RequestModel(ctx, n, r.Ask.wire(), r.Bound.wire())
+}
+
+func (h workerHost) answerModel(ctx context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
+	return h.turn.AnswerModel(ctx, answer)
+}
+
+func (h workerHost) noteModel(ctx context.Context, step uint32, attempt int32, id string) error {
+	_, err := h.turn.NoteModel(ctx, step, attempt, id)
+	return err
+}
+
+// calls makes those of a model's answer at the same time.
+func (h workerHost) calls(ctx context.Context, model uint32, calls []stepCall) ([]*pawlv1.StepOutcome, error) {
+	var outcomes []*pawlv1.StepOutcome
+	for i, c := range calls {
+		outcome, err := h.turn.RequestCall(ctx, &pawlv1.ToolCallRef{ModelStep: model, Index: int32(i)}, c.Tool, string(c.Payload))
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	for _, o := range outcomes {
+		if o.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
+			continue
+		}
+		answered, err := h.turn.Answered(ctx, o.GetStep().GetStep())
+		if err != nil {
+			return nil, err
+		}
+		o.Step = answered
+	}
+	return outcomes, nil
+}

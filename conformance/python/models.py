@@ -1,0 +1,144 @@
+"""Calls of models as scenarios have them, and the rounds that handlers make."""
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from canon import canon
+from lines import event
+
+import pawl
+
+Fields = Mapping[str, Any]
+
+
+def usage(given: Fields | None) -> pawl.Usage | None:
+    """What was consumed."""
+    return pawl.Usage(**given) if given else None
+
+
+def asked(given: Fields) -> pawl.ModelRequest:
+    """What a model is asked."""
+    messages = tuple(_message(item) for item in given.get("messages", ()))
+    return pawl.ModelRequest(**{**given, "messages": messages})
+
+
+def _message(given: Fields) -> pawl.ModelMessage:
+    if "conversation" in given:
+        return pawl.ModelMessage(conversation=pawl.ConversationRange(**given["conversation"]))
+    if "result" in given:
+        return pawl.ModelMessage(result=pawl.ToolResult(**given["result"]))
+    if "answer" in given:
+        return pawl.ModelMessage(answer=given["answer"])
+    new = given["message"]
+    content = pawl.JsonValue(new["json"]) if "json" in new else new["text"]
+    return pawl.ModelMessage(
+        message=pawl.Message(
+            role=new["role"],
+            parts=pawl.Message.of(new["role"], content).parts,
+            tool_call_id=new.get("tool_call_id", ""),
+        )
+    )
+
+
+def came(given: Fields) -> pawl.ModelAnswer | pawl.ModelFailure:
+    """What came of the call."""
+    if "failure" in given:
+        failure = given["failure"]
+        wait = failure.get("retry_after")
+        return pawl.ModelFailure(
+            error=pawl.Fault(code=failure["code"], message=failure.get("message", "")),
+            final=failure.get("final", False),
+            retry_after=None if wait is None else timedelta(seconds=wait),
+        )
+    answer = dict(given["answer"])
+    text = answer.pop("text", None)
+    calls = tuple(pawl.ModelCall(**call) for call in answer.pop("calls", ()))
+    parts = () if text is None else (pawl.Part.of(text),)
+    return pawl.ModelAnswer(parts=parts, calls=calls, **answer)
+
+
+def make(turn: pawl.Turn, rounds: list[Fields], hold: Callable[[str], None]) -> None:
+    """Makes the rounds of a turn, from 1, and the tool calls of their answers."""
+    for number, act in enumerate(rounds, 1):
+        step = _round(turn, number, act, hold)
+        calls = [
+            pawl.StepCall(
+                call["tool"],
+                call.get("payload", {}),
+                call=pawl.ToolCallRef(model_step=step, index=index),
+            )
+            for index, call in enumerate(act.get("calls", ()))
+        ]
+        for index, outcome in enumerate(turn.calls(calls)):
+            _called(index, calls[index].tool, outcome)
+
+
+def _called(index: int, tool: str, outcome: pawl.StepOutcome) -> None:
+    step = outcome.step
+    event(
+        "called",
+        index=index,
+        tool=tool,
+        denial=outcome.denial.code if outcome.denial else "",
+        replayed=outcome.replayed,
+        step=step.step if step else 0,
+        result=step.result if step else None,
+        error=step.error.code if step and step.error else "",
+    )
+
+
+def _round(turn: pawl.Turn, number: int, act: Fields, hold: Callable[[str], None]) -> int:
+    """Asks for a call, makes it if it is open, and gives its step."""
+    got = turn.request_model(number, asked(act["ask"]), bound=usage(act.get("bound")))
+    step = got.step
+    model = step.model if step else None
+    event(
+        "asked",
+        round=number,
+        step=step.step if step else 0,
+        attempt=step.attempt if step else 0,
+        replayed=got.replayed,
+        status=canon(step.status) if step else "UNSPECIFIED",
+        denial=got.denial.code if got.denial else "",
+        response_id=model.response_id if model else "",
+        text=model.answer.text if model and model.answer else "",
+    )
+    if got.denial is not None:
+        raise pawl.FailTurnError(got.denial.code)
+    assert step is not None
+    if step.status is pawl.StepStatus.ERROR:
+        raise pawl.FailTurnError(step.error.code if step.error else "ERROR")
+    if step.status is pawl.StepStatus.PENDING:
+        _answer(turn, step, act, hold)
+    return step.step
+
+
+def _answer(turn: pawl.Turn, step: pawl.Step, act: Fields, hold: Callable[[str], None]) -> None:
+    """Tells what the model said, attempt by attempt."""
+    if "note" in act:
+        turn.note_model(step.step, step.attempt, act["note"])
+    if "hold" in act:
+        hold(act["hold"])
+    attempt, told = step.attempt, act["told"]
+    for number in itertools.count():
+        entry = told[min(number, len(told) - 1)]
+        outcome = came(entry)
+        got = turn.answer_model(step.step, attempt, outcome, usage=usage(entry.get("usage")))
+        wait = got.wait.total_seconds() if got.wait else 0
+        event(
+            "told",
+            step=step.step,
+            attempt=attempt,
+            next=got.next,
+            wait=wait,
+            disposition=canon(got.disposition),
+        )
+        if isinstance(outcome, pawl.ModelAnswer):
+            return
+        if got.next == 0:
+            raise pawl.FailTurnError(outcome.error.code)
+        attempt = got.next
+        time.sleep(wait)

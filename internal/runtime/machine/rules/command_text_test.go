@@ -149,7 +149,7 @@ func textPart(text string) []machine.Part {
 	return []machine.Part{{Kind: machine.PartText, Text: text}}
 }
 
-// requests are the lines "[key:] tool payload [reframe] [denied=CODE]".
+// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
 	for line := range a.lines() {
@@ -161,7 +161,13 @@ func (a args) requests() []machine.StepRequest {
 		r.Tool, words = words[0], words[1:]
 		for _, w := range words {
 			code, denied := strings.CutPrefix(w, "denied=")
+			call, asked := strings.CutPrefix(w, "call=")
 			switch {
+			case asked:
+				r.Call = &machine.CallRef{}
+				if _, err := fmt.Sscanf(call, "%d/%d", &r.Call.Step, &r.Call.Index); err != nil {
+					a.d.Fatalf(a.t, "call=STEP/INDEX: %v", err)
+				}
 			case denied:
 				r.Denied = &machine.Denial{Code: code}
 			case w == "reframe":
@@ -199,7 +205,7 @@ func (a args) command() machine.Command {
 		return machine.CompleteTurn{
 			TurnSeq: turn, Attempt: attempt, Output: a.output(), Messages: a.messages(), Usage: a.usage(), Event: a.text("event"),
 			Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(),
-			Await: a.awaiting("await"), Reply: a.has("reply"),
+			Await: a.awaiting("await"), Reply: a.has("reply"), Said: uint32(a.number("said", 0)),
 		}
 	case "fail":
 		return machine.FailTurn{Reject: a.has("reject"), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
@@ -234,6 +240,8 @@ func (a args) otherCommand() machine.Command {
 			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
 			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(),
 		}
+	case "ask", "answer", "unanswered", "response":
+		return a.modelCommand()
 	case "lose_step":
 		return machine.LoseStep{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Worker: "w1"}
 	case "write":

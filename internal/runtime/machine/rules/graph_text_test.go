@@ -21,6 +21,7 @@ import (
 //	budget max_total_visits=5 max_tool_calls=3 wall=60s steps=2 reframes=1 tokens=9 cost=9
 //	price small 150000/15000/600000/600000
 //	retry attempts=3 initial=1s max=10s final=CODE
+//	calls timeout=10s attempts=2 pause=1s max=10s times=1500 jitter=0 final=CODE
 //	options pending=2 artifact_bytes=100 excludes_waiting agent=member no_progress=3:ac
 //	        (a: over artifacts, c: over calls)
 //
@@ -74,6 +75,8 @@ func parseGraphLine(g *machine.Graph, words []string) error {
 		}
 		g.Prices[words[1]] = p
 		return err
+	case "calls":
+		return parseCalls(g, words[1:])
 	case "budget", "retry", "options":
 		return parseBounds(g, words[1:])
 	}
@@ -179,6 +182,29 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 		}
 	}
 	g.Tools[name] = tool
+	return nil
+}
+
+// parseCalls reads how calls of models are made.
+func parseCalls(g *machine.Graph, words []string) (err error) {
+	g.ModelCalls = &machine.Calls{}
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		retry := &g.ModelCalls.Retry
+		switch key {
+		case "timeout":
+			g.ModelCalls.Timeout, err = time.ParseDuration(value)
+		case "attempts":
+			retry.MaxAttempts, err = strconv.Atoi(value)
+		case "pause", "max", "times", "jitter", "final":
+			_, err = parseRetry(retry, key, value)
+		default:
+			err = fmt.Errorf("unknown word %q", w)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

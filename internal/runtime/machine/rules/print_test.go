@@ -127,7 +127,7 @@ func printBody(b machine.Body) string {
 		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
 	case *machine.TurnCompleted:
 		return words(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
-			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printWrites(b.Artifacts))
+			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.Said), printWrites(b.Artifacts))
 	case *machine.TurnFailed:
 		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
 			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage))
@@ -164,11 +164,13 @@ func printStepBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.StepRequested:
 		return words(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
-			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation))
+			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), printAsked(b))
 	case *machine.StepResolved:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
-			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts))
+			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts), printAnswer(b.Answer))
+	case *machine.ModelNoted:
+		return words(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
 	case *machine.Noted:
 		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *machine.StepRejected:
@@ -181,6 +183,32 @@ func printStepBody(b machine.Body) string {
 		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why)
 	}
 	return fmt.Sprintf("%+v", b)
+}
+
+// printAsked is what a request to a model adds: what it may take, and whether the record
+// has it or the one before does.
+func printAsked(b *machine.StepRequested) string {
+	if b.Kind != machine.KindModel {
+		if b.Call != nil {
+			return fmt.Sprintf("call=%d/%d", b.Call.Step, b.Call.Index)
+		}
+		return ""
+	}
+	return words("model", flag("as before", b.Model == nil), flag("changed", b.Changed), strings.Replace(printUsage(b.Bound), "usage", "bound", 1))
+}
+
+func printAnswer(a *machine.ModelAnswer) string {
+	if a == nil {
+		return ""
+	}
+	return words("answer="+printParts(a.Parts), opt("calls", len(a.Calls)), opt("response", a.ResponseID))
+}
+
+func printSaid(s machine.Said) string {
+	if s.Step == 0 {
+		return ""
+	}
+	return fmt.Sprintf("said=%d(%d,%d)", s.Step, s.Request, s.Answer)
 }
 
 var awaitings = map[machine.Awaiting]string{machine.AwaitInput: "input", machine.AwaitAuth: "auth"}

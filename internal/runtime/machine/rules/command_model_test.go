@@ -1,0 +1,56 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// modelCommand reads
+//
+//	ask MODEL [round=1] [key=] [worker=] [system=TEXT] [tokens_in= tokens_out= cost= price=]
+//	answer step=1 [try=1] [says=CALLS] [response=ID] [worker=]
+//	unanswered step=1 [try=1] [code=BUSY] [final] [after=SECONDS] [worker=]
+//	response ID step=1 [try=1] [worker=]
+//
+// each with turn= and attempt= of the execution; the input is the new message, or the answer.
+func (a args) modelCommand() machine.Command {
+	turn, attempt := a.turn()
+	step, try := uint32(a.number("step", 0)), int(a.number("try", 1))
+	switch a.d.Cmd {
+	case "ask":
+		bound := a.usage()
+		bound.Model = a.first()
+		return machine.RequestModel{
+			TurnSeq: turn, Attempt: attempt, Round: int(a.number("round", 1)), Key: a.text("key"), Model: a.asked(), Bound: bound, Assigned: a.assigned(),
+		}
+	case "response":
+		return machine.NoteModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, ResponseID: a.first(), Assigned: a.assigned()}
+	}
+	c := machine.AnswerModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, Usage: a.usage(), Assigned: a.assigned()}
+	if a.d.Cmd == "answer" {
+		c.Answer = &machine.ModelAnswer{ResponseID: a.text("response"), Calls: make([]machine.ModelCall, a.number("says", 0))}
+		if a.d.Input != "" {
+			c.Answer.Parts = textPart(string(value(a.d.Input)))
+		}
+		return c
+	}
+	c.Error, c.Final, c.RetryAfter = machine.Fault{Code: "BUSY"}, a.has("final"), time.Duration(a.number("after", 0))*time.Second
+	if a.has("code") {
+		c.Error.Code = a.text("code")
+	}
+	return c
+}
+
+// asked is a request whose digest is that of the model and of its one message.
+func (a args) asked() *machine.ModelRequest {
+	r := &machine.ModelRequest{Model: a.first(), Hash: sha256.Sum256([]byte(a.first() + a.d.Input))}
+	if text := a.text("system"); text != "" {
+		r.System = machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
+	}
+	if a.d.Input != "" {
+		r.Messages = []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: textPart(string(value(a.d.Input)))}}}
+	}
+	return r
+}

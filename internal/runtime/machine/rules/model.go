@@ -35,7 +35,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	}
 	t.assign(c.Assigned)
 	t.begun()
-	if status, reason := t.modelBound(i, c); reason != "" {
+	if status, reason := t.modelBound(i, addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
 		t.denyModel(key, c, status, reason)
 		return nil
 	}
@@ -158,16 +158,16 @@ func AnswerRoom(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
-// modelBound returns how the run ends if a call of that bound is made: what it may
-// consume, and what pending calls may, has to fit into what is left.
-func (t *txn) modelBound(i int, c *machine.RequestModel) (machine.Status, string) {
+// modelBound returns how the run ends if a call is made that may consume so much: that, and
+// what pending calls but the step at index i may, has to fit into what is left.
+func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, string) {
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
 	}
 	b := &t.g.Budget
 	tokens, cost := Reserved(t.s, i)
-	tokens = addCapped(addCapped(t.s.Tokens, tokens), max(1, addCapped(c.Bound.InputTokens, c.Bound.OutputTokens)))
-	cost = addCapped(addCapped(t.s.CostMicro, cost), max(1, c.Bound.CostMicro))
+	tokens = addCapped(addCapped(t.s.Tokens, tokens), max(1, mayTokens))
+	cost = addCapped(addCapped(t.s.CostMicro, cost), max(1, mayCost))
 	switch {
 	case b.MaxTokens > 0 && tokens > b.MaxTokens:
 		return machine.BudgetExhausted, "max_tokens"
@@ -370,7 +370,7 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 		Usage: c.Usage, Kind: machine.KindModel,
 	}
 	calls := modelCalls(t.g)
-	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.overBudget() == "" {
+	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.affords(i) {
 		pause := t.stepPause(&calls.Retry, step, m.Failed, c.RetryAfter)
 		answer.Next, answer.NotBefore = step.Attempt+1, addCapped(t.in.At, int64(pause))
 		answer.Deadline = addCapped(answer.NotBefore, int64(calls.Timeout))
@@ -392,6 +392,14 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	})
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 	return machine.Accepted
+}
+
+// affords: the budgets hold another attempt of the call, as they have to hold a new call.
+// Who asks for the round again is told which of them does not.
+func (t *txn) affords(i int) bool {
+	m := t.s.Steps[i].Model
+	_, reason := t.modelBound(i, m.Tokens, m.CostMicro)
+	return reason == "" && t.overBudget() == ""
 }
 
 // noteModel keeps the provider's id of a response.

@@ -259,7 +259,8 @@ func (n *naive) modelFailed(c machine.AnswerModel, step *vstep, r machine.StepRe
 	timeout, retry := n.modelCalls()
 	n.add(&r)
 	failed := step.model.failed + 1
-	if c.Final || slices.Contains(retry.NonRetryable, c.Error.Code) || failed >= retry.MaxAttempts || n.over() != "" {
+	if c.Final || slices.Contains(retry.NonRetryable, c.Error.Code) || failed >= retry.MaxAttempts || n.over() != "" ||
+		n.modelBound(machine.Usage{InputTokens: step.model.tokens, CostMicro: step.model.cost}, step) != "" {
 		return
 	}
 	longest := int64(retry.Max)

@@ -209,7 +209,7 @@ func facts(s *machine.State) map[string]any {
 	if t := s.Turn; t != nil {
 		facts["turn"] = vturn{
 			seq: t.Seq, attempt: t.Attempt, notBefore: t.NotBefore, suspended: t.Suspended,
-			assigned: t.Assigned, requests: t.Requests, calls: t.Calls, failure: t.LastFailure,
+			assigned: t.Assigned, requests: t.Requests, calls: t.Calls, failure: t.LastFailure, keys: t.Keys,
 		}
 	}
 	facts["steps"] = fmt.Sprintf("%+v", stepFacts(s))

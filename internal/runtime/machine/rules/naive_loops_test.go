@@ -59,6 +59,14 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 					ends, states = nil, nil
 				}
 				current, calls = b.To, nil
+			case *machine.Origin:
+				current = b.State.Current
+				set(b.Artifacts)
+				for i, step := range answeredSteps(b.State)[:len(b.Steps)] {
+					if !step.model.is {
+						calls = append(calls, fmt.Sprintf("%s(%q)", step.tool, b.Steps[i].Payload))
+					}
+				}
 			case *machine.ArtifactsSet:
 				set(b.Artifacts)
 			case *machine.TurnCompleted:

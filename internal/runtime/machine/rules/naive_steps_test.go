@@ -75,12 +75,16 @@ func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Refusal) {
 	return keys, nil
 }
 
-// prefix is what the keys of a further turn of a visit begin with.
+// prefix is what the keys of a further turn of a visit begin with; those of a turn that a
+// fork took over are what they were.
 func (v *view) prefix() string {
-	if v.turn.seq == v.visitSeq {
+	switch {
+	case v.turn.keys != 0:
+		return fmt.Sprintf("%d.", v.turn.keys)
+	case v.turn.seq == v.visitSeq:
 		return ""
 	}
-	return fmt.Sprintf("%d.", v.turn.seq)
+	return fmt.Sprintf("%d.", v.turn.seq+v.keys)
 }
 
 // mismatch and refusePending play the request through on a copy of the run.

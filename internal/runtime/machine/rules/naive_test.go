@@ -60,13 +60,18 @@ func (n *naive) add(b machine.Body) {
 	n.made = append(n.made, machine.Record{Seq: seq, At: n.now.At, Principal: n.now.Principal, Body: b})
 }
 
-func (n *naive) start() machine.Start { return n.entries[0].Input.Command.(machine.Start) }
+func (n *naive) start() machine.Start {
+	c, _ := begun(n.entries[0].Input.Command)
+	return c
+}
 
 func (n *naive) command(out *verdict) {
 	out.disposition = machine.Accepted
 	switch c := n.now.Command.(type) {
 	case machine.Start:
 		n.begin(c)
+	case machine.Fork:
+		n.fork(c)
 	case machine.EmitEvent:
 		out.refusal = n.emit(c)
 	case machine.CompleteTurn:

@@ -33,6 +33,7 @@ type view struct {
 	steps     []vstep
 	lastStep  uint32
 	toolSteps int
+	keys      uint64
 	texts     []machine.KnownText
 	reframes  int
 	tokens    int64
@@ -60,6 +61,7 @@ type vturn struct {
 	requests  int
 	calls     int
 	failure   [32]byte
+	keys      uint64
 }
 
 type vstep struct {
@@ -100,7 +102,7 @@ func (n *naive) view() *view {
 }
 
 func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
-	if start, ok := in.Command.(machine.Start); ok && v.seq == 0 {
+	if start, ok := begun(in.Command); ok && v.seq == 0 {
 		wall := n.g.Budget.MaxWallTime
 		if start.MaxWallTime > 0 && (wall == 0 || start.MaxWallTime < wall) {
 			wall = start.MaxWallTime
@@ -111,7 +113,11 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	}
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
-		if !v.readModel(in.Command, r) {
+		switch c, forks := in.Command.(machine.Fork); {
+		case v.readModel(in.Command, r):
+		case forks && r.Seq == 1:
+			n.readOrigin(v, c, r)
+		default:
 			n.readRecord(v, r)
 		}
 	}
@@ -225,7 +231,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 	case *machine.TurnFailed:
 		v.spend(b.Usage)
 		if b.Next > 0 {
-			*v.turn = vturn{seq: v.turn.seq, attempt: b.Next, notBefore: b.NotBefore, calls: v.turn.calls}
+			*v.turn = vturn{seq: v.turn.seq, attempt: b.Next, notBefore: b.NotBefore, calls: v.turn.calls, keys: v.turn.keys}
 		}
 	case *machine.TurnAbandoned:
 		v.turn = nil

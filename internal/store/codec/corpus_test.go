@@ -81,6 +81,16 @@ var (
 	}
 )
 
+// repeating are records with the input that they repeat; the last repeats nothing.
+var repeating = []struct {
+	command machine.Command
+	body    machine.Body
+}{
+	{machine.EmitEvent{}, &machine.Transition{}}, {machine.SendInput{}, &machine.InputReceived{}}, {machine.Fork{}, &machine.InputReceived{}},
+	{machine.FailTurn{}, &machine.TurnFailed{}}, {machine.RequestSteps{}, &machine.StepRequested{}}, {machine.WriteOutput{}, &machine.OutputWritten{}},
+	{machine.NoteDelegation{}, &machine.StepDelegated{}}, {machine.Pause{}, &machine.ArtifactsSet{}},
+}
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -138,6 +148,18 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
 	fresh["step holder with instance"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i"})
+	loops := &filler{rnd: rand.New(rand.NewPCG(1, 19)), full: true}
+	fresh["head, loops"] = EncodeHead(loops.state(), [32]byte{10})
+	for i, pair := range repeating {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 20)), full: true}
+		e := f.entry(pair.command, pair.body)
+		echo(e.Records[0].Body, e.Input.Command)
+		if moved, ok := e.Records[0].Body.(*machine.Transition); ok {
+			moved.Cause = machine.CauseTimeout
+		}
+		e.Input.Semantics = machine.SemanticsEnds
+		fresh[fmt.Sprintf("entry %T of %T", pair.body, pair.command)] = encode(t, e)
+	}
 	asked, answered := modelBodiesOfInputs()
 	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)
 	return fresh

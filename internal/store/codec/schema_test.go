@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -101,4 +102,52 @@ func TestEveryKindHasASample(t *testing.T) {
 func chosen(m proto.Message, one protoreflect.Name) string {
 	r := m.ProtoReflect()
 	return string(r.WhichOneof(r.Descriptor().Oneofs().ByName(one)).FullName())
+}
+
+// TestCorpusHasEveryField: every field of an entry and of a head is in some frozen sample,
+// those that kinds were given after their first one too.
+func TestCorpusHasEveryField(t *testing.T) {
+	t.Parallel()
+	set := map[protoreflect.FullName]bool{}
+	for _, s := range readCorpus(t) {
+		var m proto.Message = &pb.Entry{}
+		at := entryAt
+		switch {
+		case strings.HasPrefix(s.name, "step holder"):
+			continue
+		case strings.HasPrefix(s.name, "head"):
+			m, at = &pb.State{}, stateAt
+		}
+		if err := proto.Unmarshal(s.value[at:], m); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		err := protorange.Range(m.ProtoReflect(), func(p protopath.Values) error {
+			if f := p.Path.Index(-1).FieldDescriptor(); p.Path.Index(-1).Kind() == protopath.FieldAccessStep {
+				set[f.FullName()] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[protoreflect.FullName]bool{}
+	var walk func(protoreflect.MessageDescriptor)
+	walk = func(m protoreflect.MessageDescriptor) {
+		if seen[m.FullName()] {
+			return
+		}
+		seen[m.FullName()] = true
+		for i := range m.Fields().Len() {
+			f := m.Fields().Get(i)
+			if !set[f.FullName()] {
+				t.Errorf("no sample has %s: make one in freshSamples, and run TestCorpus with -extend", f.FullName())
+			}
+			if f.Message() != nil {
+				walk(f.Message())
+			}
+		}
+	}
+	walk((&pb.Entry{}).ProtoReflect().Descriptor())
+	walk((&pb.State{}).ProtoReflect().Descriptor())
 }

@@ -1,10 +1,12 @@
 package archtest
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,7 @@ var decoders = map[string]decoder{
 	"internal/codegen":               {fuzz: []string{"FuzzParameters", "FuzzPack"}},
 	"internal/config":                {fuzz: []string{"FuzzFile"}},
 	"internal/deliver":               {own: "reads payloads that were checked when their step was asked for: internal/runtime/program FuzzAgentPayload"},
+	"internal/diagram":               {fuzz: []string{"FuzzDraw"}},
 	"internal/executor":              {fuzz: []string{"FuzzArguments"}},
 	"internal/export":                {own: "asks the sidecar, by the contract"},
 	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzDrive", "FuzzFrames", "FuzzGateway"}},
@@ -46,14 +49,14 @@ var decoders = map[string]decoder{
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},
 	"internal/prompt":                {fuzz: []string{"FuzzRender"}},
 	"internal/runtime":               {fuzz: []string{"FuzzParseCursor"}},
-	"internal/runtime/machine/rules": {fuzz: []string{"FuzzStep"}},
+	"internal/runtime/machine/rules": {fuzz: []string{"FuzzStep", "FuzzStart", "FuzzModel"}},
 	"internal/runtime/program":       {fuzz: []string{"FuzzAgentPayload"}},
 	"internal/runtime/query":         {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
 	"internal/runtime/render":        {own: "reads variables that were checked when the run was started: internal/prompt FuzzRender"},
 	"internal/runtime/request":       {fuzz: []string{"FuzzCanonical"}},
 	"internal/runtime/travel":        {fuzz: []string{"FuzzDiffJSON"}},
 	"internal/store/backup":          {fuzz: []string{"FuzzRead"}},
-	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows"}},
+	"internal/store/codec":           {fuzz: []string{"FuzzDecodeEntry", "FuzzDecodeHead", "FuzzDecodeRows", "FuzzSealed"}},
 	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
 	"internal/store/keyring":         {fuzz: []string{"FuzzOpen"}},
 	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},
@@ -90,7 +93,22 @@ func TestDecodersAreFuzzed(t *testing.T) {
 	if len(found) < 20 {
 		t.Fatalf("%d packages decode: the search finds nothing", len(found))
 	}
+	targets := 0
+	for dir := range decoders {
+		for _, declared := range declaresTarget.FindAllStringSubmatch(testsOf(t, dir), -1) {
+			if targets++; !slices.Contains(decoders[dir].fuzz, declared[1]) {
+				t.Errorf("%s: the list has not %s", dir, declared[1])
+			}
+		}
+	}
+	page, err := os.ReadFile("../../docs/guarantees.md")
+	if want := fmt.Sprintf("| %d packages in one list, %d targets |", len(decoders), targets); err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("docs/guarantees.md has not %q, %v", want, err)
+	}
 }
+
+// declaresTarget finds the fuzz targets of a package.
+var declaresTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`)
 
 // decodingPackages are the directories with code that decodes, each with one file of it.
 // What only measures, shows or generates is no way in.

@@ -13,28 +13,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
-// Job is some turns of so many rounds each, one after the other, of runs of a pack. A round
-// brings a new message and an answer of Bytes each.
+// Job is what is measured on turns of so many rounds, of runs of a pack. A round brings a new
+// message and an answer of Bytes each.
 type Job struct {
-	Pack                 string
-	Turns, Rounds, Bytes int
+	Pack          string
+	Rounds, Bytes int
+	// Samples of late rounds against early ones, each over so many pairs of turns.
+	Samples, Pairs int
 }
 
 // Result of a job.
 type Result struct {
 	// P50us is what a round took, request and answer.
 	P50us float64 `json:"p50_us"`
-	// EarlyUs and LateUs have, for each turn, the median of the rounds from the second on
-	// and of as many last ones.
-	EarlyUs []float64 `json:"early_us"`
-	LateUs  []float64 `json:"late_us"`
-	// Said is how many bytes were new, Stored what the store holds more than before.
+	// Ratios have, for each sample, the median of the last rounds over that of those from the
+	// second on.
+	Ratios []float64 `json:"ratios"`
+	// Said is how many bytes were new in one turn, Stored what the store holds more than
+	// before it.
 	Said   int64 `json:"said"`
 	Stored int64 `json:"stored"`
 }
 
 // few rounds make an end of a turn.
-const few = 5
+const few = 10
 
 // Run measures on an otherwise idle sidecar.
 func Run(ctx context.Context, conn *grpc.ClientConn, job Job) (out Result, err error) {
@@ -45,27 +47,80 @@ func Run(ctx context.Context, conn *grpc.ClientConn, job Job) (out Result, err e
 	if err != nil {
 		return out, err
 	}
-	var all []time.Duration
-	for range job.Turns {
-		rounds, err := turn(ctx, pawlv1.NewRunServiceClient(conn), job)
+	all, err := alone(ctx, conn, job)
+	if err != nil {
+		return out, err
+	}
+	after, err := stored(ctx, conn)
+	if err != nil {
+		return out, err
+	}
+	out.P50us, out.Said, out.Stored = micros(latency.Of(all, 0.5)), int64(2*job.Bytes*job.Rounds), after-before
+	for range job.Samples {
+		early, late, err := sample(ctx, conn, job)
 		if err != nil {
 			return out, err
 		}
-		all = append(all, rounds...)
-		out.EarlyUs = append(out.EarlyUs, micros(latency.Of(rounds[1:1+few], 0.5)))
-		out.LateUs = append(out.LateUs, micros(latency.Of(rounds[len(rounds)-few:], 0.5)))
-		out.Said += int64(2 * job.Bytes * job.Rounds)
+		out.Ratios = append(out.Ratios, micros(latency.Of(late, 0.5))/micros(latency.Of(early, 0.5)))
 	}
-	out.P50us = micros(latency.Of(all, 0.5))
-	after, err := stored(ctx, conn)
-	out.Stored = after - before
-	return out, err
+	return out, nil
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// turn speaks one turn and returns how long each round took.
-func turn(ctx context.Context, runs pawlv1.RunServiceClient, job Job) ([]time.Duration, error) {
+// alone speaks one turn and returns how long each round took.
+func alone(ctx context.Context, conn *grpc.ClientConn, job Job) ([]time.Duration, error) {
+	t, err := begin(ctx, conn, job)
+	if err != nil {
+		return nil, err
+	}
+	return t.speak(ctx, job.Rounds)
+}
+
+// sample takes the last rounds of turns and the first of others in turn, so that whatever
+// the disk does meets both.
+func sample(ctx context.Context, conn *grpc.ClientConn, job Job) (early, late []time.Duration, err error) {
+	for range job.Pairs {
+		old, err := begin(ctx, conn, job)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, err = old.speak(ctx, job.Rounds-few); err != nil {
+			return nil, nil, err
+		}
+		fresh, err := begin(ctx, conn, job)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, err = fresh.speak(ctx, 1); err != nil {
+			return nil, nil, err
+		}
+		for range few {
+			a, err := fresh.speak(ctx, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			b, err := old.speak(ctx, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			early, late = append(early, a...), append(late, b...)
+		}
+	}
+	return early, late, nil
+}
+
+// turn is one that is spoken, round after round.
+type turn struct {
+	runs  pawlv1.RunServiceClient
+	ref   *pawlv1.TurnRef
+	bytes int
+	n     int
+	last  uint32
+}
+
+func begin(ctx context.Context, conn *grpc.ClientConn, job Job) (*turn, error) {
+	runs := pawlv1.NewRunServiceClient(conn)
 	begun, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: job.Pack, Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: words(12)})
 	if err != nil {
 		return nil, fmt.Errorf("dialogue: %w", err)
@@ -74,15 +129,21 @@ func turn(ctx context.Context, runs pawlv1.RunServiceClient, job Job) ([]time.Du
 	if err != nil {
 		return nil, fmt.Errorf("dialogue: %w", err)
 	}
-	took := make([]time.Duration, job.Rounds)
-	last := uint32(0)
+	return &turn{runs: runs, ref: open.GetTurn(), bytes: job.Bytes}, nil
+}
+
+// speak makes the next rounds and returns how long each took.
+func (t *turn) speak(ctx context.Context, rounds int) ([]time.Duration, error) {
+	took := make([]time.Duration, rounds)
 	for i := range took {
-		asked, answer := words(job.Bytes), words(job.Bytes)
+		asked, answer := words(t.bytes), words(t.bytes)
+		t.n++
 		start := time.Now()
-		if last, err = round(ctx, runs, open.GetTurn(), i+1, last, asked, answer); err != nil {
-			return nil, fmt.Errorf("dialogue: round %d: %w", i+1, err)
+		last, err := round(ctx, t.runs, t.ref, t.n, t.last, asked, answer)
+		if err != nil {
+			return nil, fmt.Errorf("dialogue: round %d: %w", t.n, err)
 		}
-		took[i] = time.Since(start)
+		took[i], t.last = time.Since(start), last
 	}
 	return took, nil
 }

@@ -81,12 +81,20 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	line("visits", "%d (%s)", r.GetTotalVisits(), visitsOf(r))
 	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
 	line("tool calls", "%d", r.GetToolCalls())
+	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
+		line("consumed", "%d tokens, %s", r.GetTokens(), dollars(r.GetCostMicroUsd()))
+	}
 	line("started", "%s", moment(r.GetCreatedAt()))
 	line("updated", "%s", moment(r.GetUpdatedAt()))
 	line("deadline", "%s", moment(r.GetDeadline()))
 	line("events", "%s", strings.Join(r.GetAllowedEvents(), ", "))
 	if t := r.GetTurn(); t != nil {
 		line("turn", "%d of %s, visit %d, attempt %d", t.GetTurnSeq(), t.GetState(), t.GetVisit(), t.GetAttempt())
+	}
+	for _, s := range r.GetSteps() {
+		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && s.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
+			line("asks", "%s", modelStepText(s))
+		}
 	}
 	for _, a := range artifacts {
 		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -131,5 +132,6 @@ func recordCells(r *pawlv1.Record) []string {
 	if err != nil {
 		what = []byte(err.Error())
 	}
-	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, cli.Short(string(what), maxWhat)}
+	text := cmp.Or(modelText(r), string(what))
+	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, cli.Short(text, maxWhat)}
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+)
+
+// modelText says what a record of a call of a model says; "" = it is of none.
+func modelText(r *pawlv1.Record) string {
+	asks := pawlv1.StepKind_STEP_KIND_MODEL
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepRequested:
+		if s := body.StepRequested; s.GetKind() == asks {
+			return askedText(s)
+		}
+	case *pawlv1.Record_StepResolved:
+		if s := body.StepResolved; s.GetKind() == asks {
+			return fmt.Sprintf("%s #%d attempt %d %s", s.GetTool(), s.GetStep(), s.GetAttempt(), cameText(r.GetAt().AsTime(), s))
+		}
+	case *pawlv1.Record_StepRejected:
+		if s := body.StepRejected; s.GetKind() == asks {
+			return fmt.Sprintf("%s refused: %s %s", s.GetTool(), s.GetDenial().GetCode(), s.GetDenial().GetMessage())
+		}
+	case *pawlv1.Record_StepCancelled:
+		if s := body.StepCancelled; s.GetKind() == asks {
+			return fmt.Sprintf("%s #%d cancelled: %s", s.GetTool(), s.GetStep(), s.GetWhy())
+		}
+	case *pawlv1.Record_ModelNoted:
+		return notedText(body.ModelNoted)
+	}
+	return ""
+}
+
+func askedText(s *pawlv1.StepRequested) string {
+	text := fmt.Sprintf("%s #%d attempt %d asked, %s", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetKey())
+	if s.GetRequestChanged() {
+		text += ", something else than before"
+	}
+	return text
+}
+
+// cameText is what came of an attempt, what it consumed first: a table cuts the rest.
+func cameText(at time.Time, s *pawlv1.StepResolved) string {
+	used := usageText(s.GetUsage())
+	if !s.GetOk() {
+		failed := strings.TrimSpace("failed" + used + ": " + s.GetError().GetCode() + " " + s.GetError().GetMessage())
+		if s.GetNext() > 0 {
+			failed += fmt.Sprintf("; attempt %d after %s", s.GetNext(), max(0, s.GetNotBefore().AsTime().Sub(at)).Round(time.Millisecond))
+		}
+		return failed
+	}
+	var said []string
+	for _, call := range s.GetAnswer().GetCalls() {
+		said = append(said, "calls "+call.GetName())
+	}
+	for _, part := range s.GetAnswer().GetParts() {
+		said = append(said, part.GetText())
+	}
+	return strings.TrimSpace("answered" + used + ", " + s.GetAnswer().GetFinishReason() + ": " + strings.Join(append(said, s.GetAnswer().GetRefusal()), " "))
+}
+
+func notedText(n *pawlv1.ModelNoted) string {
+	text := fmt.Sprintf("#%d attempt %d", n.GetStep(), n.GetAttempt())
+	switch {
+	case n.GetRequestChanged():
+		return text + " asked otherwise; the recorded answer counts"
+	case n.GetUsage() != nil:
+		return text + " came too late" + usageText(n.GetUsage())
+	}
+	return text + " is made as " + n.GetResponseId()
+}
+
+// usageText is what was consumed, with a blank before it; "" = nothing was told.
+func usageText(u *pawlv1.Usage) string {
+	if u == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" (%d in", u.GetInputTokens())
+	if n := u.GetCachedTokens(); n > 0 {
+		text += fmt.Sprintf(", %d of them cached", n)
+	}
+	text += fmt.Sprintf(", %d out", u.GetOutputTokens())
+	if n := u.GetReasoningTokens(); n > 0 {
+		text += fmt.Sprintf(", %d of them reasoning", n)
+	}
+	if n := u.GetCostMicroUsd(); n > 0 {
+		text += ", " + dollars(n)
+	}
+	return text + ")"
+}
+
+// dollars writes millionths of a US dollar.
+func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
+
+// modelStepText is a call of a model that is under way, as a run shows it.
+func modelStepText(s *pawlv1.Step) string {
+	text := fmt.Sprintf("%s #%d, %s, attempt %d", s.GetTool(), s.GetStep(), s.GetKey(), s.GetAttempt())
+	return text + ", " + strings.ToLower(cli.Bare("StepStatus", s.GetStatus().String()))
+}

@@ -1,5 +1,6 @@
 /** Calls of models: what was asked, answered, failed and taken over, of real runs. */
 
+import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./chromium";
@@ -37,10 +38,15 @@ beforeAll(async () => {
       : { text: "The key is under the mat." },
   );
   sidecar = await Sidecar.start({
-    packs: [example("rfc0009-1-codegen-agent.yaml")],
     flags: ["--model", `gpt=${endpoint.url}`],
   });
   await sidecar.register(PLAIN);
+  await sidecar.register(
+    readFileSync(example("rfc0009-1-codegen-agent.yaml"), "utf8").replace(
+      "  engine:\n",
+      "  engine:\n    x_pawl: {max_steps: 9}\n",
+    ),
+  );
   run = await spoken(sidecar);
   browser = await launch();
 });
@@ -63,6 +69,9 @@ test("the records of a call of a model are called so", async () => {
   await line(8, "Tool callread_file #2");
   await line(10, "Model notedcall of a model #1: asked otherwise");
   await line(12, "Model answergpt #3 It is written.");
+  // Three steps are numbered, one is counted: that of the tool.
+  await page.getByRole("button", { name: "Live" }).click();
+  await page.locator(".meter[aria-label='Steps'][aria-valuetext='1 of 9']").waitFor();
   expect(faults).toEqual([]);
   await close();
 });

@@ -1,7 +1,8 @@
 import type { Document } from "../api/document";
+import { useHistory } from "../api/history";
 import type { Run } from "../api/types";
 import { useNow } from "./use_now";
-import { bytes, dollars, isTerminal, number, span } from "./words";
+import { bytes, dollars, isTerminal, number, ofModel, span } from "./words";
 
 interface Gauge {
   name: string;
@@ -21,9 +22,10 @@ interface Props {
 /** What a run has used up of its bounds, at a record of it or until now. */
 export function Gauges({ run, document, at }: Props) {
   const now = useNow(1_000);
+  const steps = useSteps(run, boundOf(document, "max_steps") > 0);
   return (
     <ul className="gauges">
-      {gaugesOf(run, document, at === undefined ? now : Date.parse(at)).map((g) => (
+      {gaugesOf(run, document, at === undefined ? now : Date.parse(at), steps).map((g) => (
         <li key={g.name}>
           <div className="gauge-head">
             <span>{g.name}</span>
@@ -37,6 +39,18 @@ export function Gauges({ run, document, at }: Props) {
       ))}
     </ul>
   );
+}
+
+/** The run's own steps of tools and agents: calls of models are numbered, and not counted. */
+function useSteps(run: Run, wanted: boolean): number {
+  const last = Number(run.seq);
+  const { entries } = useHistory(run.runId, last, wanted);
+  return entries.filter((e) => e.kind === "stepRequested" && e.seq <= last && !ofModel(e)).length;
+}
+
+function boundOf(document: Document, name: string): number {
+  const bound = document.workflow?.engine?.x_pawl?.[name];
+  return typeof bound === "number" ? bound : 0;
 }
 
 function Meter({ gauge: { name, value, limit, show } }: { gauge: Gauge }) {
@@ -56,10 +70,9 @@ function Meter({ gauge: { name, value, limit, show } }: { gauge: Gauge }) {
   );
 }
 
-function gaugesOf(run: Run, document: Document, now: number): Gauge[] {
+function gaugesOf(run: Run, document: Document, now: number, steps: number): Gauge[] {
   const budget = document.workflow?.engine?.budget ?? {};
-  const own = document.workflow?.engine?.x_pawl ?? {};
-  const bound = (name: string): number => (typeof own[name] === "number" ? own[name] : 0);
+  const bound = (name: string) => boundOf(document, name);
   const all: Gauge[] = [
     {
       name: "Visits",
@@ -79,7 +92,7 @@ function gaugesOf(run: Run, document: Document, now: number): Gauge[] {
       limit: (budget.max_wall_time_sec ?? 0) * 1000,
       show: span,
     },
-    { name: "Steps", value: run.lastStep ?? 0, limit: bound("max_steps"), show: number },
+    { name: "Steps", value: steps, limit: bound("max_steps"), show: number },
     { name: "Reframes", value: run.reframes ?? 0, limit: bound("max_reframes"), show: number },
     { name: "Tokens", value: Number(run.tokens ?? 0), limit: bound("max_tokens"), show: number },
     {

@@ -56,7 +56,7 @@ class Mortal {
 }
 
 /** How many runs are under way at the same time, and how many times longer they live. */
-const PACES = { worker: { wave: 6, share: 0.6 }, app: { wave: 2, share: 1.2 } };
+const PACES = { worker: { wave: 6, share: 1 }, app: { wave: 2, share: 0.9 } };
 
 /** Kills after every few things that happened: more than whoever begins again repeats. */
 function killer(share: number, strike: (nth: number) => void): () => void {

@@ -247,6 +247,27 @@ describe("what people see of an attempt that failed", () => {
     expect(seen.some((chunk) => chunk.reset)).toBe(true);
   });
 
+  test("has characters whole whose halves came one by one", async () => {
+    await shared.client.registerPack(stepsPack("halves", {}), { filename: "h.json" });
+    const half = (content: string) => {
+      const [event] = chatEvents(content);
+      return event as Events[number];
+    };
+    const pieces = [half("So \ud83d"), half("\ude00."), ...chatEvents("", LEAVE)];
+    await using provider = await Provider.start(pieces, chatEvents("Bye."));
+    const worker = shared.client.worker({ packs: ["halves"] }).prompt("*", chat(provider.url));
+    const run = await shared.client.start("halves", { variables });
+    const seen = run.output()[Symbol.asyncIterator]();
+    const first = seen.next();
+    await using _ = serving(worker);
+    let text = (await first).value?.text ?? "";
+    while (!text.includes(".")) {
+      text += (await seen.next()).value?.text ?? "";
+    }
+    await seen.return?.(undefined);
+    expect(text).toContain("So \u{1f600}.");
+  });
+
   test("that it cannot be shown fails the turn, once the answer is recorded", async () => {
     const answers = [chatEvents("I leave.", LEAVE), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);

@@ -306,13 +306,18 @@ class Shown {
   #kept = 0;
   #bytes = 0;
   #fault: { readonly error: unknown } | undefined;
+  /** The first half of a character whose second one is yet to come. */
+  #half = "";
 
   constructor(turn: Turn) {
     this.#turn = turn;
   }
 
   /** Shows a text. That it failed says nothing of the model, whose answer is recorded first. */
-  async add(text: string): Promise<void> {
+  async add(piece: string): Promise<void> {
+    const all = this.#half + piece;
+    const text = all.replace(/[\ud800-\udbff]$/, "");
+    this.#half = all.slice(text.length);
     if (text) {
       this.#bytes += new TextEncoder().encode(text).length;
       await this.#try(() => this.#turn.output(text));
@@ -331,6 +336,7 @@ class Shown {
   async reset(): Promise<void> {
     const taken = this.#bytes - this.#kept;
     this.#bytes = this.#kept;
+    this.#half = "";
     if (taken > 0) {
       await this.#try(() => this.#turn.retractOutput(taken));
     }

@@ -33,7 +33,7 @@ export type ChatOptions = ModelOptions;
  * often the package itself repeats (`maxRetries`).
  *
  * A call of the model that fails is made again as the pack says, by one of these codes:
- * REFUSED, CONTENT_FILTER, TRUNCATED, STREAM_TRUNCATED, MODEL_RATE_LIMITED,
+ * REFUSED, CONTENT_FILTER, TRUNCATED, STREAM_TRUNCATED, ANSWER_INVALID, MODEL_RATE_LIMITED,
  * MODEL_UNREACHABLE, MODEL_TIMEOUT, MODEL_ERROR, and MODEL_<HTTP status>. Below 500 a status
  * fails the turn for good, but for 408, 409, 425 and 429; so do MEDIA_UNSUPPORTED,
  * PARAMETER_UNSUPPORTED, OVERRIDE_UNSUPPORTED and ANSWER_TOO_LARGE. MAX_ROUNDS fails the
@@ -46,9 +46,10 @@ export function chatHandler(endpoint: OpenAI, options: ChatOptions): UntypedHand
 }
 
 /**
- * A turn handler that asks a model by OpenAI's Responses. Nothing is stored at the provider's:
- * what the model thought comes back encrypted, is recorded with the answer, and is told again
- * (`extra: { include: [] }` for models that have nothing of the kind). A failed response is
+ * A turn handler that asks a model by OpenAI's Responses. Unless they are made in the
+ * `background` nothing is stored at the provider's: what the model thought comes back
+ * encrypted, is recorded with the answer, and is told again (`extra: { include: [] }` for
+ * models that have nothing of the kind). A failed response is
  * MODEL_<its code>. The rest is as for `chatHandler`.
  *
  *     worker.prompt("coder", responsesHandler(new OpenAI(), { model: "gpt-5-mini" }));

@@ -28,6 +28,7 @@ import { chatHandler, responsesHandler } from "./openai.js";
 
 const shared = useSidecar();
 const KEY = "sk-secret";
+const BLOB = `blob:sha256:${"0".repeat(64)}`;
 const add = (payload: Json) => {
   const { a, b } = payload as { a: number; b: number };
   return a + b;
@@ -134,14 +135,17 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
     expect(messages ?? items).toMatchSnapshot(`media of ${name}`);
   });
 
-  test("a part that it cannot take fails the turn by name", async () => {
+  test.each([
+    ["a part of video/mp4 as data", { data: new Uint8Array([1]), mediaType: "video/mp4" }],
+    ["a part of image/png as the address blob:", { uri: BLOB, mediaType: "image/png" }],
+  ])("%s, which it cannot take, fails the turn by name", async (what, part) => {
     await using provider = await Provider.start(events("", LEAVE), events("Bye."));
-    const input = [{ data: new Uint8Array([1]), mediaType: "video/mp4" }];
+    const input = [part];
     const options = { variables: { n: 1 }, input };
     const result = await shared.client.run("steps", handler(provider.url), options);
     expect(result.status).toBe(RunStatus.FAILED);
     expect(result.errors).toMatchObject([{ reason: "MEDIA_UNSUPPORTED" }]);
-    expect(String(result.errors[0])).toContain("a part of video/mp4");
+    expect(String(result.errors[0])).toContain(what);
     expect(provider.got).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 /**
- * OpenAI's Responses. Nothing is stored at the provider's: what the model thought comes back
- * encrypted, is recorded with the answer, and is told again.
+ * OpenAI's Responses. What the model thought comes back encrypted, is recorded with the answer,
+ * and is told again, so that nothing has to be stored at the provider's.
  */
 
 import type OpenAI from "openai";

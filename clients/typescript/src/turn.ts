@@ -287,10 +287,21 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   async #together(batch: readonly StepCall[]): Promise<Plain<StepOutcome>[]> {
     const outcomes = await this.#host.request(batch);
     return Promise.all(
-      outcomes.map(async (outcome) =>
-        outcome.denial ? outcome : { ...outcome, step: await this.#answer(outcome) },
-      ),
+      outcomes.map(async (outcome, index) => {
+        const call = batch[index];
+        // One answer holds so much and no more: what has no room is asked for alone.
+        const whole = outcome.step?.bodiesOmitted && call ? await this.#alone(call) : outcome;
+        return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
+      }),
     );
+  }
+
+  async #alone(call: StepCall): Promise<Plain<StepOutcome>> {
+    const [outcome] = await this.#host.request([call]);
+    if (!outcome) {
+      throw new PawlError("server", "a step request without an outcome");
+    }
+    return outcome;
   }
 
   async #answer(outcome: Plain<StepOutcome> | undefined, timeoutMs?: number): Promise<Step> {

@@ -1,0 +1,53 @@
+/** What a turn asks of whoever holds it, where no sidecar has as much as that takes. */
+
+import { create } from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import { AwaitedSteps } from "./awaited_steps.js";
+import { StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
+import { plain } from "./plain.js";
+import { type StepCall, Turn, type TurnHost } from "./turn.js";
+
+const step = (number: number, given: object) => {
+  return plain(StepSchema, create(StepSchema, { step: number, ...given }));
+};
+
+test("a result that had no room in the answer is asked for alone", async () => {
+  const asked: number[] = [];
+  const host = {
+    request: async (calls: readonly StepCall[]) => {
+      asked.push(calls.length);
+      return calls.map(({ key = "" }) => {
+        const omitted = calls.length > 1 && key === "2";
+        const answered = create(StepOutcomeSchema, {
+          step: { step: Number(key), status: StepStatus.OK, resultJson: omitted ? "" : key },
+        });
+        if (answered.step) {
+          answered.step.bodiesOmitted = omitted;
+        }
+        return plain(StepOutcomeSchema, answered);
+      });
+    },
+  } as unknown as TurnHost;
+  const info = plain(GetTurnResponseSchema, create(GetTurnResponseSchema));
+  const turn = new Turn(host, info, { signal: new AbortController().signal });
+  const outcomes = await turn.calls(["1", "2"].map((key) => ({ tool: "add", key })));
+  expect(outcomes.map((outcome) => outcome.step?.result)).toEqual([1, 2]);
+  expect(asked).toEqual([2, 1]);
+});
+
+test("two that wait for one step are both told", async () => {
+  const awaited = new AwaitedSteps();
+  const { signal } = new AbortController();
+  const pending = step(1, { status: StepStatus.PENDING });
+  const both = [1, 2].map(() => awaited.answer(pending, undefined, signal));
+  awaited.take(step(1, { status: StepStatus.OK }));
+  expect(await Promise.all(both)).toMatchObject([{ status: StepStatus.OK }, {}]);
+  expect(awaited.count).toBe(0);
+});
+
+test("nobody waits for a step of work that is over", async () => {
+  const awaited = new AwaitedSteps();
+  const signal = AbortSignal.abort(new Error("over"));
+  await expect(awaited.answer(step(1, {}), undefined, signal)).rejects.toThrow("over");
+});

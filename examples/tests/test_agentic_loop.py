@@ -62,22 +62,22 @@ def check_result(stage: Stage, directory: Path, models: int = 0) -> list[dict[st
     with stage.sidecar.client() as client:
         assert client.get_blob(REF) == PAGE
     loop.export(stage.sidecar, stage.run, directory)
-    return check_workspace(directory, models)
+    return check_workspace(directory)
 
 
-def check_events(directory: Path, models: int = 0) -> list[dict[str, Any]]:
+def check_events(directory: Path) -> list[dict[str, Any]]:
     """The run in RFC-103's form: no event twice, and one that ends it."""
     lines = (directory / "events.jsonl").read_text().splitlines()
     events: list[dict[str, Any]] = [json.loads(line) for line in lines]
     (completed,) = [event for event in events if event["type"].startswith("agent.")]
     assert completed["type"] == "agent.completed"
-    assert completed["payload"]["steps_taken"] == 2 + models
+    assert completed["payload"]["steps_taken"] == 2  # calls of models are none
     assert "artifacts/critique.md" in completed["payload"]["artifacts"]
     assert len({event["dedupe_key"] for event in events}) == len(events)
     return events
 
 
-def check_workspace(directory: Path, models: int = 0) -> list[dict[str, Any]]:
+def check_workspace(directory: Path) -> list[dict[str, Any]]:
     """RFC-103's layout with the run's own content; returns the run as events."""
     artifacts = directory / "artifacts"
     critique = (artifacts / "critique.md").read_text()
@@ -104,7 +104,7 @@ def check_workspace(directory: Path, models: int = 0) -> list[dict[str, Any]]:
     assert '"tone": "constructive"' in context
     trace = [json.loads(line) for line in (directory / "trace.jsonl").read_text().splitlines()]
     assert [record["seq"] for record in trace] == list(range(1, len(trace) + 1))
-    return check_events(directory, models)
+    return check_events(directory)
 
 
 def tool_calls(capfd: pytest.CaptureFixture[str]) -> list[str]:

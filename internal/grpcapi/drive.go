@@ -50,7 +50,8 @@ func (d *driver) serve(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	received := make(chan error, 1)
-	go func() { received <- d.receive(reading, ctx) }()
+	// The reader has the channel itself: the loop below forgets it.
+	go func(ended chan<- error) { ended <- d.receive(reading, ctx) }(received)
 	var end error
 	var quiet <-chan struct{}
 	drain, who := d.s.draining, door.CallerOf(ctx)

@@ -1,11 +1,15 @@
 package grpcapi
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -523,6 +527,45 @@ func TestDriveDrain(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// silentDrive is a stream whose client says nothing until it is told to hang up.
+type silentDrive struct {
+	driveServer
+	hangUp chan struct{}
+}
+
+func (s silentDrive) Recv() (*pawlv1.DriveRequest, error) {
+	<-s.hangUp
+	return nil, status.Error(codes.Canceled, "hung up")
+}
+
+// TestDriveReaderEnds: whoever reads a stream is not left behind when the server went first.
+func TestDriveReaderEnds(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	if err := r.server.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stream := silentDrive{hangUp: make(chan struct{})}
+	label := t.Name() + rand.Text()
+	pprof.Do(ctx, pprof.Labels("of", label), func(ctx context.Context) {
+		d := &driver{s: r.server.runs, stream: stream, lanes: newLanes(nil)}
+		defer d.lanes.dismiss()
+		if err := d.serve(ctx); err == nil {
+			t.Error("the stream goes on")
+		}
+	})
+	close(stream.hangUp)
+	for left := true; left; {
+		var out bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&out, 1); err != nil {
+			t.Fatal(err)
+		}
+		if left = strings.Contains(out.String(), label); left && ctx.Err() != nil {
+			t.Fatal("the reader of the stream is still there")
+		}
 	}
 }
 

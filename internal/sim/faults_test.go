@@ -36,12 +36,41 @@ func (w *world) do(a action) {
 	case "broken disk":
 		n.disk.SetFaults(func(f *disk.Faults) { f.SyncFails = true })
 		w.restartLater(n, dice)
+	case "trip":
+		w.trips[a.node] = trip{left: 1 + dice.IntN(24), what: pick(dice, kind("kill"), "kill", "power", "power", "cut", "kill worker", "broken disk"), dice: dice.Uint64()}
 	case "jump":
 		w.jumped = true
 		n.clock.jump(pick(dice, time.Minute, -time.Minute, time.Hour, -time.Hour, time.Second, -time.Second))
 	default:
 		w.people.act(a.kind, n, dice)
 	}
+}
+
+// trip is a fault that waits for executors of turns by models: each of them passes the places
+// between two of its steps, and after so many something befalls the node, its wires or a worker.
+type trip struct {
+	left int
+	what kind
+	dice uint64
+}
+
+// pass is called by executors between any two steps of theirs.
+func (w *world) pass(n *node) {
+	t := &w.trips[n.index()]
+	if t.left == 0 || w.healing {
+		return
+	}
+	if t.left--; t.left > 0 {
+		return
+	}
+	w.note("%s of %s in the midst of a conversation", t.what, n.name)
+	a := action{kind: t.what, node: n.index(), dice: t.dice}
+	if a.kind != "kill worker" {
+		w.do(a)
+		return
+	}
+	// Who is ended so may be the one that passes.
+	w.later(0, func() { w.do(a) })
 }
 
 // later does something unless the simulation ends before.

@@ -144,6 +144,8 @@ func (w *world) final() {
 		}
 		w.prove(o)
 	}
+	w.settled()
+	w.forks()
 	w.receivers.final()
 	w.linearizable()
 	for _, r := range w.readers {

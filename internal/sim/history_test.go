@@ -325,7 +325,7 @@ func (l *line) refusal(s *machine.State, act policy.Act, c *callSeen) string {
 		if err := rules.CheckExpected(s, c.command); err != nil {
 			return reasonOf(err)
 		}
-		verdict, err := policy.Decide(policy.Ask{Act: act, Principal: c.who, Orchestration: orchestration(l.graph, s), Leased: s.Execution == machine.Workers})
+		verdict, err := policy.Decide(policy.Ask{Act: act, Principal: c.who, Orchestration: orchestration(l.graph, s), Leased: s.Execution.Leased()})
 		if err != nil {
 			return reasonOf(runtime.Denied(err))
 		}

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/sim/disk"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -26,6 +29,9 @@ type node struct {
 	clock *clock
 	other *node
 	wires wires
+	// calls is everybody's connection for calls over the wire, whichever process is there.
+	calls *grpc.ClientConn
+	runs  pawlv1.RunServiceClient
 
 	mu   sync.Mutex
 	live *process
@@ -43,6 +49,16 @@ func newNode(w *world, name string) *node {
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
 	n.wires = wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}
 	return n
+}
+
+// call connects everybody to the node.
+func (n *node) call() {
+	conn, err := n.dial()
+	if err != nil {
+		n.world.fail("dial", "%v", err)
+		return
+	}
+	n.calls, n.runs = conn, pawlv1.NewRunServiceClient(conn)
 }
 
 const plenty = 1 << 40

@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -35,6 +36,8 @@ type process struct {
 	// ctx ends with the process: nothing of it is answered then.
 	ctx  context.Context
 	loop chan error
+	// executing ends when the sidecar's own executor has.
+	executing sync.WaitGroup
 }
 
 // agents is the house as A2A asks it, as in package app.
@@ -73,7 +76,7 @@ func (n *node) boot() (*process, error) {
 	} {
 		go func() { p.loop <- run() }()
 	}
-	return p, nil
+	return p, p.execute(n)
 }
 
 const minFree = 1 << 20
@@ -83,7 +86,7 @@ func (n *node) build(p *process) (err error) {
 	if p.house, err = house.New(house.Config{
 		Config: runtime.Config{
 			Store: p.store, Clock: n.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
-			CacheBytes: k.cache, QueueLimit: k.queue,
+			CacheBytes: k.cache, QueueLimit: k.queue, Models: []string{modelName},
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
 		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store,
@@ -101,7 +104,7 @@ func (n *node) build(p *process) (err error) {
 	}); err != nil {
 		return err
 	}
-	p.server, err = grpcapi.New(grpcapi.Config{House: p.house, Failed: p.house.Failed(), Deliveries: p.box, Guest: func(s *grpcapi.Server) (grpcapi.Guest, error) {
+	p.server, err = grpcapi.New(grpcapi.Config{House: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Guest: func(s *grpcapi.Server) (grpcapi.Guest, error) {
 		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.name}, s)
 		if err != nil {
 			return grpcapi.Guest{}, err
@@ -130,6 +133,7 @@ func (p *process) bury() {
 	for range 4 {
 		<-p.loop
 	}
+	p.executing.Wait()
 	p.house.Watches.End()
 	_ = p.store.Close()
 }

@@ -209,22 +209,31 @@ func (o *oracle) once(e *machine.Entry) {
 type spent struct {
 	visits       map[string]int
 	total, calls int
-	tokens       int64
+	tokens, cost int64
+	talk         talk
+}
+
+// used counts what a record says.
+func (s *spent) used(u *machine.Usage) {
+	s.tokens += u.InputTokens + u.OutputTokens
+	s.cost += u.CostMicro
 }
 
 // The bounds of testdata/pack.json.
 var maxVisits = map[string]int{"plan": 3, "desk": 4}
 
 const (
-	maxTotal = 9
-	maxCalls = 6
+	maxTotal  = 9
+	maxCalls  = 9
+	maxTokens = 300
+	maxCost   = 500 // micro-dollars
 )
 
 // bounded: every bound is exact, whatever the machine thinks.
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
-		s = &spent{visits: map[string]int{}}
+		s = &spent{visits: map[string]int{}, talk: newTalk()}
 		o.spent[e.RunID] = s
 	}
 	for i := range e.Records {
@@ -232,19 +241,28 @@ func (o *oracle) bounded(e *machine.Entry) {
 		case *machine.Transition:
 			s.visits[b.To]++
 			s.total++
+		case *machine.Origin:
+			for _, v := range b.State.Visits {
+				s.visits[v.State] = v.N
+			}
 		case *machine.StepRequested:
-			s.calls++
+			if b.Kind != machine.KindModel {
+				s.calls++
+			}
 		case *machine.TurnCompleted:
-			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
+			s.used(&b.Usage)
 		case *machine.TurnFailed:
-			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
+			s.used(&b.Usage)
 		case *machine.StepResolved:
-			s.tokens += b.Usage.InputTokens + b.Usage.OutputTokens
+			s.used(&b.Usage)
+		case *machine.ModelNoted:
+			s.used(&b.Usage)
 		}
+		o.spoken(e, &e.Records[i], s)
 	}
-	if state := o.states[e.RunID]; state != nil && (state.Tokens != s.tokens || state.ToolCalls != s.calls || state.TotalVisits != s.total) {
-		o.world.fail("totals are those of the records", "%s: %s has %d tokens, %d calls, %d visits, its records have %d, %d, %d",
-			o.node.name, e.RunID, state.Tokens, state.ToolCalls, state.TotalVisits, s.tokens, s.calls, s.total)
+	if state := o.states[e.RunID]; state != nil && (state.Tokens != s.tokens || state.CostMicro != s.cost || state.ToolCalls != s.calls || state.TotalVisits != s.total) {
+		o.world.fail("totals are those of the records", "%s: %s has %d tokens, %d micro-dollars, %d calls, %d visits, its records have %d, %d, %d, %d",
+			o.node.name, e.RunID, state.Tokens, state.CostMicro, state.ToolCalls, state.TotalVisits, s.tokens, s.cost, s.calls, s.total)
 	}
 	for state, most := range maxVisits {
 		if s.visits[state] > most {

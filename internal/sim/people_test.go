@@ -255,7 +255,7 @@ func (pp *people) remove(n *node, dice *rand.Rand) {
 }
 
 func (pp *people) start(n *node, dice *rand.Rand) {
-	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller)
+	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller, machine.Sidecar)
 	input := []machine.Part{{Kind: machine.PartText, Text: id}}
 	pp.ask(n, "start "+id, callSeen{object: n.name, id: id, who: driver.Principal, command: machine.Start{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 		answer, err := p.house.StartRun(ctx, runtime.StartRequest{Call: driver, Pack: "sim", RequestID: id, Execution: execution, Input: input})
@@ -315,6 +315,14 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 	case "drive":
 		pp.drive(n, run, dice)
 		return
+	case "talk":
+		if s := pp.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller {
+			pp.talk(n, run, dice.Uint64(), dice.IntN(2) == 0)
+		}
+		return
+	case "fork":
+		pp.fork(n, run, dice)
+		return
 	}
 	pp.ask(n, name, seen, do)
 }
@@ -371,7 +379,7 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 			return nil
 		}
 		pp.ask(n, "complete "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.CompleteTurn{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
-			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10}})
+			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10, Model: modelName}})
 		})
 		return nil
 	})

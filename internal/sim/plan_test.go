@@ -59,8 +59,9 @@ var kinds = []struct {
 	{"start", 14, false}, {"emit", 12, false}, {"decide", 6, false}, {"input", 5, false}, {"drive", 10, false},
 	{"cancel", 2, false}, {"pause", 4, false}, {"resume", 4, false}, {"resolve", 3, false}, {"again", 12, false},
 	{"answer", 6, false}, {"crowd", 6, false}, {"delete", 4, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
+	{"talk", 10, false}, {"fork", 4, false},
 	{"kill", 3, true}, {"power", 3, true}, {"cut", 3, true}, {"kill worker", 3, true}, {"full", 1, true},
-	{"slow disk", 2, true}, {"broken disk", 1, true}, {"rot", 1, true}, {"jump", 2, true}, {"wait", 6, false},
+	{"slow disk", 2, true}, {"broken disk", 1, true}, {"rot", 1, true}, {"jump", 2, true}, {"trip", 8, true}, {"wait", 6, false},
 }
 
 // newPlan makes the plan of a seed.

@@ -86,6 +86,9 @@ func (r *reader) follow(p *process) {
 	if p.house.Health() != nil || errors.Is(err, machine.ErrIndeterminate) {
 		return
 	}
+	if r.named && full(err) {
+		return // its place has to be written, and there is no room
+	}
 	r.world.fail("readers read on", "%s of %s behind %s: %v", r.name, r.node.name, r.cursor, err)
 }
 
@@ -193,7 +196,7 @@ func (r *reader) complete(o *oracle) {
 
 // allKinds are all kinds of records.
 var allKinds = func() (kinds []machine.RecordKind) {
-	for k := machine.RecTransition; k <= machine.RecNoted; k++ {
+	for k := machine.RecTransition; k <= machine.RecModelNoted; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -5,6 +5,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(-1)
 	runtime.MemProfileRate = 0
+	http.DefaultTransport = overHTTP{}
 	os.Exit(m.Run())
 }
 

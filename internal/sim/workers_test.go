@@ -73,7 +73,10 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	lease, turn := a.GetLease(), a.GetTurn()
 	dice := diceOf(lease.GetRunId(), lease.GetTurnSeq(), uint64(lease.GetAttempt()))
 	m.world.note("%s has turn %d.%d.%d of %s", m.name, lease.GetTurnSeq(), lease.GetAttempt(), lease.GetDelivery(), short(lease.GetRunId()))
-	usage := &pawlv1.Usage{InputTokens: int64(dice.IntN(30))}
+	usage := &pawlv1.Usage{InputTokens: int64(dice.IntN(30)), Model: modelName}
+	if diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
+		return m.talk(ctx, t, dice)
+	}
 	if m.world.healing {
 		return m.best(turn, usage), nil
 	}
@@ -104,6 +107,24 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 		return worker.Completion{}, ctx.Err()
 	}
 	return worker.Completion{Event: m.event(turn, dice), Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
+}
+
+// talk executes a turn with a model.
+func (m *workman) talk(ctx context.Context, t *worker.Turn, dice *rand.Rand) (worker.Completion, error) {
+	a := t.Assignment
+	// Each delivery goes its own way: nothing but the record makes them one.
+	own := diceOf(a.GetLease().GetRunId(), dice.Uint64(), uint64(a.GetLease().GetDelivery()))
+	c := newConversation(m.world, m.node, byStream{t, m.node.runs}, a.GetLease().GetRunId(), a.GetTurn(), own)
+	answer, err := c.hold(ctx)
+	m.world.judged("a turn with a model", err)
+	if err != nil {
+		return worker.Completion{}, err
+	}
+	done := worker.Completion{Event: m.event(a.GetTurn(), own), Output: answer.GetParts(), Said: c.last}
+	if m.world.healing {
+		done.Event = m.best(a.GetTurn(), nil).Event
+	}
+	return done, nil
 }
 
 // event is one of those that the turn may end with, or none.
@@ -154,14 +175,44 @@ type tools struct {
 	mu    sync.Mutex
 	// keys are those of each step.
 	keys map[string]string
+	// orders are the keys under which an order of a run came: a model's call is one order.
+	orders  map[string]string
+	receipt int
 }
 
-func newTools(w *world) *tools { return &tools{world: w, keys: map[string]string{}} }
+func newTools(w *world) *tools {
+	return &tools{world: w, keys: map[string]string{}, orders: map[string]string{}}
+}
+
+// settled: every order was taken once.
+func (t *tools) settled() {
+	t.world.note("%d orders, %d calls of the model", len(t.orders), len(t.world.endpoint.calls))
+}
+
+// order takes what a model ordered: under two keys it would be done twice, however it is worded.
+func (t *tools) order(s *worker.Step) {
+	var asked struct{ Order string }
+	_ = json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &asked) // a call of nobody's model is an object without
+	if asked.Order == "" {
+		return
+	}
+	name := s.Assignment.GetLease().GetRunId() + " " + asked.Order
+	t.mu.Lock()
+	first, known := t.orders[name]
+	if !known {
+		t.orders[name] = s.IdempotencyKey()
+	}
+	t.mu.Unlock()
+	if known && first != s.IdempotencyKey() {
+		t.world.fail("one effect outside", "order %s was taken under the keys %q and %q", name, first, s.IdempotencyKey())
+	}
+}
 
 // charge is a tool that takes money: under two keys it would do so twice.
 func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
 	step := fmt.Sprintf("%s/%d", lease.GetRunId(), lease.GetStep())
+	t.order(s)
 	t.mu.Lock()
 	first, known := t.keys[step]
 	if !known {
@@ -180,5 +231,8 @@ func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, er
 			return nil, &worker.Failure{Code: "DECLINED", Message: "try again"}
 		}
 	}
-	return json.RawMessage(`"charged"`), nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.receipt++
+	return fmt.Appendf(nil, `{"receipt":%d}`, t.receipt), nil
 }

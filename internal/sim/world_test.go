@@ -33,12 +33,16 @@ type world struct {
 	readers   []*reader
 	receivers *receivers
 	tools     *tools
+	endpoint  *endpoint
+	ledger    *ledger
 	oracles   [2]*oracle
 
 	// healing: faults are over and everybody does what is best.
 	healing bool
 	// jumped: a wall clock was set, so that deadlines may have passed.
 	jumped bool
+	// trips are what befalls a node when conversations have come so far.
+	trips [2]trip
 
 	mu        sync.Mutex
 	violation *violation
@@ -117,11 +121,15 @@ func run(p plan, keep bool) (out outcome) {
 		out.violation, out.sum, out.trace = w.failed(), w.sum, w.trace
 	}()
 	w.people, w.receivers, w.tools = newPeople(w), newReceivers(w), newTools(w)
+	w.endpoint, w.ledger = newEndpoint(w), newLedger(w)
+	current.Store(w)
 	for i := range w.nodes {
 		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
 		w.oracles[i] = newOracle(w, w.nodes[i])
 	}
 	w.nodes[0].other, w.nodes[1].other = w.nodes[1], w.nodes[0]
+	w.nodes[0].call()
+	w.nodes[1].call()
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -187,6 +195,9 @@ func (w *world) leave() {
 	}
 	w.people.wait()
 	w.busy.Wait()
+	for _, n := range w.nodes {
+		_ = n.calls.Close()
+	}
 	for _, n := range w.nodes {
 		n.buried.Wait()
 		disk.Forget(n.dir)

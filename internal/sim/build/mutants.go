@@ -86,6 +86,28 @@ var mutants = []mutant{
 		exchange: exchange{old: "\t\ts.stop()\n\t\t<-s.done\n", new: "\t\ts.stop()\n"},
 	},
 	{
+		name: "m13", what: "a round that was answered is asked again by the next execution of its turn, as after a restart", file: "internal/runtime/machine/rules/model.go",
+		exchange: exchange{old: "return step.Status == machine.StepStatusOK || t.askedBy(", new: "return t.askedBy("},
+	},
+	{
+		name: "m14", what: "what a failed call of a model consumed is dropped", file: "internal/runtime/machine/rules/model.go",
+		exchange: exchange{
+			old: "func (t *txn) failModel(i int, c *machine.AnswerModel) {\n",
+			new: "func (t *txn) failModel(i int, c *machine.AnswerModel) {\n\tc.Usage = machine.Usage{}\n",
+		},
+	},
+	{
+		name: "m15", what: "the key of a model's tool call is made of its arguments instead of its place", file: "internal/runtime/machine/rules/request.go",
+		exchange: exchange{
+			old: "\t\ta.key, err = callKey(t.s.Steps, a.Call)\n",
+			new: "\t\ta.key, err = callKey(t.s.Steps, a.Call)\n\t\ta.key += \"/\" + string(a.Payload)\n",
+		},
+	},
+	{
+		name: "m16", what: "a text of a request is looked for by its record alone: the transcript shows another one", file: "internal/runtime/history/model.go",
+		exchange: exchange{old: "if t.Hash == text.Hash && t.Seq == 0 {", new: "if t.Seq == 0 {"},
+	},
+	{
 		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",
 		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.Within {"},
 	},

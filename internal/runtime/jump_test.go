@@ -99,7 +99,7 @@ func TestWatchesBeatWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-func within60(t *testing.T) context.Context {
+func within60(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	t.Cleanup(cancel)
 	return ctx

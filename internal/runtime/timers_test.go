@@ -116,18 +116,23 @@ func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	r.awaitEnd(stuck.RunID)
 }
 
-// awaitEnd moves the clock on until the run has ended.
+// awaitEnd moves the clock on, whenever something waits for it, until the run has ended.
 func (r *rig) awaitEnd(run string) {
 	r.t.Helper()
-	for deadline := time.Now().Add(within); ; {
-		if r.view(run).State.Status.Terminal() {
-			return
+	ctx := within60(r.t)
+	ended, fault := make(chan struct{}), error(nil)
+	go func() {
+		defer close(ended)
+		for seq, over := uint64(1), false; !over && fault == nil; {
+			var s *machine.State
+			if s, _, fault = r.WaitRun(ctx, watch.WaitRequest{RunRef: ref(run, everyone), AfterSeq: seq}); fault == nil {
+				seq, over = s.Seq, s.Status.Terminal()
+			}
 		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("run %s never ended", run)
-		}
-		r.clock.Advance(time.Second)
-		time.Sleep(time.Millisecond)
+	}()
+	r.clock.AdvanceUntil(ended, time.Second)
+	if fault != nil {
+		r.t.Fatalf("run %s never ended: %v", run, fault)
 	}
 }
 

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -82,15 +83,36 @@ func (c *Clock) Advance(d time.Duration) {
 // AwaitAlarm returns once an alarm stands that a move by d would deliver.
 func (c *Clock) AwaitAlarm(d time.Duration) {
 	for {
-		c.mu.Lock()
-		set := c.set
-		for _, a := range c.alarms {
-			if a.at <= c.elapsed+d {
-				c.mu.Unlock()
-				return
-			}
+		set, stands := c.alarmWithin(d)
+		if stands {
+			return
 		}
-		c.mu.Unlock()
 		<-set
 	}
+}
+
+// AdvanceUntil moves the clock by d whenever that delivers an alarm, until done is closed.
+func (c *Clock) AdvanceUntil(done <-chan struct{}, d time.Duration) {
+	now := make(chan struct{})
+	close(now)
+	for {
+		set, stands := c.alarmWithin(d)
+		if stands {
+			c.Advance(d)
+			set = now
+		}
+		select {
+		case <-done:
+			return
+		case <-set:
+		}
+	}
+}
+
+// alarmWithin tells whether an alarm stands that a move by d would deliver; set is closed
+// with the next one that is set.
+func (c *Clock) alarmWithin(d time.Duration) (set <-chan struct{}, stands bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.set, slices.ContainsFunc(c.alarms, func(a alarm) bool { return a.at <= c.elapsed+d })
 }

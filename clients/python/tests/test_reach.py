@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,19 +23,33 @@ def nobody() -> str:
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-async def logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Waits for something in the log."""
-    while not caplog.records:  # noqa: ASYNC110 - a log has no event
-        await asyncio.sleep(0.01)
+@contextlib.contextmanager
+def told(logger: str) -> Iterator[asyncio.Event]:
+    """An event that is set with the first record of a log."""
+    first, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            loop.call_soon_threadsafe(first.set)
+
+    handler = Handler()
+    logging.getLogger(logger).addHandler(handler)
+    try:
+        yield first
+    finally:
+        logging.getLogger(logger).removeHandler(handler)
 
 
 async def test_a_worker_that_reaches_nobody_says_so(caplog: pytest.LogCaptureFixture) -> None:
     address = nobody()
     worker = Worker(address=address)
     worker.prompt("calc")(lambda turn: Reply())
-    with caplog.at_level(logging.WARNING, logger="pawl.worker"):
+    with (
+        caplog.at_level(logging.WARNING, logger="pawl.worker"),
+        told("pawl.worker") as first_told,
+    ):
         async with serving(worker):
-            await asyncio.wait_for(logged(caplog), WAIT)
+            await asyncio.wait_for(first_told.wait(), WAIT)
     first = caplog.records[0].getMessage()
     assert f"worker {worker.id}: no connection to {address}, trying again: " in first
     assert len(caplog.records) == 1  # Not one for each attempt.

@@ -182,7 +182,7 @@ async def test_a_revoked_turn_is_cancelled(shared: Sidecar) -> None:
     async def calc(turn: AsyncTurn) -> Reply:
         started.set()
         try:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.set()
             raise

@@ -52,6 +52,18 @@ func packs(t testing.TB) []string {
 	return out
 }
 
+// goldenOf is the module of a pack: that of the example itself where it has one, which is
+// told by the first line.
+func goldenOf(path, name, lang string, made []byte) string {
+	module := strings.ReplaceAll(name, "-", "_") + endings[lang]
+	beside := filepath.Join(filepath.Dir(path), module)
+	head, _, _ := bytes.Cut(made, []byte("\n"))
+	if text, err := os.ReadFile(beside); err == nil && bytes.HasPrefix(text, head) {
+		return beside
+	}
+	return filepath.Join("testdata", module)
+}
+
 // TestGolden compares what is written for the packs of the examples and for the awkward one.
 // The clients' tests have these files checked by mypy and tsc.
 func TestGolden(t *testing.T) {
@@ -62,8 +74,8 @@ func TestGolden(t *testing.T) {
 			continue
 		}
 		for _, lang := range Languages() {
-			golden := filepath.Join("testdata", strings.ReplaceAll(name, "-", "_")+endings[lang])
 			got := generate(t, load(t, path), lang)
+			golden := goldenOf(path, name, lang, got)
 			if *rewrite {
 				if err := os.WriteFile(golden, got, 0o600); err != nil {
 					t.Fatal(err)

@@ -13,6 +13,7 @@ from mypy import api
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "internal/codegen/testdata"
+EXAMPLE = ROOT / "examples/evaluator-optimizer/evaluator_optimizer.py"
 PACKS = sorted((ROOT / "testdata/packs").iterdir())
 AWKWARD = GOLDEN / "awkward.pack.yaml"
 
@@ -180,7 +181,7 @@ def choose(turn: awkward.ClassTurn) -> None:
 def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the modules of the examples' packs, and of the awkward one."""
     directory = tmp_path_factory.mktemp("modules")
-    for golden in GOLDEN.glob("*.py"):
+    for golden in (*GOLDEN.glob("*.py"), EXAMPLE):
         (directory / golden.name).write_bytes(golden.read_bytes())
     return directory
 

@@ -11,6 +11,7 @@ import { sidecarPath } from "./index.js";
 const client = fileURLToPath(new URL("..", import.meta.url));
 const root = join(client, "../..");
 const golden = join(root, "internal/codegen/testdata");
+const example = join(root, "examples/agentic-loop/agentic_loop.ts");
 
 const RIGHT = `
 import { type Handler, PawlClient, type Turn } from "@pawl/client";
@@ -240,6 +241,7 @@ beforeAll(() => {
   for (const name of readdirSync(golden).filter((name) => name.endsWith(".ts"))) {
     cpSync(join(golden, name), join(directory, name));
   }
+  cpSync(example, join(directory, "agentic_loop.ts"));
 });
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

@@ -345,6 +345,18 @@ SUM = {
 }
 
 
+def test_what_goes_into_the_body_goes_together(client: Client) -> None:
+    """Parameters of the pack, the form, and what the caller adds by himself."""
+    pack = registered(client, "body", {"parameters": {"temperature": 0.5}})
+    extra = {"extra_body": {"service_tier": "auto"}}
+    script = BYE[0], Says('{"sum": 3}')
+    settings = {"extra": extra, "response_schema": SUM}
+    result, endpoint = played(client, "messages", pack, *script, settings=settings)
+    assert result.status is RunStatus.COMPLETED
+    sent = [(r["temperature"], r["service_tier"], "output_config" in r) for r in endpoint.requests]
+    assert sent == [(0.5, "auto", False), (0.5, "auto", True)]
+
+
 def test_answers_in_a_form(client: Client, vendor: str) -> None:
     script = BYE[0], Says("It is 3."), Says('{"sum": "3"}'), Says('{"sum": 3}')
     settings = {"response_schema": SUM}
@@ -376,6 +388,7 @@ def test_answers_in_a_form(client: Client, vendor: str) -> None:
             {"response_schema": SUM, "extra": {"response_format": {}}},
             "response_schema: extra has response_format as well",
         ),
+        ({"extra": {"stream": False}}, "extra.stream: the handler says it"),
         ({"extra": {"user": {1, 2}}}, "extra.user: no JSON"),
         ({"extra": {"user": float("nan")}}, "extra.user: no JSON"),
     ],

@@ -56,6 +56,9 @@ class AsyncModelHandler:
         extra: Mapping[str, Any] | None,
     ) -> None:
         given = dict(extra or {})
+        for name in dialect.said:
+            if name in given:
+                raise ValueError(f"extra.{name}: the handler says it")
         if response_schema is not None and dialect.formats in given:
             raise ValueError(f"response_schema: extra has {dialect.formats} as well")
         self._client, self._dialect = client, dialect
@@ -82,6 +85,10 @@ class _Came:
     outcome: ModelAnswer | ModelFailure
     usage: Usage
     fetch: str = ""
+
+
+_RECORDED = -1
+"""In place of an attempt: somebody told the answer before."""
 
 
 class _Round:
@@ -117,6 +124,8 @@ class _Round:
         while True:
             came = await self._call(step.step, attempt, fetch, allowed)
             attempt, fetch = await self._tell(step.step, attempt, came), came.fetch
+            if attempt == _RECORDED:
+                return await self.heard()
             if not attempt and isinstance(came.outcome, ModelAnswer):
                 answer = came.outcome
                 return Heard(step=step.step, answer=answer, usage=came.usage, replayed=False)
@@ -131,7 +140,8 @@ class _Round:
         return _Came(outcome=outcome, usage=call.draft.usage, fetch=call.fetch)
 
     async def _tell(self, step: int, attempt: int, came: _Came) -> int:
-        """Tells what came of a call; gives the attempt to make next, 0 after an answer."""
+        """Tells what came of a call; gives the attempt to make next, 0 after an answer,
+        _RECORDED where there is one already."""
         outcome = came.outcome
         try:
             settled = await self._turn.answer_model(step, attempt, outcome, usage=came.usage)
@@ -139,7 +149,12 @@ class _Round:
             outcome = _refused(outcome, refusal)
             settled = await self._turn.answer_model(step, attempt, outcome, usage=came.usage)
         if settled.disposition is Disposition.IGNORED_STALE:
-            return await self._tell_again(outcome)
+            # The sidecar was away meanwhile, and the turn has another token. What the call
+            # consumed was counted before.
+            again = await self._open()
+            if again.status is not StepStatus.PENDING:
+                return _RECORDED
+            settled = await self._turn.answer_model(again.step, again.attempt, outcome)
         _going_on(settled)
         if isinstance(outcome, ModelAnswer):
             return 0
@@ -148,16 +163,6 @@ class _Round:
             raise FailTurnError(error.code, error.message, retryable=not outcome.final)
         await sleep(settled.wait.total_seconds() if settled.wait else 0.0)
         return settled.next
-
-    async def _tell_again(self, outcome: ModelAnswer | ModelFailure) -> int:
-        """The sidecar was away meanwhile, and the turn has another token: the round is asked
-        for again, and gets the answer that there is. What it consumed was counted before."""
-        step = await self._open()
-        if step.status is not StepStatus.PENDING or isinstance(outcome, ModelFailure):
-            raise _over()
-        settled = await self._turn.answer_model(step.step, step.attempt, outcome)
-        _going_on(settled)
-        return 0
 
 
 class _Call:

@@ -33,6 +33,7 @@ class ChatDialect(Dialect):
 
     name = "chat completions"
     formats = "response_format"
+    said = ("model", "messages", "stream", "tools")
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""

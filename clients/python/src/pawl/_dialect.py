@@ -72,6 +72,8 @@ class Dialect(ABC):
     """For people."""
     formats: str
     """Which argument of the call says what form a text has."""
+    said: tuple[str, ...]
+    """Arguments that are the conversation's own, and no extra."""
 
     @abstractmethod
     def create(self, client: Any) -> Callable[..., Any]:

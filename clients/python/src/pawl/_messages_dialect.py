@@ -20,6 +20,7 @@ from pawl._dialect import (
 )
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
 from pawl._own_items import TEXT, Own, Place, placed, places_of
+from pawl._requests import dump_json
 from pawl._values import Json, Message, Part, Usage
 
 _PARAMETERS = {name: name for name in ("temperature", "top_p", "top_k", "max_tokens")}
@@ -39,6 +40,7 @@ class MessagesDialect(Dialect):
 
     name = "Anthropic messages"
     formats = "output_config"
+    said = ("model", "messages", "system", "stream", "tools")
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
@@ -58,9 +60,6 @@ class MessagesDialect(Dialect):
             "max_tokens": given.pop("max_tokens", _MOST_TOKENS),
             "stream": True,
         }
-        if given:
-            # Newer versions of the package have no words for them; models that take them do.
-            request["extra_body"] = given
         if ask.system:
             request["system"] = ask.system
         tools = [_tool(t["name"], t["description"], t["parameters"]) for t in ask.tools]
@@ -75,8 +74,12 @@ class MessagesDialect(Dialect):
             request["tools"] = tools
         if ask.schema is not None:
             form = {"type": "json_schema", "schema": dict(ask.schema)}
-            request["output_config"] = {"format": form}
-        return request | dict(ask.extra)
+            given["output_config"] = {"format": form}
+        extra = dict(ask.extra)
+        if given:
+            # Not every version of the package has words for them; models that take them do.
+            request["extra_body"] = given | dict(extra.pop("extra_body", None) or {})
+        return request | extra
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Messages whose roles take turns, as the provider wants them."""
@@ -158,8 +161,10 @@ class MessagesDraft(Draft):
             self._count(piece.message.usage)
         elif piece.type == "content_block_start":
             block = piece.content_block.model_dump(exclude_none=True)
-            called = block["type"] == "tool_use"
-            self._blocks[piece.index] = block | ({"input": ""} if called else {})
+            if block["type"] == "tool_use":
+                # Some endpoints tell whole arguments at once.
+                block["input"] = dump_json(block["input"]) if block.get("input") else ""
+            self._blocks[piece.index] = block
         elif piece.type == "content_block_delta":
             return self._add(self._blocks[piece.index], piece.delta)
         elif piece.type == "message_delta":

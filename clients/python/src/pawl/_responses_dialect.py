@@ -37,6 +37,7 @@ class ResponsesDialect(Dialect):
 
     name = "OpenAI responses"
     formats = "text"
+    said = ("model", "input", "instructions", "stream", "tools")
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""

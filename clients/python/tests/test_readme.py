@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from conftest import ROOT, STEPS
+import pytest
+
+from conftest import ROOT
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
 
-README = ROOT / "clients/python/README.md"
-LEAVE = ("leave_state", {"event": "Done", "artifacts": {"log": "charged"}})
+READMES = ("README.md", "clients/python/README.md")
+SHOP = ROOT / "examples/quickstart-python"
+LEAVE = ("leave_state", {"event": "Sold", "artifacts": {"receipt": "charged"}})
+
+
+def first_example(readme: str) -> str:
+    text = (ROOT / readme).read_text()
+    return text.split("```python\n")[1].split("```")[0]
 
 
 class Killing(Scripted):
@@ -32,31 +38,27 @@ class Killing(Scripted):
         return super().answer(path, body)
 
 
-def shop() -> str:
-    pack = json.loads(STEPS.read_text())
-    pack["id"] = "shop"
-    del pack["prompts"]["calc"]["variables"], pack["tools"]["boom"], pack["tools"]["forbidden"]
-    pack["prompts"]["calc"] |= {"system_template": "Sell.", "tools": ["charge"]}
-    tool = pack["tools"].pop("add") | {"name": "charge"}
-    text = {"type": "string"}
-    tool["parameters"] = {"type": "object", "properties": {"order": text}, "required": ["order"]}
-    pack["tools"]["charge"] = tool
-    return json.dumps(pack)
+@pytest.mark.parametrize("readme", READMES)
+def test_the_first_example_is_the_program_that_is_there(readme: str) -> None:
+    assert first_example(readme) == (SHOP / "shop.py").read_text()
 
 
-def test_the_first_example_survives_a_kill(tmp_path: Path) -> None:
-    example = README.read_text().split("```python\n")[1].split("```")[0]
-    program, pack = tmp_path / "example.py", tmp_path / "shop.json"
-    program.write_text(example)
-    pack.write_text(shop())
+def test_the_commands_of_the_readme_name_what_is_there() -> None:
+    text = (ROOT / "README.md").read_text()
+    for name in ("shop.py", "shop.pack.yaml"):
+        assert f"examples/quickstart-python/{name}" in text
+        assert (SHOP / name).is_file()
+
+
+def test_the_first_example_survives_a_kill() -> None:
     script = Says("", [("charge", {"order": "17"})]), Says("", [LEAVE]), Says("Thank you.")
     killing = Killing(*script)
     with (
-        Sidecar(packs=[pack], allow_tools=["charge"]) as sidecar,
+        Sidecar(packs=[SHOP / "shop.pack.yaml"], allow_tools=["charge"]) as sidecar,
         killing,
     ):
         settings = {"OPENAI_BASE_URL": f"{killing.url}/v1", "OPENAI_API_KEY": "none"}
-        command = [sys.executable, str(program), sidecar.address]
+        command = [sys.executable, str(SHOP / "shop.py"), sidecar.address]
         codes: list[int] = []
         said: list[str] = []
         for _ in range(3):
@@ -68,7 +70,7 @@ def test_the_first_example_survives_a_kill(tmp_path: Path) -> None:
             codes.append(process.returncode)
     assert codes == [-signal.SIGKILL, 0, 0]
     assert said[0] == ""
-    assert said[1] == said[2] == "COMPLETED {'log': 'charged'}\n"
+    assert said[1] == said[2] == "COMPLETED {'receipt': 'charged'}\n"
     # The first answer was on record, the second one was asked for again, and nothing by the
     # third start.
     said_before = [len(request["messages"]) for request in killing.requests]

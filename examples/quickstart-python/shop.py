@@ -1,0 +1,20 @@
+"""Charges an order once, whatever is killed meanwhile."""
+
+import sys
+
+from openai import OpenAI
+from pawl import Client, current_call
+from pawl.openai import ChatHandler
+
+
+def charge(payload: dict[str, str]) -> str:
+    """Charges the card: once for this key, whatever was killed, so hand it on."""
+    return f"charged {payload['order']} under {current_call().idempotency_key}"
+
+
+handler = ChatHandler(OpenAI(), model="gpt-5-mini")
+with Client(address=sys.argv[1]) as client:
+    result = client.run(
+        "shop", handler, tools={"charge": charge}, request_id="order-17", input="Order 17, please."
+    )
+    print(result.status, result.artifacts)

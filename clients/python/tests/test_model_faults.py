@@ -278,6 +278,47 @@ def test_another_app_asks_in_its_own_words(client: Client) -> None:
     assert run.model_step(steps[1]).parameters == {"user": "two"}
 
 
+class Watched(Scripted):
+    """Goes on once somebody read what broke off."""
+
+    def __init__(self, *script: Says) -> None:
+        super().__init__(*script)
+        self.read = threading.Event()
+
+    def serve(self, request: BaseHTTPRequestHandler, data: bytes | Says) -> None:
+        if len(self.requests) == 3:
+            assert self.read.wait(WAIT)
+        super().serve(request, data)
+
+
+async def test_what_broke_off_is_taken_back(sidecar: Sidecar, client: Client) -> None:
+    """Who watches forgets the half, and keeps what was said before."""
+    half = Says("Half \u00e9", end="cut")
+    with Watched(Says("First. ", adds(1)), half, Says("Whole.", [LEAVE]), BYE[1]) as endpoint:
+        worker = Worker(address=sidecar.address, packs=["steps"])
+        worker.prompt("calc")(awaiting("chat", endpoint.url))
+        worker.tool("add")(add)
+        run = client.start("steps", variables={"n": 1}, input="Go.")
+        shown: dict[int, str] = {}
+        resets = 0
+
+        def watch() -> None:
+            nonlocal resets
+            for chunk in run.output():
+                resets += chunk.reset
+                before = "" if chunk.reset else shown.get(chunk.turn_seq, "")
+                shown[chunk.turn_seq] = before + chunk.text
+                if "Half" in shown[chunk.turn_seq]:
+                    endpoint.read.set()
+
+        watcher = asyncio.create_task(asyncio.to_thread(watch))
+        async with serving(worker):
+            assert await ended(run) is RunStatus.COMPLETED
+        await asyncio.wait_for(watcher, WAIT)
+    assert resets == 1
+    assert shown[1] == "First. Whole."
+
+
 class Restarting(Scripted):
     """The sidecar is killed and started again while the first answer is made."""
 

@@ -85,6 +85,9 @@ class AsyncDrivenTurn(AsyncTurn):
         if durable:
             await self._client.perform(self._holder.output(text))
 
+    async def retract_output(self, size: int) -> None:
+        """Nobody watches the output of a run that the caller drives."""
+
     async def write_output(self, piece: OutputPiece) -> None:
         await self._client.perform(self._holder.write_output(piece))
 

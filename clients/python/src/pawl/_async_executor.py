@@ -85,6 +85,8 @@ class _Came:
     outcome: ModelAnswer | ModelFailure
     usage: Usage
     fetch: str = ""
+    shown: int = 0
+    """Bytes of it that were shown."""
 
 
 _RECORDED = -1
@@ -124,6 +126,8 @@ class _Round:
         while True:
             came = await self._call(step.step, attempt, fetch, allowed)
             attempt, fetch = await self._tell(step.step, attempt, came), came.fetch
+            if came.shown and attempt:
+                await self._turn.retract_output(came.shown)
             if attempt == _RECORDED:
                 return await self.heard()
             if not attempt and isinstance(came.outcome, ModelAnswer):
@@ -137,7 +141,7 @@ class _Round:
         outcome = await call.make(step, attempt, fetch)
         if isinstance(outcome, ModelFailure):
             outcome = discreet(self._client, outcome)
-        return _Came(outcome=outcome, usage=call.draft.usage, fetch=call.fetch)
+        return _Came(outcome=outcome, usage=call.draft.usage, fetch=call.fetch, shown=call.shown)
 
     async def _tell(self, step: int, attempt: int, came: _Came) -> int:
         """Tells what came of a call; gives the attempt to make next, 0 after an answer,
@@ -175,6 +179,7 @@ class _Call:
         """Seconds that it may take."""
         self.draft: Draft = dialect.draft()
         self.fetch = ""
+        self.shown = 0
         self._client, self._dialect, self._turn = client, dialect, turn
         self._ask = talk.ask()
         self._noted = not dialect.background(self._ask)
@@ -230,6 +235,7 @@ class _Call:
                     return ModelFailure(error=fault, final=True)
                 if text:
                     await self._turn.output(text)
+                    self.shown += len(text.encode(errors="replace"))
         try:
             came = self.draft.end()
             return sound(came) if isinstance(came, ModelAnswer) else came

@@ -111,6 +111,12 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         replaces in the end. One commit a call: for sentences, not for tokens."""
 
     @abstractmethod
+    async def retract_output(self, size: int) -> None:
+        """Takes back the last `size` bytes (UTF-8) of what `output` showed, whole pieces: those
+        who watch forget all of the turn, and are shown again what is left. What is a record
+        stays."""
+
+    @abstractmethod
     async def write_output(self, piece: OutputPiece) -> None:
         """Keeps a piece of output as a record, durable when it returns. Senders of A2A
         messages see it at once, as part of the artifact `piece.id` of their task. A turn

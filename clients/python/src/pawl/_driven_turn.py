@@ -84,6 +84,9 @@ class DrivenTurn(Turn):
         if durable:
             self._client.perform(self._holder.output(text))
 
+    def retract_output(self, size: int) -> None:
+        """Nobody watches the output of a run that the caller drives."""
+
     def write_output(self, piece: OutputPiece) -> None:
         self._client.perform(self._holder.write_output(piece))
 

@@ -68,6 +68,8 @@ class HeldTurn(Held):
         self.shown = bytearray()
         """Its output so far, UTF-8; `told`: how much of it the sidecar has."""
         self.told = 0
+        self.void = False
+        """What was shown before is void: the next piece is the first one of all."""
         self.showing = asyncio.Lock()
         self.written = False
         """A piece of its output is a record."""

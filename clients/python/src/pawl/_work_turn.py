@@ -207,6 +207,16 @@ class WorkTurn(AsyncTurn):
                 while held.told < len(held.shown):
                     await self._show()
 
+    async def retract_output(self, size: int) -> None:
+        """See `Turn.retract_output`."""
+        held = self._held
+        with self._calling():
+            async with held.showing:
+                del held.shown[max(len(held.shown) - size, 0) :]
+                held.told, held.void = 0, True
+                while held.void or held.told < len(held.shown):
+                    await self._show()
+
     async def write_output(self, piece: OutputPiece) -> None:
         """See `Turn.write_output`."""
         held, request_id = self._held, new_id()
@@ -226,13 +236,13 @@ class WorkTurn(AsyncTurn):
 
         def make() -> worker_pb2.WorkRequest:
             output = worker_pb2.WorkerOutput(
-                token=held.lease.token, offset=held.told, text=piece.decode()
+                token=held.lease.token, offset=held.told, text=piece.decode(), reset=held.void
             )
             return worker_pb2.WorkRequest(output=output)
 
         try:
             await self._link.ask_turn(held, make)
-            held.told += len(piece)
+            held.told, held.void = held.told + len(piece), False
         except PawlError as error:
             if error.reason != "CHUNK_GAP":
                 raise
@@ -311,6 +321,10 @@ class ThreadTurn(Turn):
     def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
         self._wait(self._turn.output(text, durable=durable))
+
+    def retract_output(self, size: int) -> None:
+        """See `Turn.retract_output`."""
+        self._wait(self._turn.retract_output(size))
 
     def write_output(self, piece: OutputPiece) -> None:
         """See `Turn.write_output`."""

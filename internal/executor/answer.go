@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -20,7 +23,7 @@ import (
 // round.
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*worker.Completion, error) {
 	answer := step.GetModel().GetAnswer()
-	x.last = step.GetStep()
+	x.last, x.used = step.GetStep(), step.GetModel().GetUsage()
 	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, Follows: x.last}
 	calls := answer.GetCalls()
 	if len(calls) == 0 {
@@ -131,6 +134,9 @@ func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
 // they are done.
 const holdTurn = 30 * time.Second
 
+// tooMany: no step more may be pending.
+const tooMany = "MAX_PENDING_STEPS"
+
 // asked is a tool call of an answer: the step that makes it, or why there is none.
 type asked struct {
 	step         *pawlv1.Step
@@ -154,8 +160,12 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 			if !full {
 				break
 			}
+			before := waiting
 			if waiting, err = x.await(limited, ctx, out[:i], waiting); err != nil {
 				return err
+			}
+			if waiting == before {
+				return &worker.Failure{Code: tooMany, Message: "none of the pending steps is one of this answer's calls"}
 			}
 		}
 	}
@@ -210,9 +220,9 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 		return asked{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
 	case err == nil:
 		return asked{step: got.GetStep()}, false, nil
-	case code == "MAX_PENDING_STEPS" && i > 0:
+	case code == tooMany && i > 0:
 		return asked{}, true, nil
-	case code == "INVALID_JSON": // the model's mistake, and not the turn's being over
+	case status.Code(err) == codes.InvalidArgument: // the model's mistake, and not the turn's being over
 		return asked{code: code, reason: err.Error()}, false, nil
 	}
 	return asked{}, false, err

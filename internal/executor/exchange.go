@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -57,7 +58,10 @@ type exchange struct {
 	chat      bool
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
-	bound     *pawlv1.Usage
+	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
+	// last call consumed.
+	most int64
+	used *pawlv1.Usage
 	// next is the request of the next round.
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
@@ -112,9 +116,8 @@ func (x *exchange) first(s *settings, own *override) error {
 	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
 	}
-	var most int64
-	if json.Unmarshal(parameters["max_tokens"], &most) == nil && most > 0 {
-		x.bound = &pawlv1.Usage{OutputTokens: most, Model: x.endpoint.Name}
+	if err := json.Unmarshal(parameters["max_tokens"], &x.most); err != nil {
+		x.most = 0 // no number, or none is given
 	}
 	given, err := json.Marshal(parameters)
 	if err != nil {
@@ -132,8 +135,14 @@ func (x *exchange) first(s *settings, own *override) error {
 	return nil
 }
 
-// request is that of the next round.
-func (x *exchange) request() *pawlv1.ModelRequest { return x.next }
+// bound is what the next call may consume, as far as the pack bounds it; what it reads is
+// what the last one read and said.
+func (x *exchange) bound() *pawlv1.Usage {
+	if x.most <= 0 {
+		return nil
+	}
+	return &pawlv1.Usage{InputTokens: x.used.GetInputTokens() + x.used.GetOutputTokens(), OutputTokens: x.most, Model: x.endpoint.Name}
+}
 
 // say adds a new message to the next request.
 func (x *exchange) say(m *pawlv1.Message) {
@@ -150,10 +159,21 @@ func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Tex
 func (x *exchange) tell(ctx context.Context, s string) {
 	for len(s) > 0 {
 		n := min(len(s), maxPiece)
-		if x.turn.Output(ctx, strings.ToValidUTF8(s[:n], "")) != nil {
+		for n < len(s) && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		if x.turn.Output(ctx, s[:n]) != nil {
 			return
 		}
 		s = s[n:]
+	}
+}
+
+// replay shows what an answer from the record says: what was shown of it before is gone with
+// the execution that had it.
+func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
+	for _, part := range step.GetModel().GetAnswer().GetParts() {
+		x.tell(ctx, part.GetText())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -100,7 +99,7 @@ func valueOf(done *worker.Completion) worker.Completion {
 
 // round asks for a round and, if the record has no answer to it, asks the model.
 func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1.Step, error) {
-	got, err := x.turn.RequestModel(ctx, round, x.request(), x.bound)
+	got, err := x.turn.RequestModel(ctx, round, x.next, x.bound())
 	if err != nil {
 		return nil, err
 	}
@@ -110,84 +109,10 @@ func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1
 	step := got.GetStep()
 	switch step.GetStatus() {
 	case pawlv1.StepStatus_STEP_STATUS_OK:
+		x.replay(ctx, step)
 		return step, nil
 	case pawlv1.StepStatus_STEP_STATUS_PENDING:
 		return e.call(ctx, x, step, got.GetMaxAnswerBytes())
 	}
 	return nil, &worker.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
-}
-
-// call makes the attempts of a call until there is an answer.
-func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, limit int64) (*pawlv1.Step, error) {
-	req, err := e.asked(ctx, x, step)
-	if err != nil {
-		return nil, err
-	}
-	req.MaxAnswer = limit
-	for attempt := step.GetAttempt(); ; {
-		answer, usage, failed := x.endpoint.Ask(ctx, req, func(text string) { x.tell(ctx, text) })
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if failed == nil {
-			failed = usable(x.endpoint.Name, answer)
-		}
-		if usage != nil {
-			usage.Model = x.endpoint.Name
-		}
-		report := &pawlv1.AnswerModelRequest{Step: step.GetStep(), Attempt: attempt, Usage: usage}
-		var failure *model.Failure
-		if errors.As(failed, &failure) {
-			report.Outcome = &pawlv1.AnswerModelRequest_Failure{Failure: failureOf(failure)}
-		} else {
-			report.Outcome = &pawlv1.AnswerModelRequest_Answer{Answer: answer}
-		}
-		got, err := x.turn.AnswerModel(ctx, report)
-		switch {
-		case err != nil:
-			return nil, err
-		case failure == nil:
-			step.Status, step.Model = pawlv1.StepStatus_STEP_STATUS_OK, &pawlv1.ModelStep{Answer: answer}
-			return step, nil
-		case got.GetNext() == 0:
-			return nil, &worker.Failure{Code: failure.Code, Message: failure.Message, Final: failure.Final}
-		}
-		attempt = got.GetNext()
-		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// asked reads what the record says that the model is asked.
-func (e *Executor) asked(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
-	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
-		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return readRequest(got)
-}
-
-// maxMessage bounds an error's text, bytes, as the contract does.
-const maxMessage = 16 << 10
-
-func failureOf(f *model.Failure) *pawlv1.ModelFailure {
-	out := &pawlv1.ModelFailure{Final: f.Final, Error: &pawlv1.Fault{Code: f.Code, Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "")}}
-	if f.RetryAfter > 0 {
-		out.RetryAfter = durationOf(f.RetryAfter)
-	}
-	return out
 }

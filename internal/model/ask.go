@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -25,6 +24,7 @@ const (
 	CodePart         = "MEDIA_UNSUPPORTED"
 	CodeParameter    = "PARAMETER_UNSUPPORTED"
 	CodeRequest      = "REQUEST_UNREADABLE"
+	CodeNoStream     = "MODEL_NO_STREAM"
 )
 
 // Request is what a model is asked, as it is recorded.
@@ -66,9 +66,18 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 	if e.Form == Messages {
 		ask = e.askMessages
 	}
-	answer, usage, err := ask(call, req, told)
-	if err == nil || ctx.Err() != nil {
-		return answer, usage, errors.Join(err, ctx.Err())
+	tell := teller{e: e, to: told}
+	answer, usage, err := ask(call, req, tell.tell)
+	tell.end()
+	usage = settled(usage)
+	if err == nil {
+		// A whole answer is one, whatever ended meanwhile: it is paid for.
+		if answer, err = e.clean(answer); err == nil {
+			return answer, usage, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, usage, ctx.Err()
 	}
 	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
@@ -93,9 +102,7 @@ func (e *Endpoint) failure(err error) *Failure {
 			f.Code = CodeUnreachable
 		}
 	}
-	if e.Key != "" {
-		f.Message = strings.ReplaceAll(f.Message, e.Key, "[key]")
-	}
+	f.Message = e.hide(f.Message)
 	return f
 }
 
@@ -118,10 +125,14 @@ func (e *Endpoint) refused(status int, header http.Header, said string) *Failure
 		f.Final = true
 	}
 	if said != "" {
-		f.Message += ": " + strings.ToValidUTF8(said[:min(len(said), maxTold)], "")
+		f.Message += ": " + e.told(said)
 	}
 	return f
 }
+
+// told is what is told of what an endpoint says. The key goes first: cut in two it would not
+// be known any more.
+func (e *Endpoint) told(said string) string { return clip(e.hide(said), maxTold) }
 
 // longestWait is the longest that the contract takes.
 const longestWait = 24 * time.Hour

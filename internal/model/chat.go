@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,7 +70,7 @@ func (e *Endpoint) chatFault(err error) error {
 		return f
 	}
 	if told, ok := errors.AsType[*ssestream.StreamError](err); ok {
-		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + told.Message[:min(len(told.Message), maxTold)]}
+		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + e.told(told.Message)}
 	}
 	return err
 }
@@ -82,34 +83,34 @@ type chatAnswer struct {
 	usage   *pawlv1.Usage
 	text    strings.Builder
 	refusal strings.Builder
-	calls   map[int64]*chatCall
+	// open are the calls that pieces are of, by their index; calls are all of them.
+	open  map[int64]*chatCall
+	calls []*chatCall
 }
 
 type chatCall struct {
+	index     int64
 	id, name  string
 	arguments strings.Builder
 }
-
-// maxCalls bounds the tool calls of an answer, as the contract does.
-const maxCalls = 256
 
 func (a *chatAnswer) chunk(c openai.ChatCompletionChunk) error {
 	if c.JSON.Usage.Valid() {
 		a.usage = &pawlv1.Usage{
 			InputTokens: c.Usage.PromptTokens, OutputTokens: c.Usage.CompletionTokens,
-			CachedTokens:    min(c.Usage.PromptTokensDetails.CachedTokens, c.Usage.PromptTokens),
-			ReasoningTokens: min(c.Usage.CompletionTokensDetails.ReasoningTokens, c.Usage.CompletionTokens),
+			CachedTokens:    c.Usage.PromptTokensDetails.CachedTokens,
+			ReasoningTokens: c.Usage.CompletionTokensDetails.ReasoningTokens,
 		}
 	}
 	if c.ID != "" {
-		a.answer.ResponseId, a.answer.Model = clip(c.ID), clip(c.Model)
+		a.answer.ResponseId, a.answer.Model = c.ID, c.Model
 	}
 	if len(c.Choices) == 0 {
 		return nil
 	}
 	choice := c.Choices[0]
 	if choice.FinishReason != "" {
-		a.answer.FinishReason = clip(choice.FinishReason)
+		a.answer.FinishReason = choice.FinishReason
 	}
 	a.text.WriteString(choice.Delta.Content)
 	a.refusal.WriteString(choice.Delta.Refusal)
@@ -124,30 +125,31 @@ func (a *chatAnswer) chunk(c openai.ChatCompletionChunk) error {
 	return a.take(choice.Delta.Content, choice.Delta.Refusal)
 }
 
+// call takes a piece of a tool call. Another id under the same index is another call: some
+// endpoints give all of them the index 0.
 func (a *chatAnswer) call(piece openai.ChatCompletionChunkChoiceDeltaToolCall) error {
-	if a.calls == nil {
-		a.calls = make(map[int64]*chatCall)
-	}
-	c := a.calls[piece.Index]
-	if c == nil {
+	c := a.open[piece.Index]
+	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
 		if len(a.calls) == maxCalls {
 			return &Failure{Code: CodeTooLarge, Final: true, Message: "model " + a.name + ": the answer has more than 256 tool calls"}
 		}
-		c = &chatCall{}
-		a.calls[piece.Index] = c
+		c = &chatCall{index: piece.Index}
+		if a.open == nil {
+			a.open = make(map[int64]*chatCall)
+		}
+		a.open[piece.Index] = c
+		a.calls = append(a.calls, c)
 	}
 	if piece.ID != "" {
-		c.id = clip(piece.ID)
+		c.id = piece.ID
 	}
-	c.name = clip(c.name + piece.Function.Name)
+	c.name += piece.Function.Name
 	c.arguments.WriteString(piece.Function.Arguments)
 	return a.take(piece.Function.Arguments, piece.Function.Name)
 }
 
 // maxName bounds names and ids, as the contract does.
 const maxName = 256
-
-func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxName)], "") }
 
 // whole is the answer once it is over.
 func (a *chatAnswer) whole() *pawlv1.ModelAnswer {
@@ -156,13 +158,8 @@ func (a *chatAnswer) whole() *pawlv1.ModelAnswer {
 	if a.text.Len() > 0 {
 		out.Parts = []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: a.text.String()}}}
 	}
-	var order []int64
-	for i := range a.calls {
-		order = append(order, i)
-	}
-	slices.Sort(order)
-	for _, i := range order {
-		c := a.calls[i]
+	slices.SortStableFunc(a.calls, func(x, y *chatCall) int { return cmp.Compare(x.index, y.index) })
+	for _, c := range a.calls {
 		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: c.id, Name: c.name, Arguments: c.arguments.String()})
 	}
 	return out

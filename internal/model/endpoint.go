@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -106,6 +107,11 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		return nil, errors.Join(b.e.refused(res.StatusCode, nil, "a redirect is not followed"), res.Body.Close())
+	}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode < 300 && (kind == "text/html" || kind == "application/json") {
+		return nil, errors.Join(&Failure{
+			Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind),
+		}, res.Body.Close())
 	}
 	return res, nil
 }

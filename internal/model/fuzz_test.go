@@ -34,6 +34,9 @@ func FuzzStream(f *testing.F) {
 		if err == nil && proto.Size(answer) > 16<<10 {
 			t.Errorf("%d bytes", proto.Size(answer))
 		}
+		if _, err := proto.Marshal(answer); err != nil {
+			t.Error(err)
+		}
 		if _, ok := err.(*Failure); err != nil && !ok {
 			t.Errorf("%T: %v", err, err)
 		}

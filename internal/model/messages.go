@@ -65,7 +65,7 @@ func (e *Endpoint) messagesFault(err error) error {
 	}
 	_ = json.Unmarshal([]byte(status.RawJSON()), &said) // no JSON: nothing is told
 	if status.StatusCode < 400 {
-		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + said.Error.Message[:min(len(said.Error.Message), maxTold)]}
+		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + e.told(said.Error.Message)}
 	}
 	f := e.refused(status.StatusCode, nil, said.Error.Message)
 	if status.Response != nil {
@@ -104,10 +104,10 @@ func (a *messagesAnswer) event(ev anthropic.MessageStreamEventUnion) error {
 		a.usage.CachedTokens = u.CacheReadInputTokens
 		a.usage.InputTokens = u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
 		a.usage.OutputTokens = u.OutputTokens
-		a.answer.ResponseId, a.answer.Model = clip(ev.Message.ID), clip(ev.Message.Model)
+		a.answer.ResponseId, a.answer.Model = ev.Message.ID, ev.Message.Model
 	case "message_delta":
 		a.usage.OutputTokens = ev.Usage.OutputTokens
-		a.usage.ReasoningTokens = min(ev.Usage.OutputTokensDetails.ThinkingTokens, ev.Usage.OutputTokens)
+		a.usage.ReasoningTokens = ev.Usage.OutputTokensDetails.ThinkingTokens
 		a.answer.FinishReason = finishOf(string(ev.Delta.StopReason))
 	case "message_stop":
 		a.stopped = true
@@ -131,14 +131,14 @@ func finishOf(reason string) string {
 	case "refusal":
 		return "content_filter"
 	}
-	return clip(reason)
+	return reason
 }
 
 func (a *messagesAnswer) begin(ev anthropic.MessageStreamEventUnion) error {
 	if ev.Index != int64(len(a.blocks)) || len(a.blocks) == maxBlocks {
 		return errors.New("a block of content is out of order")
 	}
-	b := &block{kind: ev.ContentBlock.Type, id: clip(ev.ContentBlock.ID), name: clip(ev.ContentBlock.Name), raw: json.RawMessage(ev.ContentBlock.RawJSON())}
+	b := &block{kind: ev.ContentBlock.Type, id: ev.ContentBlock.ID, name: ev.ContentBlock.Name, raw: json.RawMessage(ev.ContentBlock.RawJSON())}
 	b.text.WriteString(ev.ContentBlock.Text)
 	if ev.ContentBlock.Text != "" {
 		a.told(ev.ContentBlock.Text)

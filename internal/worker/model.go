@@ -23,11 +23,15 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 }
 
 // AnswerModel tells what came of a call of a model; run, turn's token and so on are the
-// turn's. The request is the caller's no more.
+// turn's.
 func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		answer.RunId, answer.TurnToken = l.GetRunId(), l.GetToken()
-		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_AnswerModel{AnswerModel: answer}}
+		// A message of its own: the one before may still be on its way out of a session that
+		// is over.
+		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_AnswerModel{AnswerModel: &pawlv1.AnswerModelRequest{
+			RunId: l.GetRunId(), TurnToken: l.GetToken(), Step: answer.GetStep(), Attempt: answer.GetAttempt(),
+			Outcome: answer.GetOutcome(), Usage: answer.GetUsage(),
+		}}}
 	})
 	return r.GetAnswerModel(), err
 }

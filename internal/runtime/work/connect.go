@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -139,7 +140,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	sp.last++
 	w := &Worker{
 		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
-		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(),
+		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}

@@ -1,6 +1,9 @@
 package work
 
-import "github.com/pawl-dev/pawl/internal/cache"
+import (
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
 
 // workerName is a worker over its reconnects: nobody else can be it.
 type workerName struct{ principal, id string }
@@ -38,3 +41,13 @@ func newPastSteps() pastSteps {
 }
 
 func (p *pastSteps) put(lease StepLease) { p.byToken.Put(lease.Token, lease, 1) }
+
+// maxPastTurns bounds, per worker, the turns that are remembered after they were its own.
+const maxPastTurns = 1024
+
+// pastTurn is a turn that a worker had: what a call of a model consumed that outlasted it
+// is counted.
+type pastTurn struct {
+	run   string
+	asked runtime.Grant
+}

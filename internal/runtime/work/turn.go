@@ -208,6 +208,7 @@ func (sp *workShard) drop(lease *turnLease) {
 	w := lease.worker
 	lease.over = true
 	delete(w.turns, lease.token)
+	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked()}, 1)
 	sp.room.alarms.cancel(lease.alarm)
 	sp.sticky.put(lease.run, w.name)
 	if !lease.sent {

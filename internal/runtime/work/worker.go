@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -31,6 +32,8 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
+	// over are turns that were its own, by their tokens.
+	over *cache.LRU[string, pastTurn]
 	// drains: it said that it is going; gone: it was closed or replaced.
 	drains, gone bool
 }
@@ -216,6 +219,9 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	}
 	if lease := w.turns[word]; lease != nil && lease.run == run {
 		return lease.asked(), true
+	}
+	if past, ok := w.over.Get(word); ok && past.run == run && machine.KindOf(command) == machine.CmdAnswerModel {
+		return past.asked, true
 	}
 	if act != policy.Complete || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false

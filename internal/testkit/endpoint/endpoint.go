@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,6 +32,9 @@ type Answer struct {
 	// Status other than 200 answers with Error; RetryAfter is the header.
 	Status            int
 	Error, RetryAfter string
+	// Body is sent as it is, of the media type Media (default an event stream), instead of
+	// all that is above.
+	Body, Media string
 	// Cut ends the stream before the answer does.
 	Cut bool
 	// Hang keeps the stream open without an end.
@@ -97,9 +101,11 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a Answer, n int) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "scripted", "message": a.Error}})
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", cmp.Or(a.Media, "text/event-stream"))
 	out := &events{w: w}
-	if strings.HasSuffix(r.URL.Path, "/v1/messages") {
+	if a.Body != "" {
+		_, _ = io.WriteString(w, a.Body) // who does not read it has gone
+	} else if strings.HasSuffix(r.URL.Path, "/v1/messages") {
 		out.messages(&a, n)
 	} else {
 		out.chat(&a, n)

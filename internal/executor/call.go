@@ -1,0 +1,177 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+const (
+	// lateWait bounds how long what came of a call is told of a turn that is over: it was
+	// paid for all the same.
+	lateWait = 5 * time.Second
+	// tellings is how often an answer is told that the sidecar cannot take now, with pauses
+	// from firstPause on, each twice the one before.
+	tellings   = 7
+	firstPause = 100 * time.Millisecond
+	// codeAbandoned is a call whose turn is somebody else's now, or nobody's.
+	codeAbandoned = "MODEL_ABANDONED"
+)
+
+// call makes the attempts of a call until there is an answer.
+func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, limit int64) (*pawlv1.Step, error) {
+	req, err := e.asked(ctx, x, step)
+	if err != nil {
+		return nil, err
+	}
+	req.MaxAnswer = limit
+	if at := step.GetModel().GetNotBefore(); at != nil {
+		if err := pause(ctx, time.Until(at.AsTime())); err != nil {
+			return nil, err
+		}
+	}
+	for attempt := step.GetAttempt(); ; {
+		came := x.attempt(ctx, req)
+		got, err := came.tell(ctx, x.turn, step.GetStep(), attempt)
+		if err == nil {
+			err = came.over(ctx, got)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if came.failure == nil {
+			step.Status, step.Model = pawlv1.StepStatus_STEP_STATUS_OK, &pawlv1.ModelStep{Answer: came.answer, Usage: came.usage}
+			return step, nil
+		}
+		attempt = got.GetNext()
+		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// outcome is what came of one attempt.
+type outcome struct {
+	answer  *pawlv1.ModelAnswer
+	failure *model.Failure
+	usage   *pawlv1.Usage
+}
+
+// attempt asks the model once.
+func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
+	var err error
+	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.tell(ctx, text) })
+	if came.usage != nil {
+		came.usage.Model = x.endpoint.Name
+	}
+	if err == nil {
+		err = usable(x.endpoint.Name, came.answer)
+	}
+	if err != nil && !errors.As(err, &came.failure) {
+		came.failure = &model.Failure{Code: codeAbandoned, Message: "model " + x.endpoint.Name + ": the turn was over before there was an answer"}
+	}
+	return came
+}
+
+// tell has the record say what came of an attempt. What a sidecar cannot take now it is told
+// again: the answer is paid for. One that it never takes is a failure, with its usage.
+func (o *outcome) tell(ctx context.Context, turn *worker.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
+	if ctx.Err() != nil {
+		if o.failure != nil && o.usage == nil {
+			return nil, ctx.Err() // nothing is known of it
+		}
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(context.WithoutCancel(ctx), lateWait)
+		defer done()
+	}
+	for n, wait := 1, firstPause; ; n, wait = n+1, 2*wait {
+		got, err := turn.AnswerModel(ctx, o.report(step, attempt))
+		switch {
+		case err == nil:
+			return got, nil
+		case o.failure == nil && refused(err):
+			o.failure = &model.Failure{Code: worker.CodeOf(err), Message: err.Error(), Final: true}
+			if f, ok := errors.AsType[*worker.Failure](err); ok {
+				o.failure.Code, o.failure.Message = f.Code, f.Message
+			}
+		case n == tellings || status.Code(err) != codes.Unavailable && status.Code(err) != codes.ResourceExhausted:
+			return nil, err
+		default:
+			if err := pause(ctx, wait); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// refused: an answer that is never taken, however often it is told.
+func refused(err error) bool {
+	_, large := errors.AsType[*worker.Failure](err)
+	return large || worker.CodeOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
+}
+
+func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest {
+	report := &pawlv1.AnswerModelRequest{Step: step, Attempt: attempt, Usage: o.usage}
+	if o.failure != nil {
+		report.Outcome = &pawlv1.AnswerModelRequest_Failure{Failure: failureOf(o.failure)}
+	} else {
+		report.Outcome = &pawlv1.AnswerModelRequest_Answer{Answer: o.answer}
+	}
+	return report
+}
+
+// over: the turn does not go on with what was told; nil: it does.
+func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
+	switch got.GetDisposition() {
+	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:
+		return &worker.Failure{Code: codeAbandoned, Message: "the turn was over before the model had answered"}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case o.failure != nil && got.GetNext() == 0:
+		return &worker.Failure{Code: o.failure.Code, Message: o.failure.Message, Final: o.failure.Final}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// asked reads what the record says that the model is asked.
+func (e *Executor) asked(ctx context.Context, x *exchange, step *pawlv1.Step) (*model.Request, error) {
+	got, err := e.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{
+		Namespace: e.cfg.Namespace, RunId: x.turn.Assignment.GetLease().GetRunId(), Step: step.GetStep(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readRequest(got)
+}
+
+// maxMessage bounds an error's text, bytes, as the contract does.
+const maxMessage = 16 << 10
+
+func failureOf(f *model.Failure) *pawlv1.ModelFailure {
+	out := &pawlv1.ModelFailure{Final: f.Final, Error: &pawlv1.Fault{Code: f.Code, Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], "")}}
+	if f.RetryAfter > 0 {
+		out.RetryAfter = durationOf(f.RetryAfter)
+	}
+	return out
+}

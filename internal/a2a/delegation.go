@@ -23,6 +23,9 @@ type delegation struct {
 	Depth int `json:"depth"`
 	// WallTimeMillis is what is left of the sender's wall time; 0 = it has no bound.
 	WallTimeMillis int64 `json:"wall_time_ms"`
+	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
+	// the new run's.
+	Execution string `json:"execution"`
 	// Traceparent is W3C trace context.
 	Traceparent string `json:"traceparent"`
 	// Origin is the base URL of the sender's sidecar.
@@ -78,7 +81,7 @@ func (s *Service) answers(m *sending) (runtime.Call, error) {
 }
 
 // delegate makes a start one of a child run.
-func delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
+func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 	d, err := delegationOf(msg)
 	if err != nil || d == nil {
 		return err
@@ -87,6 +90,12 @@ func delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 		return &machine.Refusal{
 			Code: machine.CodeResourceExhausted, Reason: "MAX_DEPTH", Field: "message.metadata",
 			Message: "delegations are nested too deep", Limit: machine.MaxDepth, Got: int64(d.Depth) + 1,
+		}
+	}
+	if s.cfg.Within {
+		start.Execution = machine.Workers
+		if d.Execution == terms.ExecutionSidecar {
+			start.Execution = machine.Sidecar
 		}
 	}
 	start.Parent = &machine.Parent{RunID: d.Run, Step: d.Step, Attempt: d.Attempt, Origin: d.Origin}

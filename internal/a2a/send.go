@@ -178,7 +178,7 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 	}
 	msg := m.req.GetMessage()
 	start := runtime.StartRequest{
-		Call: m.caller, Pack: m.agent.ref, Agent: m.agent.member, Execution: machine.Workers,
+		Call: m.caller, Pack: m.agent.ref, Agent: m.agent.member, Execution: s.execution(),
 		Variables: variables, Input: m.parts, RequestID: m.id,
 		Task:     &machine.Task{ContextID: m.contextID(), Owner: m.caller.Principal.Name, Tenant: m.agent.route()},
 		Envelope: envelopeFromProto(msg, m.req.GetMetadata()),
@@ -187,11 +187,19 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 		start.Traceparent = values[0]
 	}
 	if m.wants(terms.DelegationURI) {
-		if err := delegate(&start, msg); err != nil {
+		if err := s.delegate(&start, msg); err != nil {
 			return runtime.Answer{}, err
 		}
 	}
 	return s.cfg.Engine.StartRun(ctx, start)
+}
+
+// execution says who executes a task: workers, where nothing else is configured.
+func (s *Service) execution() machine.Execution {
+	if s.cfg.Execution == nil {
+		return machine.Workers
+	}
+	return s.cfg.Execution()
 }
 
 // contextID is the sender's, or a new one; the same one for a message that may be

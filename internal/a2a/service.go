@@ -74,6 +74,9 @@ type Config struct {
 	URL string
 	// GRPCAddr is the public HOST:PORT of the gRPC port; "" = the bound address.
 	GRPCAddr string
+	// Execution says who executes the tasks that begin. Default: workers do. Those of a
+	// delegation within the sidecar are executed as the run is that delegates.
+	Execution func() machine.Execution
 	// Within: the only caller is this sidecar's own outbox, whose word on who answers
 	// stands in the journal.
 	Within bool

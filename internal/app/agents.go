@@ -52,6 +52,12 @@ func agentsConfig(opts options, rooms *house.House) (a2a.Config, error) {
 		Engine: agentsHouse{rooms}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
 		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
 		MaxMessageBytes: int(c.Limits.MessageBytes),
+		Execution: func() machine.Execution {
+			if c.A2AExecution == "SIDECAR" || c.A2AExecution == "" && len(opts.models.All()) > 0 {
+				return machine.Sidecar
+			}
+			return machine.Workers
+		},
 	}
 	var err error
 	if c.A2ACardKey != "" {

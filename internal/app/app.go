@@ -32,6 +32,8 @@ type options struct {
 	rights grpcapi.Rights
 	clock  runtime.Clock
 	log    *slog.Logger
+	// models are what the sidecar asks itself.
+	models *model.Table
 	// audit is nil where there is none; the app closes it.
 	audit *audit.Log
 }
@@ -48,8 +50,7 @@ type app struct {
 	observers *observers
 	// prices are the operator's, of models.
 	prices *tariff.Table
-	// models are what the sidecar asks itself; own is its proof of who it is then.
-	models    []*model.Endpoint
+	// own proves that the sidecar is the sidecar, where it executes turns itself.
 	own       string
 	executors *executors
 	// ended gets the errors of the engine's and the server's loops.
@@ -89,15 +90,14 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
-	a = &app{opts: opts, store: s, observers: watching, ended: make(chan error, 5)}
-	if a.models, err = readModels(opts.config, os.LookupEnv); err != nil {
+	models, err := readModels(opts.config, os.LookupEnv)
+	if err != nil {
 		return nil, err
 	}
-	a.own = executing(a.models)
+	opts.models = model.NewTable(models)
+	a = &app{opts: opts, store: s, observers: watching, own: executing(opts.config), ended: make(chan error, 5)}
 	conf := houseConfig(opts, s)
-	for _, m := range a.models {
-		conf.Models = append(conf.Models, m.Name)
-	}
+	conf.Models = opts.models.Names
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
 	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,54 +21,85 @@ import (
 // readModels reads the endpoints of models and their keys. All faults are told at once,
 // none of them with a key.
 func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
-	var models []*model.Endpoint
-	var faults []config.Fault
-	add := func(field string, err error) {
-		faults = append(faults, config.Fault{Field: field, Message: err.Error()})
-	}
-	keys := map[string]string{}
-	byName := map[string]*model.Endpoint{}
+	r := modelReader{env: env, timeout: c.ModelTimeout, variables: map[string]string{}, byName: map[string]*model.Endpoint{}}
 	for i, text := range c.Models {
-		field := fmt.Sprintf("model[%d]", i)
-		m, err := model.ParseEndpoint(text)
+		r.endpoint(fmt.Sprintf("model[%d]", i), text, "")
+	}
+	if c.ModelsFile != "" {
+		entries, err := config.ReadModels(c.ModelsFile)
 		if err != nil {
-			add(field, err)
-			continue
+			return nil, err
 		}
-		variable := model.KeyVariable(m.Name)
-		if other := keys[variable]; other != "" {
-			add(field, fmt.Errorf("%s and %s have one variable for their keys, %s: give one another name", m.Name, other, variable))
-			continue
+		for _, m := range entries {
+			r.endpoint(m.At, m.Name+"="+m.URL, m.KeyFile)
 		}
-		m.Key, _ = env(variable)
-		m.Key = strings.TrimSpace(m.Key)
-		if err := model.CheckKey(m.Key); err != nil {
-			add(variable, err)
-		}
-		m.Timeout, keys[variable], byName[m.Name] = c.ModelTimeout, m.Name, &m
-		models = append(models, &m)
 	}
 	for i, text := range c.ModelKeys {
-		if err := readModelKey(text, byName); err != nil {
-			add(fmt.Sprintf("model_key[%d]", i), err)
+		if err := r.named(text); err != nil {
+			r.fault(fmt.Sprintf("model_key[%d]", i), err)
 		}
 	}
-	if len(faults) > 0 {
-		return nil, &config.Error{Faults: faults}
+	if len(r.faults) > 0 {
+		return nil, &config.Error{Faults: r.faults}
 	}
-	return models, nil
+	return r.models, nil
 }
 
-// readModelKey reads the file of one key.
-func readModelKey(text string, models map[string]*model.Endpoint) error {
+// modelReader collects models and faults.
+type modelReader struct {
+	env     config.Lookup
+	timeout time.Duration
+	models  []*model.Endpoint
+	byName  map[string]*model.Endpoint
+	// variables are names of models by the variable of their key.
+	variables map[string]string
+	faults    []config.Fault
+}
+
+func (r *modelReader) fault(field string, err error) {
+	r.faults = append(r.faults, config.Fault{Field: field, Message: err.Error()})
+}
+
+// endpoint reads a model, and its key from a file or the environment.
+func (r *modelReader) endpoint(field, text, keyFile string) {
+	m, err := model.ParseEndpoint(text)
+	if err != nil {
+		r.fault(field, err)
+		return
+	}
+	variable := model.KeyVariable(m.Name)
+	if other := r.variables[variable]; other != "" {
+		r.fault(field, fmt.Errorf("%s and %s have one variable for their keys, %s: give one another name", m.Name, other, variable))
+		return
+	}
+	m.Key, _ = r.env(variable)
+	m.Key = strings.TrimSpace(m.Key)
+	if err := model.CheckKey(m.Key); err != nil {
+		r.fault(variable, err)
+	}
+	m.Timeout, r.variables[variable], r.byName[m.Name] = r.timeout, m.Name, &m
+	r.models = append(r.models, &m)
+	if keyFile != "" {
+		if err := readKeyFile(&m, keyFile); err != nil {
+			r.fault(field+".key_file", err)
+		}
+	}
+}
+
+// named reads NAME=FILE, a model's key.
+func (r *modelReader) named(text string) error {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || path == "" {
 		return errors.New("is no NAME=FILE")
 	}
-	m := models[name]
+	m := r.byName[name]
 	if m == nil {
 		return fmt.Errorf("no --model has the name %q", name)
 	}
+	return readKeyFile(m, path)
+}
+
+func readKeyFile(m *model.Endpoint, path string) error {
 	raw, err := secretfile.Read(path)
 	if err != nil {
 		return err
@@ -79,16 +111,17 @@ func readModelKey(text string, models map[string]*model.Endpoint) error {
 	return model.CheckKey(m.Key)
 }
 
-// executors execute the runs of the execution SIDECAR; there are none without models.
+// executors execute the runs of the execution SIDECAR; there are none where no model can be.
 type executors struct {
 	conn *grpc.ClientConn
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// executing makes what the sidecar proves to itself that it is the sidecar.
-func executing(models []*model.Endpoint) (secret string) {
-	if len(models) > 0 {
+// executing makes what the sidecar proves to itself that it is the sidecar; "" = it executes
+// nothing.
+func executing(c config.Config) (secret string) {
+	if len(c.Models) > 0 || c.ModelsFile != "" {
 		secret = door.NewSecret()
 	}
 	return secret
@@ -96,7 +129,7 @@ func executing(models []*model.Endpoint) (secret string) {
 
 // execute starts an executor for each namespace.
 func (a *app) execute() error {
-	if len(a.models) == 0 {
+	if a.own == "" {
 		return nil
 	}
 	conn, err := a.server.Dial(grpc.WithPerRPCCredentials(cli.Bearer(a.own)))
@@ -107,7 +140,7 @@ func (a *app) execute() error {
 	a.executors = &executors{conn: conn, stop: stop}
 	for _, ns := range a.engine.Namespaces() {
 		e, err := executor.New(executor.Config{
-			Conn: conn, Namespace: ns, Models: a.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
+			Conn: conn, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
 			OnError: func(err error) {
 				a.opts.log.Warn("a turn failed that the sidecar executes", "namespace", ns, "error", err)
 			},

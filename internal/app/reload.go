@@ -44,18 +44,20 @@ func (a *app) reload(ctx context.Context) {
 	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
 	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
 	prices, pricesErr := readPrices(a.opts.config)
-	if err = errors.Join(err, remotesErr, quotasErr, pricesErr); err == nil {
+	models, modelsErr := readModels(a.opts.config, os.LookupEnv)
+	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, modelsErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
 	a.audited("reload", err)
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas and prices stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, models and prices stay as they were", "error", err)
 		return
 	}
 	a.engine.Quotas.Replace(quotas)
 	a.prices.Replace(prices)
+	a.opts.models.Replace(models)
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(models), "tls", a.opts.config.TLSCert != "")
 }

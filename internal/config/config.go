@@ -42,6 +42,9 @@ type Config struct {
 	// A2AGRPC is the public HOST:PORT of the gRPC port; "" = the host of A2AURL with
 	// the bound port, else the bound address.
 	A2AGRPC string `yaml:"a2a_grpc" json:"a2a_grpc"`
+	// A2AExecution says who executes the tasks of A2A callers: WORKERS or SIDECAR; "" = the
+	// sidecar where it has models, else workers.
+	A2AExecution string `yaml:"a2a_execution" json:"a2a_execution"`
 	// A2ALenientVersion takes calls without A2A-Version as 1.0. Default false: they
 	// mean 0.3, which is not spoken.
 	A2ALenientVersion bool `yaml:"a2a_lenient_version" json:"a2a_lenient_version"`
@@ -82,6 +85,9 @@ type Config struct {
 	// Default none: there are no such runs.
 	Models    []string `yaml:"model" json:"model"`
 	ModelKeys []string `yaml:"model_key" json:"model_key"`
+	// ModelsFile has further models, NAME: BASE_URL[#MODEL] or NAME: {url, key_file}; "" =
+	// none. It and all files of keys are read again at SIGHUP.
+	ModelsFile string `yaml:"models" json:"models"`
 	// ModelTimeout bounds one call of a model. Default 5m.
 	ModelTimeout time.Duration `yaml:"model_timeout" json:"-"`
 

@@ -26,6 +26,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.A2ARoot, "a2a-root", c.A2ARoot, "agent of callers without a tenant: PACK or PACK/AGENT")
 	fs.StringVar(&c.A2AURL, "a2a-url", c.A2AURL, "public base URL of the HTTP port, for agent cards")
 	fs.StringVar(&c.A2AGRPC, "a2a-grpc", c.A2AGRPC, "public HOST:PORT of the gRPC port, for agent cards")
+	fs.StringVar(&c.A2AExecution, "a2a-execution", c.A2AExecution, "who executes the tasks of A2A callers: WORKERS or SIDECAR (default: the sidecar where it has a model)")
 	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "take A2A calls without A2A-Version as 1.0")
 	fs.BoolVar(&c.A2AStreaming, "a2a-streaming", c.A2AStreaming, "stream tasks over A2A; cards say so")
 	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")
@@ -83,6 +84,7 @@ func bindLog(fs *pflag.FlagSet, c *Config) {
 func ModelFlags(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.Models, "model", c.Models, "model that the sidecar asks itself, in runs of execution SIDECAR: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form; its key is PAWL_MODEL_KEY_NAME (repeatable)")
 	fs.StringArrayVar(&c.ModelKeys, "model-key", c.ModelKeys, "file of a model's key: NAME=FILE (repeatable)")
+	fs.StringVar(&c.ModelsFile, "models", c.ModelsFile, "YAML file of further models: NAME: BASE_URL[#MODEL], or NAME: {url, key_file}; read again at SIGHUP")
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one call of a model may take")
 }
 

@@ -31,6 +31,7 @@ func FuzzFile(f *testing.F) {
 				}
 			}
 		}
+		_, _ = ReadModels(path)
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Fatalf("%d bytes took %v", len(raw), took)
 		}

@@ -198,6 +198,7 @@ func (c *Config) words(l *list) {
 	if c.MaxWallTime > 0 && c.WallTime > c.MaxWallTime {
 		l.add("wall_time", "%s is above max_wall_time (%s)", c.WallTime, c.MaxWallTime)
 	}
+	oneOf(l, "a2a_execution", c.A2AExecution, "", "WORKERS", "SIDECAR")
 	oneOf(l, "strict", c.Strict, "", "1.4.0", "1.5.0")
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
 	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,8 +30,13 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*worker.Complet
 	if len(calls) == 0 {
 		return x.spoke(answer), nil
 	}
-	if len(calls) == 1 && calls[0].GetName() == x.leave && x.leave != "" {
-		return x.left(answer, calls[0]), nil
+	if len(calls) == 1 && calls[0].GetName() != "" {
+		switch calls[0].GetName() {
+		case x.leave:
+			return x.left(answer, calls[0]), nil
+		case x.ask:
+			return x.asks(answer, calls[0]), nil
+		}
 	}
 	return nil, x.make(ctx, calls)
 }
@@ -56,11 +62,38 @@ func usable(name string, a *pawlv1.ModelAnswer) error {
 // spoke takes a text without a call: the answer, to a person where one can answer it, unless
 // the state is to be left.
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *worker.Completion {
-	if x.leave == "" || x.chat {
+	switch {
+	case x.chat:
+		return &worker.Completion{Output: answer.GetParts(), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT}
+	case x.leave == "":
 		return &worker.Completion{Output: answer.GetParts(), Said: x.last}
 	}
 	x.say(message("user", text("Call "+x.leave+" to go on; text alone does not move the run.")))
 	return nil
+}
+
+// asks takes the call that asks the person; a mistake in it the model is told.
+func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *worker.Completion {
+	var given struct {
+		Question string `json:"question"`
+	}
+	err := strict(call.GetArguments(), &given)
+	if err == nil && given.Question == "" {
+		err = errors.New("question: want a string that is not empty")
+	}
+	if err != nil {
+		x.mistake(call, err)
+		return nil
+	}
+	return &worker.Completion{
+		Output: append(slices.Clip(answer.GetParts()), text(given.Question)), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT,
+		Messages: []*pawlv1.Message{told(call, `{"asked":true}`)},
+	}
+}
+
+// told is the answer to a call that no step makes.
+func told(call *pawlv1.ModelCall, value string) *pawlv1.Message {
+	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
 
 // left takes the call that leaves the state; a mistake in it the model is told.
@@ -71,9 +104,8 @@ func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *wor
 		return nil
 	}
 	taken, _ := json.Marshal(object{"event": event}) // of a text
-	reply := &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: string(taken)}}}}
 	return &worker.Completion{
-		Event: event, Artifacts: artifacts, Output: answer.GetParts(), Said: x.last, Messages: []*pawlv1.Message{reply},
+		Event: event, Artifacts: artifacts, Output: answer.GetParts(), Said: x.last, Messages: []*pawlv1.Message{told(call, string(taken))},
 	}
 }
 
@@ -126,8 +158,8 @@ func (x *exchange) mistake(call *pawlv1.ModelCall, err error) {
 }
 
 func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
-	told, _ := json.Marshal(object{"error": object{"code": code, "message": why}}) // of texts
-	x.say(&pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: string(told)}}}})
+	fault, _ := json.Marshal(object{"error": object{"code": code, "message": why}}) // of texts
+	x.say(told(call, string(fault)))
 }
 
 // holdTurn is how long a turn is held whose tools are at work; then it is given back until
@@ -230,8 +262,8 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 
 // wrong says what is wrong with a call before anybody is asked; "" = nothing.
 func (x *exchange) wrong(call *pawlv1.ModelCall) string {
-	if call.GetName() == x.leave && x.leave != "" {
-		return "call " + x.leave + " alone, once all other calls are answered"
+	if name := call.GetName(); name != "" && (name == x.leave || name == x.ask) {
+		return "call " + name + " alone, once all other calls are answered"
 	}
 	var names []string
 	for _, t := range x.offered {

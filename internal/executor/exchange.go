@@ -20,6 +20,8 @@ import (
 const (
 	// leave is the function by which a model leaves a state, as in every client.
 	leave = "leave_state"
+	// askUser is the function by which it asks the person.
+	askUser = "ask_user"
 	// defaultRounds bounds the answers of a turn where the pack does not
 	// (tool_policy.max_rounds).
 	defaultRounds = 100
@@ -31,6 +33,10 @@ func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d)
 type settings struct {
 	Parameters     map[string]json.RawMessage `json:"parameters"`
 	ModelOverrides map[string]override        `json:"model_overrides"`
+	// Model is the one that the pack names; "" = it names none.
+	Model string `json:"model"`
+	// Chat: the pack says that the state talks with a person.
+	Chat bool `json:"chat"`
 	// Orchestration of the state.
 	Orchestration string `json:"orchestration"`
 	ToolPolicy    struct {
@@ -54,8 +60,10 @@ type exchange struct {
 	endpoint *model.Endpoint
 	// leave is the name of the function that leaves the state; "" = none does.
 	leave string
-	// chat: a text that does not leave the state is said to a person, who may answer.
+	// chat: a text that does not leave the state is said to a person, who may answer; ask is
+	// the name of the function by which the model asks them.
 	chat      bool
+	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
 	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
@@ -79,7 +87,11 @@ func (e *Executor) exchange(t *worker.Turn) (*exchange, error) {
 			return nil, &worker.Failure{Code: "SETTINGS_UNREADABLE", Message: err.Error(), Final: true}
 		}
 	}
-	x.endpoint, x.chat = e.endpoint(&s), s.Orchestration == "hybrid"
+	var err error
+	if x.endpoint, err = e.endpoint(&s); err != nil {
+		return nil, err
+	}
+	x.chat = (s.Chat || s.Orchestration == "hybrid" || s.Orchestration == "external") && !x.view.GetTerminal()
 	own := s.ModelOverrides[x.endpoint.Name]
 	if own.SystemTemplate != "" || strings.Contains(own.Prefix+own.Suffix, "{{") {
 		return nil, &worker.Failure{
@@ -186,15 +198,28 @@ func (x *exchange) tools() []model.Tool {
 	for _, t := range x.offered {
 		tools = append(tools, model.Tool{Name: t.GetName(), Description: t.GetDescription(), Parameters: json.RawMessage(t.GetParametersJson())})
 	}
-	if len(x.view.GetAllowedEvents()) == 0 {
-		return tools
+	if len(x.view.GetAllowedEvents()) > 0 {
+		x.leave = free(leave, tools)
+		schema, _ := json.Marshal(x.leaveSchema()) // of texts
+		tools = append(tools, model.Tool{Name: x.leave, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
 	}
-	x.leave = leave
-	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == x.leave }) {
-		x.leave += "_"
+	if x.chat {
+		x.ask = free(askUser, tools)
+		tools = append(tools, model.Tool{
+			Name: x.ask, Description: "Asks the person a question; the answer is their next message.", Parameters: json.RawMessage(askSchema),
+		})
 	}
-	schema, _ := json.Marshal(x.leaveSchema()) // of texts
-	return append(tools, model.Tool{Name: x.leave, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
+	return tools
+}
+
+const askSchema = `{"type":"object","properties":{"question":{"type":"string","minLength":1}},"required":["question"],"additionalProperties":false}`
+
+// free is a name that no tool has.
+func free(name string, tools []model.Tool) string {
+	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == name }) {
+		name += "_"
+	}
+	return name
 }
 
 type object = map[string]any

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,9 +20,9 @@ type Config struct {
 	Conn grpc.ClientConnInterface
 	// Namespace whose runs it executes.
 	Namespace string
-	// Models are the endpoints; turns ask the first one that their prompt names, and the
-	// first of all where it names none. At least one.
-	Models []*model.Endpoint
+	// Models are the endpoints; turns ask the one that their pack names, else the first that
+	// their prompt has overrides for, else the first of all. Required.
+	Models *model.Table
 	// Turns bounds what is executed at once.
 	Turns int
 	// Grace bounds how long Run finishes what it has after its context ended.
@@ -42,8 +43,8 @@ const WorkerID = "sidecar"
 
 // New makes an executor; [Executor.Run] connects it.
 func New(cfg Config) (*Executor, error) {
-	if len(cfg.Models) == 0 {
-		return nil, errors.New("executor: no model")
+	if cfg.Models == nil {
+		return nil, errors.New("executor: Models is required")
 	}
 	e := &Executor{cfg: cfg, runs: pawlv1.NewRunServiceClient(cfg.Conn)}
 	var err error
@@ -57,14 +58,26 @@ func New(cfg Config) (*Executor, error) {
 // Run executes turns until ctx ends.
 func (e *Executor) Run(ctx context.Context) error { return e.worker.Run(ctx) }
 
-// endpoint is the model that a turn asks.
-func (e *Executor) endpoint(s *settings) *model.Endpoint {
-	for _, m := range e.cfg.Models {
-		if _, named := s.ModelOverrides[m.Name]; named {
-			return m
+// endpoint is the model that a turn asks. What there was when the run began may be gone.
+func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
+	all := e.cfg.Models.All()
+	if s.Model != "" {
+		if m := e.cfg.Models.Of(s.Model); m != nil {
+			return m, nil
+		}
+		return nil, &worker.Failure{
+			Code: "NO_SUCH_MODEL", Message: fmt.Sprintf("the pack names the model %q, the sidecar has: %s", s.Model, strings.Join(e.cfg.Models.Names(), ", ")),
 		}
 	}
-	return e.cfg.Models[0]
+	if len(all) == 0 {
+		return nil, &worker.Failure{Code: "NO_MODELS", Message: "the sidecar has no model any more"}
+	}
+	for _, m := range all {
+		if _, named := s.ModelOverrides[m.Name]; named {
+			return m, nil
+		}
+	}
+	return all[0], nil
 }
 
 // turn executes one turn.

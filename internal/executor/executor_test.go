@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
 )
@@ -43,15 +42,8 @@ func newRig(t *testing.T, pack, scheme string, answer func(n int) endpoint.Answe
 	r := &rig{t: t, model: endpoint.New(t, func(n int, _ endpoint.Asked) endpoint.Answer { return answer(n) })}
 	c := config.Default()
 	c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + scheme + r.model.URL}, []string{"*"}, time.Second
-	local, err := app.StartLocal(c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = local.Close() })
-	r.runs = pawlv1.NewRunServiceClient(local.Conn)
-	if _, err := pawlv1.NewPackServiceClient(local.Conn).RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
-		t.Fatal(err)
-	}
+	made := local(t, c, pack)
+	r.runs = made.runs
 	return r
 }
 
@@ -182,19 +174,10 @@ func TestBadEndpoints(t *testing.T) {
 			pack := strings.Replace(desk(`"retry": 1, "max_artifact_bytes": 1000, "model_calls": {"timeout_sec": 60, "retry": {"max_attempts": 2, "initial_sec": 0.01}}`),
 				`"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 3}`, 1)
 			model := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return c.answer })
-			r := &rig{t: t, model: model}
 			conf := config.Default()
 			conf.Models, conf.DrainTimeout, conf.ModelTimeout = []string{"gpt=" + model.URL}, time.Second, 500*time.Millisecond
 			conf.Limits.ConversationBytes = 1 << 19
-			local, err := app.StartLocal(conf, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = local.Close() })
-			r.runs = pawlv1.NewRunServiceClient(local.Conn)
-			if _, err := pawlv1.NewPackServiceClient(local.Conn).RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
-				t.Fatal(err)
-			}
+			r := local(t, conf, pack)
 			run := r.start()
 			got := r.ended(run)
 			if records := r.records(run); got.GetReason() != "turn_failed" || !strings.Contains(records, c.code) {

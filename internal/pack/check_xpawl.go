@@ -36,6 +36,17 @@ func (c *checker) xpawl() {
 				"the state %s is not terminal: no run ends by completing it", quote(state))
 		}
 	}
+	for i, state := range x.Chat {
+		if c.doc.Workflow.States[state] == nil {
+			c.f.err(ruleXPawlRef, at("chat", strconv.Itoa(i)), "", "%s is not a state; states: %s", quote(state), c.stateNames())
+		}
+	}
+	for _, prompt := range keys(x.Models) {
+		if c.doc.Prompts[prompt] == nil && prompt != anyPrompt {
+			c.f.err(ruleXPawlRef, at("models", prompt), `"*" is for all other prompts.`,
+				"%s is not a prompt; prompts: %s", quote(prompt), names(keys(c.doc.Prompts)))
+		}
+	}
 	c.sensitive(x.Sensitive)
 	c.prices(x)
 	c.retries(x)
@@ -81,14 +92,23 @@ func (c *checker) prices(x *XPawl) {
 		return
 	}
 	for _, key := range keys(c.doc.Prompts) {
+		if model := x.ModelOf(key); model != "" {
+			if _, ok := x.Prices[model]; !ok {
+				c.unpriced(x, pointer("workflow", "engine", "x_pawl", "models"), model)
+			}
+			continue
+		}
 		for _, model := range keys(c.doc.Prompts[key].ModelOverrides) {
 			if _, ok := x.Prices[model]; !ok {
-				c.f.warn(rulePrice, pointer("prompts", key, "model_overrides", model),
-					"Add it to workflow.engine.x_pawl.prices, or to the file of the sidecar's --prices.",
-					"max_cost_usd is set, and x_pawl.prices has no price of the model %s; priced: %s", quote(model), names(keys(x.Prices)))
+				c.unpriced(x, pointer("prompts", key, "model_overrides", model), model)
 			}
 		}
 	}
+}
+
+func (c *checker) unpriced(x *XPawl, at, model string) {
+	c.f.warn(rulePrice, at, "Add it to workflow.engine.x_pawl.prices, or to the file of the sidecar's --prices.",
+		"max_cost_usd is set, and x_pawl.prices has no price of the model %s; priced: %s", quote(model), names(keys(x.Prices)))
 }
 
 // xpawlEvent checks a state and one of its events.

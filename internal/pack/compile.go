@@ -102,7 +102,8 @@ func compileEdges(n *machine.Node, s *State, x *XPawl) {
 func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	doc := p.Doc.Prompts[key]
 	out := &machine.Prompt{Name: key, Tools: set(doc.Tools)}
-	if p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
+	out.Model = p.XPawl().ModelOf(key)
+	if out.Model == "" && p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
 		out.Models = keys(doc.ModelOverrides)
 	}
 	// The default of 10 calls is one of tool_policy: without it there is no bound.

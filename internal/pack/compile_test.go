@@ -138,6 +138,11 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	if want := []string{"free", "gpt"}; !slices.Equal(g.Prompts["b"].Models, want) || g.Prompts["a"].Models != nil {
 		t.Errorf("models %v and %v", g.Prompts["b"].Models, g.Prompts["a"].Models)
 	}
+	named := mustLoad(t, changed(t, `prompts.b.model_overrides = {"gpt":{}}
+workflow.engine.x_pawl = {"max_cost_usd":1,"models":{"b":"gpt","*":"free"}}`))
+	if g, err := named.Compile(Entry{}); err != nil || g.Prompts["b"].Model != "gpt" || g.Prompts["a"].Model != "free" || g.Prompts["b"].Models != nil {
+		t.Errorf("%+v and %+v, %v", g.Prompts["b"], g.Prompts["a"], err)
+	}
 	if want := (machine.RetryPolicy{MaxAttempts: 4, Initial: 90 * time.Second, Max: 90 * time.Second}); !reflect.DeepEqual(g.Retry, want) {
 		t.Errorf("retry %+v", g.Retry)
 	}

@@ -63,6 +63,12 @@ type XPawl struct {
 	MaxCostUSD    *float64                    `json:"max_cost_usd"`
 	// Prices are what models cost, by the names that executors give them.
 	Prices map[string]Price `json:"prices"`
+	// Models name the model that each prompt's turns ask, by the prompt's key; "*" is for all
+	// other prompts.
+	Models map[string]string `json:"models"`
+	// Chat are states whose turns talk with a person: a text is an answer, and the run waits
+	// for the next input.
+	Chat []string `json:"chat"`
 	// Timeouts emit a declared event after a time in a state.
 	Timeouts                map[string]StateTimeout `json:"timeouts"`
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`
@@ -87,6 +93,17 @@ type XPawl struct {
 	// erased.
 	Erasable bool `json:"erasable"`
 }
+
+// ModelOf is the model that a prompt's turns ask; "" = the pack does not say.
+func (x *XPawl) ModelOf(prompt string) string {
+	if name, ok := x.Models[prompt]; ok {
+		return name
+	}
+	return x.Models[anyPrompt]
+}
+
+// anyPrompt is the key of x_pawl.models for prompts that have none of their own.
+const anyPrompt = "*"
 
 // Price is x_pawl.prices of one model, in US dollars for a million tokens.
 type Price struct {

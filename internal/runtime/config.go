@@ -49,7 +49,7 @@ type Config struct {
 	// Pack says how registered documents are read.
 	Pack pack.Options
 
-	Models []string // what the sidecar itself asks, the first one by default; none: it executes nothing
+	Models func() []string // what the sidecar itself asks, the first one by default; nil, none: it executes nothing
 	// QueueLimit bounds the inputs that wait for one run. Default 256.
 	QueueLimit int
 	// CacheBytes bounds the run states held in memory. Default 64 MiB.

@@ -51,7 +51,7 @@ func New(cfg Config) (*Engine, error) {
 	e.shown = render.New(e.past, cfg.Clock)
 	e.terms = request.Terms{
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
-		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare, Sidecar: len(cfg.Models) > 0,
+		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare, Models: cfg.Models,
 	}
 	cfg.Store.ReplayWith(e.replayTail)
 	e.timers = newTimerShard(e)

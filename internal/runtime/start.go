@@ -68,7 +68,7 @@ func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 		command, c.start, err = b.Prepare(ctx, c.key.ID)
 	}
 	if err == nil {
-		err = e.cfg.Prices.Admit(c.start.Graph, request.OwnModels(command, e.cfg.Models))
+		err = e.terms.Admit(c.start.Graph, command, e.cfg.Prices.Admit)
 	}
 	if err != nil {
 		answer, err := e.refuseStart(ctx, c, err)

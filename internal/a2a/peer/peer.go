@@ -77,6 +77,9 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
 		"origin":          structpb.NewStringValue(origin),
 	}
+	if from.Execution == machine.Sidecar {
+		fields["execution"] = structpb.NewStringValue(terms.ExecutionSidecar)
+	}
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)
 	}

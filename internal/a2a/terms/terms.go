@@ -28,3 +28,7 @@ const (
 	OutputArtifact = "output"
 	TurnArtifact   = "turn.output"
 )
+
+// ExecutionSidecar is the `execution` of a delegation by a run that its sidecar executes: so
+// are its agents there. Others take no notice.
+const ExecutionSidecar = "SIDECAR"

@@ -135,7 +135,7 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 		return machine.Delegation{}, machine.ErrNoStep
 	}
 	del := machine.Delegation{
-		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth,
+		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
 	}
 	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)

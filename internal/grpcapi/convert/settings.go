@@ -2,6 +2,7 @@ package convert
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 
@@ -79,6 +80,12 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	}
 	if mode := orchestration(p, state); mode != "" {
 		settings["orchestration"] = mode
+	}
+	if model := p.XPawl().ModelOf(prompt); model != "" {
+		settings["model"] = model
+	}
+	if slices.Contains(p.XPawl().Chat, state) {
+		settings["chat"] = true
 	}
 	text, err := json.Marshal(settings)
 	if err != nil {

@@ -135,8 +135,10 @@ type Prompt struct {
 	Blocklist map[string]bool
 	// MaxToolCallsPerTurn is tool_policy.max_tool_calls_per_turn; 0 = no bound.
 	MaxToolCallsPerTurn int
-	// Models are those that it is written for (model_overrides), in order, where there is
-	// a budget of cost: they need a price.
+	// Model is the one that its turns ask (x_pawl.models); "" = the pack does not say.
+	Model string `json:",omitempty"`
+	// Models are those that it is written for (model_overrides), in order, where it names
+	// none and there is a budget of cost: they need a price.
 	Models []string `json:",omitempty"`
 }
 

@@ -23,6 +23,8 @@ type Delegation struct {
 	Answerer Answerer
 	// OnUnknown is the pack's word on a call of which nobody knows whether it was made.
 	OnUnknown OnFault
+	// Execution of the run that delegates: that of its agents in the same sidecar.
+	Execution Execution
 	// Depth of the run that delegates.
 	Depth int
 	// WallTime is what was left of the run's when the step was asked for; 0 = no

@@ -2,6 +2,8 @@ package request
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +27,9 @@ type Terms struct {
 	// TraceShare is the share of runs without a caller's trace context that begin a
 	// trace, 0 to 1.
 	TraceShare float64
-	// Sidecar: the sidecar has models, and so executes turns itself.
-	Sidecar bool
+	// Models are what the sidecar asks itself, the first one by default; nil, or none of
+	// them: it executes nothing.
+	Models func() []string
 }
 
 // CheckExecution refuses a run that nobody is said to execute, or whose executor there
@@ -38,7 +41,7 @@ func (t *Terms) CheckExecution(e machine.Execution) error {
 			Message: "say who executes the turns", Allowed: []string{"CALLER", "WORKERS", "SIDECAR"},
 		}
 	}
-	if e == machine.Sidecar && !t.Sidecar {
+	if e == machine.Sidecar && len(t.OwnModels(e)) == 0 {
 		return &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "NO_MODELS", Field: "execution",
 			Message: "SIDECAR: this sidecar has no model; its operator names them with --model",
@@ -134,18 +137,48 @@ func Untraced(labels []machine.Label) []machine.Label {
 
 func isTrace(l machine.Label) bool { return l.Key == trace.Label }
 
-// OwnModels are the sidecar's models where it is to execute the run that a command begins;
-// nil: somebody else does.
-func OwnModels(command machine.Command, models []string) []string {
-	execution := machine.ExecutionUnset
-	switch c := command.(type) {
-	case machine.Start:
-		execution = c.Execution
-	case machine.Fork:
-		execution = c.Execution
-	}
-	if execution != machine.Sidecar {
+// OwnModels are the sidecar's models where it is to execute a run; nil: somebody else does.
+func (t *Terms) OwnModels(e machine.Execution) []string {
+	if e != machine.Sidecar || t.Models == nil {
 		return nil
 	}
-	return models
+	return t.Models()
+}
+
+// Admit checks the models that the run which a command begins may ask: the sidecar has them
+// where it executes the run, and what else there is to be said of them.
+func (t *Terms) Admit(g *machine.Graph, command machine.Command, also func(g *machine.Graph, own []string) error) error {
+	own := t.OwnModels(executionOf(command))
+	if err := checkModels(g, own); err != nil {
+		return err
+	}
+	return also(g, own)
+}
+
+// executionOf says who is to execute the run that a command begins.
+func executionOf(command machine.Command) machine.Execution {
+	switch c := command.(type) {
+	case machine.Start:
+		return c.Execution
+	case machine.Fork:
+		return c.Execution
+	}
+	return machine.ExecutionUnset
+}
+
+// checkModels refuses a run that asks a model which the sidecar does not have; own are those
+// that it has, where it executes the run.
+func checkModels(g *machine.Graph, own []string) error {
+	if len(own) == 0 {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
+		if model := g.Prompts[key].Model; model != "" && !slices.Contains(own, model) {
+			return &machine.Refusal{
+				Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_MODEL", Field: "workflow.engine.x_pawl.models", Allowed: own,
+				Message: fmt.Sprintf("the pack has the prompt %q ask the model %q, and no --model of this sidecar has that name", key, model),
+			}
+		}
+	}
+	return nil
 }

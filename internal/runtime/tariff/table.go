@@ -60,7 +60,7 @@ func (t *Table) Priced(g *machine.Graph) []string {
 }
 
 // Admit refuses a run that has a budget of cost and may ask a model which nobody prices:
-// one that its prompts are written for. Where the sidecar itself executes it, own are the
+// one that it names for its prompts, or that they are written for. Where the sidecar itself executes it, own are the
 // sidecar's models, and the one that each prompt's turns will ask is known.
 func (t *Table) Admit(g *machine.Graph, own []string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
@@ -68,7 +68,9 @@ func (t *Table) Admit(g *machine.Graph, own []string) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
 		models, field := g.Prompts[key].Models, "prompts."+key+".model_overrides"
-		if len(own) > 0 {
+		if model := g.Prompts[key].Model; model != "" {
+			models, field = []string{model}, "workflow.engine.x_pawl.models"
+		} else if len(own) > 0 {
 			chosen := slices.IndexFunc(own, func(name string) bool { return slices.Contains(models, name) })
 			if chosen < 0 {
 				chosen, field = 0, "execution"

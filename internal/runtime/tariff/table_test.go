@@ -70,3 +70,21 @@ func TestAdmitOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestAdmitNamed: of a prompt for which the pack names a model that one alone needs a price,
+// whoever executes.
+func TestAdmitNamed(t *testing.T) {
+	t.Parallel()
+	table := New(map[string]machine.Price{"theirs": {}})
+	g := graph(1)
+	for _, own := range [][]string{nil, {"packs"}} {
+		for model, want := range map[string]bool{"packs": true, "theirs": true, "other": false} {
+			g.Prompts["b"].Model = model
+			g.Prompts["a"].Model = "packs"
+			refusal, ok := errors.AsType[*machine.Refusal](table.Admit(g, own))
+			if ok == want || ok && refusal.Field != "workflow.engine.x_pawl.models" {
+				t.Errorf("%q: %+v", model, refusal)
+			}
+		}
+	}
+}

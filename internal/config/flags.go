@@ -22,18 +22,9 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.HTTP, "http", c.HTTP, "HOST:PORT of the JSON gateway (off by default)")
 	fs.StringArrayVar(&c.HTTPHosts, "http-host", c.HTTPHosts, "Host header that the gateway and the metrics take besides loopback names (repeatable)")
 	fs.StringArrayVar(&c.HTTPOrigins, "http-origin", c.HTTPOrigins, "web origin that may call the gateway (repeatable)")
-	fs.BoolVar(&c.A2A, "a2a", c.A2A, "serve the agents of registered packs over A2A")
-	fs.StringVar(&c.A2ARoot, "a2a-root", c.A2ARoot, "agent of callers without a tenant: PACK or PACK/AGENT")
-	fs.StringVar(&c.A2AURL, "a2a-url", c.A2AURL, "public base URL of the HTTP port, for agent cards")
-	fs.StringVar(&c.A2AGRPC, "a2a-grpc", c.A2AGRPC, "public HOST:PORT of the gRPC port, for agent cards")
-	fs.StringVar(&c.A2AExecution, "a2a-execution", c.A2AExecution, "who executes the tasks of A2A callers: WORKERS or SIDECAR (default: the sidecar where it has a model)")
-	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "take A2A calls without A2A-Version as 1.0")
-	fs.BoolVar(&c.A2AStreaming, "a2a-streaming", c.A2AStreaming, "stream tasks over A2A; cards say so")
-	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")
-	fs.StringArrayVar(&c.A2ARequire, "a2a-require", c.A2ARequire, "extension URI that A2A callers must declare (repeatable)")
+	bindA2A(fs, c)
 	fs.StringArrayVar(&c.Agent, "agent", c.Agent, "agent that runs delegate to and that lives elsewhere: AGENT=CARD_URL (repeatable)")
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
-	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
 	fs.StringArrayVar(&c.Namespaces, "namespace", c.Namespaces, "namespace to serve besides default (repeatable)")
 	fs.StringVar(&c.Strict, "strict", c.Strict, "published schema that packs must follow to the letter: 1.4.0 or 1.5.0")
@@ -73,6 +64,19 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.DurationVar(&c.ForgetLettersAfter, "forget-letters-after", c.ForgetLettersAfter, "how long dead letters are kept; 0 = for ever")
 	bindLog(fs, c)
 	bindLimits(fs, &c.Limits)
+}
+
+func bindA2A(fs *pflag.FlagSet, c *Config) {
+	fs.BoolVar(&c.A2A, "a2a", c.A2A, "serve the agents of registered packs over A2A")
+	fs.StringVar(&c.A2ARoot, "a2a-root", c.A2ARoot, "agent of callers without a tenant: PACK or PACK/AGENT")
+	fs.StringVar(&c.A2AURL, "a2a-url", c.A2AURL, "public base URL of the HTTP port, for agent cards")
+	fs.StringVar(&c.A2AGRPC, "a2a-grpc", c.A2AGRPC, "public HOST:PORT of the gRPC port, for agent cards")
+	fs.StringVar(&c.A2AExecution, "a2a-execution", c.A2AExecution, "who executes the tasks of A2A callers: WORKERS or SIDECAR (default: the sidecar where it has a model)")
+	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "take A2A calls without A2A-Version as 1.0")
+	fs.BoolVar(&c.A2AStreaming, "a2a-streaming", c.A2AStreaming, "stream tasks over A2A; cards say so")
+	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")
+	fs.StringArrayVar(&c.A2ARequire, "a2a-require", c.A2ARequire, "extension URI that A2A callers must declare (repeatable)")
+	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
 }
 
 func bindLog(fs *pflag.FlagSet, c *Config) {

@@ -272,9 +272,7 @@ class RunServiceServicer(object):
         Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
         those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
         INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
-        names or overrides a model of which neither it nor the operator knows the price;
-        NO_MODELS: SIDECAR, and the sidecar has no model; NO_SUCH_MODEL: it has not the one
-        that the pack names, with those that it has),
+        overrides for a model of which neither it nor the operator knows the price),
         RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
         RUNS_IN_FLIGHT: too many runs that have not ended).
         """

@@ -168,8 +168,7 @@ func (t *txn) takeAsks(asks []ask) {
 		a := &asks[i]
 		switch {
 		case a.twin >= 0:
-			t.outcomes[i] = t.outcomes[a.twin]
-			t.outcomes[i].Replayed = true
+			t.outcomes[i] = outcomeOf(&t.s.Steps[findStep(t.s.Steps, t.outcomes[a.twin].Step)])
 		case a.known >= 0:
 			t.outcomes[i] = outcomeOf(&t.s.Steps[a.known])
 		case a.denial != nil:

@@ -99,8 +99,8 @@ var mutants = []mutant{
 	{
 		name: "m15", what: "the key of a model's tool call is made of its arguments instead of its place", file: "internal/runtime/machine/rules/request.go",
 		exchange: exchange{
-			old: "\t\ta.key, err = callKey(t.s.Steps, a.Call)\n",
-			new: "\t\ta.key, err = callKey(t.s.Steps, a.Call)\n\t\ta.key += \"/\" + string(a.Payload)\n",
+			old: "callKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n",
+			new: "callKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n\t\ta.key += \"/\" + string(a.Payload)\n",
 		},
 	},
 	{

@@ -82,7 +82,7 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
 	line("tool calls", "%d", r.GetToolCalls())
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
-		line("consumed", "%d tokens, %s", r.GetTokens(), dollars(r.GetCostMicroUsd()))
+		line("consumed", "%d tokens, %s", r.GetTokens(), cli.Dollars(r.GetCostMicroUsd()))
 	}
 	line("started", "%s", moment(r.GetCreatedAt()))
 	line("updated", "%s", moment(r.GetUpdatedAt()))
@@ -93,7 +93,7 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	}
 	for _, s := range r.GetSteps() {
 		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && s.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
-			line("asks", "%s", modelStepText(s))
+			line("asks", "%s", cli.ModelStepText(s))
 		}
 	}
 	for _, a := range artifacts {

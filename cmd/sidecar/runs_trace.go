@@ -132,6 +132,6 @@ func recordCells(r *pawlv1.Record) []string {
 	if err != nil {
 		what = []byte(err.Error())
 	}
-	text := cmp.Or(modelText(r), string(what))
+	text := cmp.Or(cli.ModelText(r), string(what))
 	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, cli.Short(text, maxWhat)}
 }

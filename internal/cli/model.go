@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,11 +6,10 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/cli"
 )
 
-// modelText says what a record of a call of a model says; "" = it is of none.
-func modelText(r *pawlv1.Record) string {
+// ModelText says what a record of a call of a model says; "" = it is of none.
+func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_StepRequested:
@@ -88,16 +87,16 @@ func usageText(u *pawlv1.Usage) string {
 		text += fmt.Sprintf(", %d of them reasoning", n)
 	}
 	if n := u.GetCostMicroUsd(); n > 0 {
-		text += ", " + dollars(n)
+		text += ", " + Dollars(n)
 	}
 	return text + ")"
 }
 
-// dollars writes millionths of a US dollar.
-func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
+// Dollars writes millionths of a US dollar.
+func Dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1e6, micro%1e6) }
 
-// modelStepText is a call of a model that is under way, as a run shows it.
-func modelStepText(s *pawlv1.Step) string {
+// ModelStepText is a call of a model that is under way, as a run shows it.
+func ModelStepText(s *pawlv1.Step) string {
 	text := fmt.Sprintf("%s #%d, %s, attempt %d", s.GetTool(), s.GetStep(), s.GetKey(), s.GetAttempt())
-	return text + ", " + strings.ToLower(cli.Bare("StepStatus", s.GetStatus().String()))
+	return text + ", " + strings.ToLower(Bare("StepStatus", s.GetStatus().String()))
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"testing"
@@ -42,11 +42,11 @@ func TestModelText(t *testing.T) {
 		"#1 attempt 2 came too late (0 in, 7 out)":                 noted(&pawlv1.ModelNoted{Usage: &pawlv1.Usage{OutputTokens: 7}}),
 		"#1 attempt 2 is made as resp_1":                           noted(&pawlv1.ModelNoted{ResponseId: "resp_1"}),
 	} {
-		if got := modelText(r); got != want {
+		if got := ModelText(r); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := modelStepText(&pawlv1.Step{Step: 3, Key: "model/2", Tool: "gpt", Attempt: 1, Status: pawlv1.StepStatus_STEP_STATUS_PENDING}); got != "gpt #3, model/2, attempt 1, pending" {
+	if got := ModelStepText(&pawlv1.Step{Step: 3, Key: "model/2", Tool: "gpt", Attempt: 1, Status: pawlv1.StepStatus_STEP_STATUS_PENDING}); got != "gpt #3, model/2, attempt 1, pending" {
 		t.Error(got)
 	}
 }

@@ -86,7 +86,7 @@ func (n *node) build(p *process) (err error) {
 	if p.house, err = house.New(house.Config{
 		Config: runtime.Config{
 			Store: p.store, Clock: n.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
-			CacheBytes: k.cache, QueueLimit: k.queue, Models: []string{modelName},
+			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
 		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store,

@@ -43,7 +43,7 @@ func (p *process) execute(n *node) error {
 		return err
 	}
 	m := &model.Endpoint{Name: modelName, URL: "http://" + n.name + "/", Model: modelName, Timeout: 10 * time.Second}
-	e, err := executor.New(executor.Config{Conn: conn, Namespace: "default", Models: []*model.Endpoint{m}, Turns: 2, Grace: time.Millisecond})
+	e, err := executor.New(executor.Config{Conn: conn, Namespace: "default", Models: model.NewTable([]*model.Endpoint{m}), Turns: 2, Grace: time.Millisecond})
 	if err != nil {
 		return err
 	}

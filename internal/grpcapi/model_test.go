@@ -123,9 +123,16 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	if retried.GetReplayed() || retried.GetStep().GetStep() != two.GetStep().GetStep() || retried.GetStep().GetAttempt() != 2 {
 		t.Fatalf("round 2 again: %v", retried)
 	}
-	// What the lost execution comes back with is no answer.
-	_, err = r.runs.AnswerModel(ctx, modelAnswer(turn, two.GetStep(), spoken("late")))
-	wantError(t, err, codes.PermissionDenied, "TURN_TOKEN_STALE")
+	// What the lost execution comes back with is no answer, but it was paid, once.
+	for _, again := range []bool{false, true} {
+		late, err := r.runs.AnswerModel(ctx, modelAnswer(turn, two.GetStep(), spoken("late")))
+		if err != nil || late.GetDisposition() != pawlv1.Disposition_DISPOSITION_IGNORED_STALE || late.GetDuplicate() != again ||
+			late.GetRecord().GetModelNoted().GetUsage().GetInputTokens() != 100 {
+			t.Fatalf("a late answer: %v, %v", late, err)
+		}
+	}
+	_, err = r.runs.AnswerModel(ctx, modelAnswer(turn, two.GetStep(), spoken("later")))
+	wantError(t, err, codes.AlreadyExists, "ANSWER_CONFLICT")
 	r.answerModel(ctx, again, retried.GetStep(), spoken("done"))
 	if got, err := r.runs.AnswerModel(ctx, modelAnswer(again, retried.GetStep(), spoken("done"))); err != nil || !got.GetDuplicate() {
 		t.Fatalf("the same answer again: %v, %v", got, err)
@@ -134,7 +141,7 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 	wantError(t, err, codes.AlreadyExists, "ANSWER_CONFLICT")
 
 	run, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
-	if err != nil || run.GetRun().GetTokens() != 220 || run.GetRun().GetToolCalls() != 1 {
+	if err != nil || run.GetRun().GetTokens() != 330 || run.GetRun().GetToolCalls() != 1 {
 		t.Fatalf("%d tokens, %d tool calls, %v", run.GetRun().GetTokens(), run.GetRun().GetToolCalls(), err)
 	}
 	shown, err := r.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: turn.GetRunId(), Step: two.GetStep().GetStep()})

@@ -50,7 +50,12 @@ func modelCalls(x *XPawl) *machine.Calls {
 	if x.ModelCalls == nil {
 		return nil
 	}
-	return &machine.Calls{Timeout: secondsOr(x.ModelCalls.TimeoutSec, 0), Retry: x.ModelCalls.Retry.policy()}
+	calls := &machine.Calls{Timeout: secondsOr(x.ModelCalls.TimeoutSec, 0), Retry: x.ModelCalls.Retry.policy()}
+	if word := x.ModelCalls.OnUnknown; word != "" {
+		on := faultOf(word)
+		calls.OnUnknown = &on
+	}
+	return calls
 }
 
 // pauseOr converts seconds, to the microsecond.

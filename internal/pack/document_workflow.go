@@ -162,6 +162,8 @@ type ModelCalls struct {
 	// TimeoutSec of one attempt; nil means 600.
 	TimeoutSec *int64 `json:"timeout_sec"`
 	Retry      *Retry `json:"retry"`
+	// OnUnknown is retry (default), return or escalate.
+	OnUnknown string `json:"on_unknown"`
 }
 
 // NoProgress is x_pawl.no_progress.

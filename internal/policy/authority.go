@@ -18,6 +18,8 @@ const (
 	Resolve
 	// Drive is what needs no turn: inputs, pause, resume, cancel.
 	Drive
+	// Tell says what came of a call of a model.
+	Tell
 )
 
 // Orchestration says who may move a run out of a state (RFC 0005).
@@ -88,6 +90,8 @@ func Decide(ask Ask) (Verdict, error) {
 		return decideResolve(ask)
 	case Fetch:
 		return decideFetch(ask)
+	case Tell:
+		return decideTell(ask)
 	default:
 		return decideTurn(ask)
 	}
@@ -122,6 +126,16 @@ func holdsTurn(ask Ask) error {
 		Reason: "TURN_TOKEN_REQUIRED", Field: "turn_token",
 		Message: "this takes the token of the open turn; GetTurn gives a new one",
 	}
+}
+
+// decideTell: whoever lost the turn may still say what it consumed; the machine then takes
+// it for nothing else.
+func decideTell(ask Ask) (Verdict, error) {
+	verdict, err := decideTurn(ask)
+	if err != nil && ask.Token == TokenStale && !ask.Leased && ask.Principal.Scopes.Any(RunsWrite|Work) {
+		return Verdict{}, nil
+	}
+	return verdict, err
 }
 
 func decideFetch(ask Ask) (Verdict, error) {

@@ -47,6 +47,13 @@ func TestDecide(t *testing.T) {
 		{name: "resolve by lease", ask: policy.Ask{Act: policy.Resolve, HoldsLease: true, Leased: true}, scopes: policy.Work},
 		{name: "resolve with a stale token", ask: policy.Ask{Act: policy.Resolve, Token: policy.TokenStale}, scopes: driver, reason: "TURN_TOKEN_STALE"},
 		{name: "resolve by anyone else", ask: policy.Ask{Act: policy.Resolve}, scopes: policy.AnonymousScopes, reason: "STEP_NOT_HELD"},
+		{name: "tell by token", ask: policy.Ask{Act: policy.Tell, Token: policy.TokenHeld}, scopes: driver},
+		{name: "tell with a stale token what was consumed", ask: policy.Ask{Act: policy.Tell, Token: policy.TokenStale}, scopes: driver},
+		{name: "tell by a lease that is gone", ask: policy.Ask{Act: policy.Tell, Token: policy.TokenStale}, scopes: policy.Work},
+		{name: "tell in a state that others move", ask: policy.Ask{Act: policy.Tell, Orchestration: policy.External, Token: policy.TokenStale}, scopes: driver},
+		{name: "tell without a token", ask: policy.Ask{Act: policy.Tell}, scopes: policy.AllScopes, reason: "TURN_TOKEN_REQUIRED"},
+		{name: "tell without the right", ask: policy.Ask{Act: policy.Tell, Token: policy.TokenStale}, scopes: policy.RunsRead, reason: "TURN_TOKEN_STALE"},
+		{name: "tell of a leased turn by a caller", ask: policy.Ask{Act: policy.Tell, Leased: true, Token: policy.TokenStale}, scopes: policy.AllScopes, reason: "TURN_LEASED"},
 		{name: "drive", ask: policy.Ask{Act: policy.Drive, Leased: true}, scopes: driver},
 		{name: "drive without the right", ask: policy.Ask{Act: policy.Drive}, scopes: policy.RunsRead | approver, reason: "SCOPE_MISSING"},
 	}

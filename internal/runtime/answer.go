@@ -59,28 +59,10 @@ type StepAnswer = history.StepAnswer
 type ArtifactValue = history.Artifact
 
 // RunView is a run as it is told at one seq. Read only.
-type RunView struct {
-	State *machine.State
-	// Artifacts in the order of their names; nil unless asked for.
-	Artifacts []ArtifactValue
-}
+type RunView = render.View
 
 // Cursor is a place in the journal of a namespace; it orders what the store has committed.
 type Cursor = request.Cursor
 
 // RecordRow is one record as a watch tells it.
-type RecordRow struct {
-	RunID  string
-	Record machine.Record
-	// PrevSeq is the run's previous record under the filter, 0 = none: the proof
-	// that nothing is missing in between.
-	PrevSeq uint64
-	Cursor  Cursor
-	// PrevHash and Hash are the run's chain before and after the record's entry.
-	PrevHash [32]byte
-	Hash     [32]byte
-	// Erased: the values of the run were erased.
-	Erased bool
-	// Snapshot is set where it was asked for, and the run was not erased.
-	Snapshot *RunView
-}
+type RecordRow = render.Row

@@ -19,7 +19,7 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdRequestSteps: policy.Execute,
 	machine.CmdWriteOutput:  policy.Execute,
 	machine.CmdRequestModel: policy.Execute,
-	machine.CmdAnswerModel:  policy.Execute,
+	machine.CmdAnswerModel:  policy.Tell,
 	machine.CmdNoteModel:    policy.Execute,
 	machine.CmdResolveStep:  policy.Resolve,
 	machine.CmdSendInput:    policy.Drive,
@@ -38,7 +38,7 @@ func (t *transit) authorize() (outside bool, err error) {
 		return false, nil
 	}
 	act := acts[machine.KindOf(t.c.command)]
-	if t.state.Status.Terminal() && act != policy.Resolve {
+	if t.state.Status.Terminal() && act != policy.Resolve && act != policy.Tell {
 		return false, nil
 	}
 	if t.c.principal.MaySeeRuns() {
@@ -96,10 +96,11 @@ func (t *transit) standing(act policy.Act) (policy.Token, Grant) {
 		open = t.state.Turn
 	}
 	standing, tok := t.e.owner.standing(t.c.key, open, t.c.token)
-	if standing == policy.TokenStale && (act == policy.Resolve || machine.KindOf(t.c.command) == machine.CmdAnswerModel) {
+	if standing == policy.TokenStale && (act == policy.Resolve || act == policy.Tell) {
 		if past, ok := t.e.owner.known(t.c.key, t.c.token); ok {
 			return policy.TokenHeld, past
 		}
+		tok = t.e.owner.fenced(t.c.key, t.c.token)
 	}
 	return standing, tok
 }

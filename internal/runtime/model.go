@@ -8,13 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// prepare finds what a request to a model refers to.
+// prepare finds what is told of calls of models refers to.
 func (t *transit) prepare(ctx context.Context) (err error) {
-	if cmd, ok := t.c.command.(machine.RequestModel); ok && !t.state.Status.Terminal() {
-		if cmd.Model, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, cmd.Model); err == nil {
-			t.c.command = cmd
-		}
-	}
+	t.c.command, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command)
 	return err
 }
 
@@ -31,8 +27,8 @@ func (t *transit) stampModel(c machine.Command, b *request.Body) machine.Command
 	case machine.AnswerModel:
 		cmd.Assigned = t.executing(&cmd.TurnSeq, &cmd.TurnAttempt)
 		b.ModelAnswer(&cmd)
-		cmd.Usage = t.e.cfg.Prices.StampOf(request.ModelOf(t.state, cmd.Step), t.program.Graph, cmd.Usage)
-		t.c.natural, t.input.ID = true, request.AnswerID(t.state.Turn, &cmd)
+		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
+		t.c.natural, t.input.ID = true, request.AnswerID(&cmd)
 		return cmd
 	}
 	return c

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"crypto/subtle"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -13,7 +14,14 @@ const endedTokens = 256
 
 // tokenPair is what a run's tokens are: the open turn's, and that of the turn
 // or attempt before, whose holder may still hear that its answer came too late.
-type tokenPair struct{ open, past Grant }
+type tokenPair struct {
+	open, past Grant
+	// fenced are those of the open turn that others took the place of.
+	fenced []Grant
+}
+
+// maxFenced bounds them; the oldest goes.
+const maxFenced = 8
 
 // tokenTable keeps the tokens of a shard's runs, in memory only: after a
 // restart every token is stale. No cache.LRU: an open token never goes.
@@ -74,6 +82,19 @@ func (s *runOwner) known(key RunKey, word string) (Grant, bool) {
 	return Grant{}, false
 }
 
+// fenced is the execution of a word that another took the place of; zero: none is known.
+func (s *runOwner) fenced(key RunKey, word string) Grant {
+	shard := s.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if pair := shard.tokens.runs[key]; pair != nil {
+		if i := slices.IndexFunc(pair.fenced, func(g Grant) bool { return g.is(word) }); i >= 0 {
+			return pair.fenced[i]
+		}
+	}
+	return Grant{}
+}
+
 // current returns the word of the open turn if it was given to the principal.
 func (s *runOwner) current(key RunKey, turn *machine.Turn, principal string) string {
 	shard := s.shard(key)
@@ -102,8 +123,9 @@ func (s *runOwner) issue(key RunKey, tok Grant) bool {
 		return false
 	case open.Turn == tok.Turn && open.Attempt == tok.Attempt:
 		tok.Delivery = max(tok.Delivery, open.Delivery+1)
+		pair.fenced = append(pair.fenced[max(0, len(pair.fenced)-maxFenced+1):], open)
 	case open.Word != "":
-		pair.past = open
+		pair.past, pair.fenced = open, nil
 	}
 	pair.open = tok
 	return true
@@ -118,6 +140,7 @@ func (s *runOwner) retire(key RunKey, turn *machine.Turn) {
 	if pair == nil || pair.open.Word == "" || turn != nil && pair.open.of(turn) {
 		return
 	}
+	pair.fenced = nil
 	pair.past, pair.open = pair.open, Grant{Turn: pair.open.Turn, Attempt: pair.open.Attempt}
 	shard.tokens.age(key)
 }

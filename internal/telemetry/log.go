@@ -82,13 +82,18 @@ func NewRunLog(log *slog.Logger) *RunLog {
 
 // Observe takes note of a commit. It never waits.
 func (l *RunLog) Observe(b *machine.Batch) {
-	if !b.State.Status.Terminal() || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
+	if !b.State.Status.Terminal() || !ends(b) || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
 		return
 	}
 	select {
 	case l.lines <- b.State:
 	default:
 	}
+}
+
+// ends: the run's end is in the commit; what a call consumed may be told of later.
+func ends(b *machine.Batch) bool {
+	return slices.ContainsFunc(b.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }
 
 func levelOf(s machine.Status) slog.Level {

@@ -147,24 +147,15 @@ func modelAnswerToProto(in *machine.ModelAnswer) *pawlv1.ModelAnswer {
 	return out
 }
 
-// kindToProto is what a step is; of tools, records other than the request do not say
-// whether they are agents.
+// kindToProto is what a step is.
 func kindToProto(kind machine.StepKind, delegation bool) pawlv1.StepKind {
 	switch {
 	case kind == machine.KindModel:
 		return pawlv1.StepKind_STEP_KIND_MODEL
-	case delegation:
+	case delegation || kind == machine.KindDelegation:
 		return pawlv1.StepKind_STEP_KIND_DELEGATION
 	}
 	return pawlv1.StepKind_STEP_KIND_TOOL
-}
-
-// modelKind is MODEL, or unset.
-func modelKind(kind machine.StepKind) pawlv1.StepKind {
-	if kind == machine.KindModel {
-		return pawlv1.StepKind_STEP_KIND_MODEL
-	}
-	return pawlv1.StepKind_STEP_KIND_UNSPECIFIED
 }
 
 func callToProto(c *machine.CallRef) *pawlv1.ToolCallRef {

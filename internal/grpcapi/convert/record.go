@@ -129,14 +129,14 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 			Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Ok: b.OK, ResultJson: string(b.Result), Error: faultToProto(b.Error),
 			Unknown: b.Unknown, Next: int32(b.Next), Deadline: TimeToProto(b.Deadline), Worker: b.Worker,
 			ArtifactsWritten: types.writesToProto(b.Artifacts), Usage: usageToProto(b.Usage),
-			Kind: modelKind(b.Kind), Answer: modelAnswerToProto(b.Answer), NotBefore: TimeToProto(b.NotBefore),
+			Kind: kindToProto(b.Kind, false), Answer: modelAnswerToProto(b.Answer), NotBefore: TimeToProto(b.NotBefore),
 		}}
 	case *machine.StepRejected:
 		out.Body = &pawlv1.Record_StepRejected{StepRejected: &pawlv1.StepRejected{
-			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial), Kind: modelKind(b.Kind),
+			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial), Kind: kindToProto(b.Kind, false),
 		}}
 	case *machine.StepCancelled:
-		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: modelKind(b.Kind)}}
+		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false)}}
 	case *machine.ModelNoted:
 		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
 	}

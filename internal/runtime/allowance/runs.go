@@ -163,4 +163,6 @@ func (r *Runs) Committed(before, after *machine.State, stored bool) (begun bool)
 }
 
 // counts: the run begins or ends by it.
-func counts(before, after *machine.State) bool { return before == nil || after.Status.Terminal() }
+func counts(before, after *machine.State) bool {
+	return before == nil || after.Status.Terminal() && !before.Status.Terminal()
+}

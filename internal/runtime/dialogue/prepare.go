@@ -23,10 +23,55 @@ type preparation struct {
 	read bool
 }
 
-// Prepare fills in where the things are that a request refers to by number, and its
+// Prepare finds what a command about calls of models refers to; every other is given back
+// as it is. The error is a *[machine.Refusal], or that of a read.
+func Prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c machine.Command) (_ machine.Command, err error) {
+	out := c
+	switch cmd := c.(type) {
+	case machine.RequestModel:
+		if !s.Status.Terminal() {
+			cmd.Model, err = prepare(ctx, past, key, s, cmd.Model)
+			out = cmd
+		}
+	case machine.AnswerModel:
+		cmd.Usage.Model, err = told(ctx, past, key, s, &cmd)
+		out = cmd
+	}
+	if err != nil {
+		return c, err
+	}
+	return out, nil
+}
+
+// told is the model whose call is told of: the one that was asked, whatever the provider
+// calls the one that answered. Of a visit that is over the machine knows no step, so that
+// what is told of one is held against the records.
+func told(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, cmd *machine.AnswerModel) (string, error) {
+	if cmd.Step == 0 || cmd.Step > s.LastStep {
+		return cmd.Usage.Model, nil // the machine's to refuse
+	}
+	step, err := past.FindStep(ctx, key, s, cmd.Step)
+	switch {
+	case err != nil:
+		return "", err
+	case step.Model == nil:
+		return "", &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
+			Message: fmt.Sprintf("step %d calls the tool %q, no model", cmd.Step, step.Tool),
+		}
+	case cmd.Attempt > step.Attempt:
+		return "", &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt",
+			Message: fmt.Sprintf("step %d came to attempt %d", cmd.Step, step.Attempt), Limit: int64(step.Attempt), Got: int64(cmd.Attempt),
+		}
+	}
+	return step.Tool, nil
+}
+
+// prepare fills in where the things are that a request refers to by number, and its
 // digests. Steps, answers and results come with their Step alone, texts that are set with
-// their Hash. The error is a *[machine.Refusal], or that of a read.
-func Prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+// their Hash.
+func prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
 	out := *asked
 	p := &preparation{past: past, key: key, state: s, out: &out}
 	if err := p.follow(ctx); err != nil {

@@ -35,7 +35,8 @@ const (
 	Return OnFault = iota
 	// Retry issues the same step number again with attempt+1 (on_unknown only).
 	Retry
-	// Escalate ends the run ESCALATED("tool_error:<tool>").
+	// Escalate ends the run ESCALATED("tool_error:<tool>", of a call of a model
+	// "model_error:<model>").
 	Escalate
 )
 
@@ -194,4 +195,14 @@ type Calls struct {
 	Timeout time.Duration
 	// Retry bounds the attempts of one execution.
 	Retry RetryPolicy
+	// OnUnknown is what follows where nobody knows what came of a call; nil = [Retry].
+	OnUnknown *OnFault `json:",omitempty"`
+}
+
+// Unknown is the word of OnUnknown.
+func (c *Calls) Unknown() OnFault {
+	if c == nil || c.OnUnknown == nil {
+		return Retry
+	}
+	return *c.OnUnknown
 }

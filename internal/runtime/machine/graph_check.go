@@ -38,7 +38,7 @@ func CheckGraph(g *Graph) error {
 	}
 	must(g.Retry.sound(), "retry: %+v", g.Retry)
 	must(g.NoProgress == nil || g.NoProgress.Window >= 2, "no_progress: %+v", g.NoProgress)
-	must(g.ModelCalls == nil || g.ModelCalls.Timeout >= 0 && g.ModelCalls.Retry.sound(), "calls of models: %+v", g.ModelCalls)
+	must(g.ModelCalls == nil || g.ModelCalls.Timeout >= 0 && g.ModelCalls.Retry.sound() && g.ModelCalls.Unknown() <= Escalate, "calls of models: %+v", g.ModelCalls)
 	return errors.Join(faults...)
 }
 

@@ -6,8 +6,10 @@ import "time"
 type StepKind uint8
 
 const (
-	// KindTool is a tool call, and with Delegation that of an agent.
+	// KindTool is a tool call; of a StepRequested with Delegation that of an agent.
 	KindTool StepKind = 0
+	// KindDelegation is a call of an agent.
+	KindDelegation StepKind = 2
 	// KindModel is a call of a model, made by whoever executes the turn.
 	KindModel StepKind = 3
 )
@@ -179,10 +181,13 @@ type KnownText struct {
 // MaxKnownTexts bounds what a run remembers of them; one that is forgotten is stored again.
 const MaxKnownTexts = 32
 
-// Kind is what the step is; agents are tools.
+// Kind is what the step is.
 func (s *ToolStep) Kind() StepKind {
-	if s.Model != nil {
+	switch {
+	case s.Model != nil:
 		return KindModel
+	case s.Delegation:
+		return KindDelegation
 	}
 	return KindTool
 }

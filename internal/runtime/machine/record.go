@@ -238,7 +238,8 @@ type (
 		// Steps are the bodies of the answered steps that were taken over.
 		Steps []TakenStep
 	}
-	// Ended is the last record of a run.
+	// Ended is the last record of a run, but for what calls of models consumed that are told
+	// of later.
 	Ended struct {
 		Status Status
 		Reason string

@@ -20,7 +20,8 @@ func (e Execution) Leased() bool { return e == Workers || e == Sidecar }
 // Known: it says who executes.
 func (e Execution) Known() bool { return e == Caller || e.Leased() }
 
-// Status of a run. A terminal one never changes again.
+// Status of a run. A terminal one never changes again; what calls of models consumed is
+// counted even then.
 type Status uint8
 
 const (

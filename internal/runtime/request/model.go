@@ -74,28 +74,15 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	b.Fault(c.Error)
 	b.Flag(c.Final)
 	b.Number(uint64(c.RetryAfter))
-	b.Usage(c.Usage)
+	used := c.Usage
+	used.Model = "" // that of the step
+	b.Usage(used)
 }
 
-// AnswerID makes an attempt the idempotency id of what came of it: what an execution tells
-// once it is over is another thing, and counted once as well.
-func AnswerID(open *machine.Turn, c *machine.AnswerModel) string {
-	id := fmt.Sprintf("%smodel/%d/%d", ReservedPrefix, c.Step, c.Attempt)
-	current := open != nil && open.Seq == c.TurnSeq && open.Attempt == c.TurnAttempt && (c.Assigned == nil || *c.Assigned == open.Assigned)
-	if current {
-		return id
-	}
-	return fmt.Sprintf("%s/late/%d/%d", id, c.TurnSeq, c.TurnAttempt)
-}
-
-// ModelOf is the model that a step of the visit calls; "" = none.
-func ModelOf(s *machine.State, step uint32) string {
-	for i := range s.Steps {
-		if p := &s.Steps[i]; p.Step == step && p.Model != nil {
-			return p.Tool
-		}
-	}
-	return ""
+// AnswerID makes an attempt the idempotency id of what came of it, whoever tells it, and
+// whenever: no other execution ever makes that attempt, so what it consumed counts once.
+func AnswerID(c *machine.AnswerModel) string {
+	return fmt.Sprintf("%smodel/%d/%d", ReservedPrefix, c.Step, c.Attempt)
 }
 
 // AttemptOf is the attempt that a step of the visit is in; 0 = there is no such step.

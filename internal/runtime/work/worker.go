@@ -223,10 +223,11 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	if past, ok := w.over.Get(word); ok && past.run == run && machine.KindOf(command) == machine.CmdAnswerModel {
 		return past.asked, true
 	}
-	if act != policy.Complete || sp.runs[run] == nil || sp.runs[run].turn == nil {
+	if act != policy.Complete && act != policy.Tell || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
-	// The first completion of an attempt wins, from whichever delivery.
+	// The first completion of an attempt wins, from whichever delivery, and what a model
+	// answered is whose who asked it.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
 			return lease.asked(), true

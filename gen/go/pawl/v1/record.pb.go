@@ -3984,7 +3984,7 @@ type StepResolved struct {
 	// What the run of a delegation consumed, its own delegations included, or a call of a
 	// model; settled into this run's totals with this record. Unset for all other steps.
 	Usage *Usage `protobuf:"bytes,12,opt,name=usage,proto3" json:"usage,omitempty"`
-	// MODEL; unset: a tool or an agent.
+	// What the step is.
 	Kind StepKind `protobuf:"varint,13,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	// What the model answered, of a MODEL step that is ok.
 	Answer *ModelAnswer `protobuf:"bytes,14,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -4140,7 +4140,7 @@ type StepRejected struct {
 	TurnSeq uint64 `protobuf:"varint,3,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
 	// Why.
 	Denial *Denial `protobuf:"bytes,4,opt,name=denial,proto3" json:"denial,omitempty"`
-	// MODEL; unset: a tool or an agent.
+	// What the step is.
 	Kind          StepKind `protobuf:"varint,5,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4220,7 +4220,7 @@ type StepCancelled struct {
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Why, machine-readable.
 	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
-	// MODEL; unset: a tool or an agent.
+	// What the step is.
 	Kind          StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

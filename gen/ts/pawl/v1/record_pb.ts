@@ -2051,7 +2051,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
   usage?: Usage | undefined;
 
   /**
-   * MODEL; unset: a tool or an agent.
+   * What the step is.
    *
    * @generated from field: pawl.v1.StepKind kind = 13;
    */
@@ -2114,7 +2114,7 @@ export type StepRejected = Message$1<"pawl.v1.StepRejected"> & {
   denial?: Denial | undefined;
 
   /**
-   * MODEL; unset: a tool or an agent.
+   * What the step is.
    *
    * @generated from field: pawl.v1.StepKind kind = 5;
    */
@@ -2156,7 +2156,7 @@ export type StepCancelled = Message$1<"pawl.v1.StepCancelled"> & {
   why: string;
 
   /**
-   * MODEL; unset: a tool or an agent.
+   * What the step is.
    *
    * @generated from field: pawl.v1.StepKind kind = 4;
    */

@@ -21,7 +21,7 @@ func genCalls(t *rapid.T) *machine.Calls {
 	return &machine.Calls{Timeout: time.Duration(small(t, 40)) * time.Second, Retry: machine.RetryPolicy{
 		MaxAttempts: small(t, 4), Initial: time.Duration(small(t, 5)) * time.Second, Max: time.Duration(small(t, 20)) * time.Second,
 		NonRetryable: pick(t, [][]string{nil, {"X"}}),
-	}}
+	}, OnUnknown: pick(t, []*machine.OnFault{nil, nil, new(machine.Retry), new(machine.Return), new(machine.Escalate)})}
 }
 
 // genModelCommand answers, mostly, where a call is pending, and asks where none is.

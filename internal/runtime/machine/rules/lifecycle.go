@@ -23,7 +23,7 @@ type ending struct {
 	artifacts []machine.ArtifactWrite
 }
 
-// end makes the last record of the run and clears all that could move it.
+// end makes the run's end and clears all that could move it.
 func (t *txn) end(e ending) {
 	t.cancelSteps(whyRunEnded)
 	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts}

@@ -29,6 +29,9 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 		t.replayModel(i, c)
 		return nil
 	}
+	if i >= 0 && t.lost(i, c) {
+		return nil
+	}
 	size := requestBytes(c.Model)
 	if err := first(t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err
@@ -227,10 +230,7 @@ func (t *txn) hold(i int, c *machine.RequestModel) {
 func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	step := &t.steps()[i]
 	if step.Status == machine.StepStatusPending {
-		t.record(&machine.StepResolved{
-			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel,
-			Error: machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"},
-		})
+		t.unanswered(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
 	// A request of another turn is a record of that turn.
@@ -269,25 +269,27 @@ func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	}
 }
 
-// answerModel takes what came of a call. An execution that is over, or an attempt that is
-// not the one that is waited for, changes nothing but what was consumed.
+// answerModel takes what came of a call. What is not waited for changes nothing but what
+// was consumed.
 func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
-	if t.s.Status.Terminal() {
+	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
 	}
 	i := findStep(t.s.Steps, c.Step)
-	if i >= 0 && t.s.Steps[i].Model != nil && t.s.Steps[i].Model.Price != nil {
+	if err := first(t.checkModelStep(c.Step), t.checkAttempt(i, c)); err != nil {
+		return 0, err
+	}
+	if i >= 0 && t.s.Steps[i].Model.Price != nil {
 		c.Usage.Price = t.s.Steps[i].Model.Price
 	}
+	if !t.waitsFor(i, c) {
+		return t.settleLate(c)
+	}
 	used, err := t.price(c.Usage)
-	if err := first(err, t.checkModelStep(c.Step)); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	c.Usage = used
-	if !t.waitsFor(i, c) {
-		t.settleLate(c)
-		return machine.IgnoredStale, nil
-	}
 	if c.Answer == nil {
 		t.failModel(i, c)
 		return machine.Accepted, nil
@@ -346,19 +348,6 @@ func (t *txn) checkAnswerSize(size int64) error {
 	}
 }
 
-// settleLate counts what an attempt consumed that nobody waits for any more.
-func (t *txn) settleLate(c *machine.AnswerModel) {
-	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 {
-		return
-	}
-	note := &machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}
-	if c.Answer != nil {
-		note.ResponseID = c.Answer.ResponseID
-	}
-	t.record(note)
-	t.settle(c.Usage)
-}
-
 // failModel: the same step again while attempts allow, else its error.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settle(c.Usage)
@@ -380,18 +369,6 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	}
 	seq := t.record(answer)
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
-}
-
-// expireModel: no answer came in time, and nobody else is to make the call. Whoever asks
-// for the round again asks the model again.
-func (t *txn) expireModel(i int) machine.Disposition {
-	step := &t.s.Steps[i]
-	seq := t.record(&machine.StepResolved{
-		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel,
-		Error: machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"},
-	})
-	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
-	return machine.Accepted
 }
 
 // affords: the budgets hold another attempt of the call, as they have to hold a new call.

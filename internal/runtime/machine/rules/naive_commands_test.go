@@ -314,7 +314,7 @@ func (n *naive) fire(c machine.FireTimer, out *verdict) {
 	case c.Kind == machine.TimerStep && step != nil && step.status == machine.StepStatusPending && step.deadline == c.Due:
 		fault := machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
 		if step.model.is {
-			n.add(&machine.StepResolved{Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel, Error: fault})
+			n.expireModel(step, fault, out)
 			return
 		}
 		n.unknown(step, fault, "", out)

@@ -38,11 +38,11 @@ func modelFacts(m *machine.ModelStep) vmodel {
 	return f
 }
 
-func (s *vstep) kind() machine.StepKind {
+func (n *naive) kindOf(s *vstep) machine.StepKind {
 	if s.model.is {
 		return machine.KindModel
 	}
-	return machine.KindTool
+	return n.kind(s.tool)
 }
 
 // executionOf is who asks, or answers.
@@ -88,6 +88,10 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 		}
 		return nil
 	}
+	if step != nil && step.status == machine.StepStatusPending && n.onUnknown() != machine.Retry {
+		n.lost(c, step, out)
+		return nil
+	}
 	bound, r := n.refuseModel(c, step)
 	if r != nil {
 		return r
@@ -104,6 +108,70 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 	n.askModel(c, key, bound, step)
 	out.outcomes = []machine.StepOutcome{{Key: key, Step: n.view().keyed(key).n, Status: machine.StepStatusPending}}
 	return nil
+}
+
+func (n *naive) onUnknown() machine.OnFault {
+	if calls := n.g.ModelCalls; calls != nil && calls.OnUnknown != nil {
+		return *calls.OnUnknown
+	}
+	return machine.Retry
+}
+
+// lost: the round is under way in an execution that is over, and is not asked again.
+func (n *naive) lost(c machine.RequestModel, step *vstep, out *verdict) {
+	n.assign(c.Assigned)
+	n.add(&machine.StepResolved{
+		Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel,
+		Error: machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"},
+	})
+	now := n.view().step(step.n)
+	out.outcomes = []machine.StepOutcome{{Key: step.key, Step: step.n, Replayed: true, Status: now.status, AnswerSeq: now.answer}}
+	if n.onUnknown() == machine.Escalate {
+		n.escalateModel(step)
+		out.outcomes = []machine.StepOutcome{{Key: step.key, Denial: &machine.Denial{Code: "RUN_TERMINAL"}}}
+	}
+}
+
+func (n *naive) escalateModel(step *vstep) {
+	if reason := n.over(); reason != "" {
+		n.end(machine.BudgetExhausted, reason, nil, nil)
+		return
+	}
+	n.end(machine.Escalated, "model_error:"+step.tool, nil, nil)
+}
+
+// expireModel: the time of a call passed.
+func (n *naive) expireModel(step *vstep, fault machine.Fault, out *verdict) {
+	live := n.view().live(step)
+	n.add(&machine.StepResolved{Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel, Error: fault})
+	switch policy := n.onUnknown(); {
+	case policy == machine.Escalate:
+		out.disposition = machine.DispEscalated
+		n.escalateModel(step)
+	case policy == machine.Retry && live:
+		n.failed(fault, true, machine.Usage{}, "turn_failed")
+	}
+}
+
+// live: the execution that asked is at work on the open turn.
+func (v *view) live(step *vstep) bool {
+	return v.turn != nil && !v.turn.suspended && v.turn.seq == step.turn && v.turn.attempt == step.model.turnAttempt &&
+		(step.model.by == machine.Assignment{} || step.model.by == v.turn.assigned)
+}
+
+// refuseAttempt: nobody was asked for it, or somebody else.
+func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Refusal {
+	switch {
+	case step == nil:
+		return nil
+	case c.Attempt < 1 || c.Attempt > step.attempt:
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt", Limit: int64(step.attempt), Got: int64(c.Attempt)}
+	case step.status != machine.StepStatusPending, c.Attempt < step.attempt, step.askedBy(c.TurnSeq, c.TurnAttempt, c.Assigned), !v.live(step):
+		return nil
+	case c.Assigned != nil && c.TurnSeq == v.turn.seq && c.TurnAttempt == v.turn.attempt && c.Assigned.Delivery > v.turn.assigned.Delivery:
+		return nil
+	}
+	return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step"}
 }
 
 // refuseModel makes the checks of a call that is to be made, and prices its bound.
@@ -210,34 +278,25 @@ func (v *view) open(step *vstep, turn uint64, attempt int, by *machine.Assignmen
 func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
-	if v.ended != nil {
-		out.disposition = machine.IgnoredTerminal
+	if out.refusal = v.refuseModelStep(c.Step); out.refusal != nil {
 		return
 	}
-	if step != nil && step.model.is && step.model.priced {
+	if out.refusal = v.refuseAttempt(c, step); out.refusal != nil {
+		return
+	}
+	if step != nil && step.model.priced {
 		c.Usage.Price = &step.model.price
 	}
 	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
 		return
 	}
 	used, unpriced := n.priced(c.Usage)
-	if out.refusal = unpriced; unpriced != nil {
-		return
-	}
-	if out.refusal = v.refuseModelStep(c.Step); out.refusal != nil {
-		return
-	}
 	good := c.Answer != nil
-	if !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || c.Attempt > step.attempt || !good && c.Attempt < step.attempt {
-		out.disposition = machine.IgnoredStale
-		if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 {
-			return
-		}
-		note := machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: used}
-		if good {
-			note.ResponseID = c.Answer.ResponseID
-		}
-		n.add(&note)
+	if !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || !good && c.Attempt < step.attempt {
+		n.late(c, used, out)
+		return
+	}
+	if out.refusal = unpriced; unpriced != nil {
 		return
 	}
 	r := machine.StepResolved{Step: c.Step, Tool: step.tool, Attempt: c.Attempt, Worker: executionOf(c.Assigned).Worker, Usage: used, Kind: machine.KindModel}
@@ -252,6 +311,22 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	}
 	r.OK, r.Answer = true, c.Answer
 	n.add(&r)
+}
+
+// late: nobody waits for it; what was consumed counts.
+func (n *naive) late(c machine.AnswerModel, used machine.Usage, out *verdict) {
+	out.disposition = machine.IgnoredStale
+	if n.view().ended != nil {
+		out.disposition = machine.IgnoredTerminal
+	}
+	if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 {
+		return
+	}
+	note := machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: used}
+	if c.Answer != nil {
+		note.ResponseID = c.Answer.ResponseID
+	}
+	n.add(&note)
 }
 
 // modelFailed: what it consumed counts first, then comes another attempt or none.
@@ -330,6 +405,11 @@ func (v *view) readModel(c machine.Command, r machine.Record) bool {
 			return false
 		}
 		v.readAnswered(b, r.Seq)
+		if asked, ok := c.(machine.RequestModel); ok {
+			step := v.step(b.Step)
+			step.turn, step.model.turnAttempt, step.model.by, step.model.failed = asked.TurnSeq, asked.Attempt, executionOf(asked.Assigned), 0
+			v.turn.notBefore = 0
+		}
 	case *machine.ModelNoted:
 		v.spend(b.Usage)
 		if b.Changed {

@@ -39,7 +39,7 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 		}
 		if status, reason := n.stepBound(req); reason != "" {
 			codes := map[string]string{"max_tool_calls": "MAX_TOOL_CALLS", "max_steps": "MAX_STEPS", "max_reframes": "MAX_REFRAMES"}
-			n.add(&machine.StepRejected{Key: keys[i], Tool: req.Tool, TurnSeq: c.TurnSeq, Denial: machine.Denial{Code: codes[reason]}})
+			n.add(&machine.StepRejected{Key: keys[i], Tool: req.Tool, TurnSeq: c.TurnSeq, Denial: machine.Denial{Code: codes[reason]}, Kind: n.kind(req.Tool)})
 			n.stop(keys[i:], out, status, reason)
 			out.outcomes[i].Denial = &machine.Denial{Code: codes[reason]}
 			return nil
@@ -152,7 +152,7 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 	default:
 		return false
 	}
-	n.add(&machine.StepRejected{Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Denial: *denial})
+	n.add(&machine.StepRejected{Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Denial: *denial, Kind: n.kind(req.Tool)})
 	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Denial: denial})
 	return true
 }
@@ -248,11 +248,19 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		if attempt == 0 {
 			attempt = step.attempt
 		}
-		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: used})
+		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: used, Kind: n.kind(c.Tool)})
 		n.wake()
 	default:
 		n.stepFailed(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: used}, !c.Final, n.g.Tools[step.tool].OnError, out)
 	}
+}
+
+// kind is what a step of the tool is.
+func (n *naive) kind(tool string) machine.StepKind {
+	if n.g.Tools[tool].Agent {
+		return machine.KindDelegation
+	}
+	return machine.KindTool
 }
 
 // wake offers a suspended turn again when nothing is pending.
@@ -265,7 +273,7 @@ func (n *naive) wake() {
 // stepFailed: the same step again if it may be and attempts remain, else what
 // the policy says.
 func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, policy machine.OnFault, out *verdict) {
-	r.Step, r.Tool, r.Attempt = step.n, step.tool, step.attempt
+	r.Step, r.Tool, r.Attempt, r.Kind = step.n, step.tool, step.attempt, n.kind(step.tool)
 	p := n.g.Tools[step.tool].Retry
 	if p != nil && slices.Contains(p.NonRetryable, r.Error.Code) {
 		again = false

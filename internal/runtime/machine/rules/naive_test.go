@@ -234,7 +234,7 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 func (n *naive) cancelPending(why string) {
 	v := n.view()
 	for _, step := range v.pending() {
-		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: v.step(step).kind()})
+		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: n.kindOf(v.step(step))})
 	}
 }
 

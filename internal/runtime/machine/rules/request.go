@@ -172,7 +172,7 @@ func (t *txn) takeAsks(asks []ask) {
 		case a.known >= 0:
 			t.outcomes[i] = outcomeOf(&t.s.Steps[a.known])
 		case a.denial != nil:
-			t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *a.denial})
+			t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *a.denial, Kind: t.kindOf(a)})
 			t.outcomes[i] = machine.StepOutcome{Key: a.key, Denial: a.denial}
 		default:
 			if status, reason := t.stepBound(a); reason != "" {
@@ -184,12 +184,20 @@ func (t *txn) takeAsks(asks []ask) {
 	}
 }
 
+// kindOf is what the step would have been.
+func (t *txn) kindOf(a *ask) machine.StepKind {
+	if t.g.Tools[a.Tool].Agent {
+		return machine.KindDelegation
+	}
+	return machine.KindTool
+}
+
 // rejectLast records the request that passes a bound, without a number, and ends
 // the run with it.
 func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	a := &rest[0]
 	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
-	t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *denial})
+	t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: t.kindOf(a)})
 	t.endAsks(rest, status, reason)
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }

@@ -1,0 +1,142 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Calls of models of which nobody knows what came (section 9): their execution is over, or
+// its time. on_unknown says what follows; what was consumed is counted whenever it is told.
+
+// executionLost and deadlineExceeded are why there is no answer.
+var (
+	executionLost    = machine.Fault{Code: "EXECUTION_LOST", Message: "the execution that made the call is over"}
+	deadlineExceeded = machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
+)
+
+// unanswered records that the attempt came to nothing that anybody knows of.
+func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
+	return t.record(&machine.StepResolved{
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel, Error: why,
+	})
+}
+
+// lost decides over a call under way whose round another execution asks for, and says
+// whether that is the answer: with on_unknown retry the round is asked for again.
+func (t *txn) lost(i int, c *machine.RequestModel) bool {
+	policy := t.g.ModelCalls.Unknown()
+	if t.s.Steps[i].Status != machine.StepStatusPending || policy == machine.Retry {
+		return false
+	}
+	t.assign(c.Assigned)
+	t.begun()
+	step := &t.steps()[i]
+	seq := t.unanswered(step, executionLost)
+	m := t.model(i)
+	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, valueOf(c.Assigned), 0
+	if policy == machine.Escalate {
+		t.outcomes = []machine.StepOutcome{{Key: step.Key, Denial: t.escalateModel(step, seq)}}
+		return true
+	}
+	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
+	t.outcomes = []machine.StepOutcome{outcomeOf(&t.s.Steps[i])}
+	return true
+}
+
+// escalateModel ends the run with the error of a step, and says so to whoever asks for it.
+func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial {
+	step.Status, step.AnswerSeq, step.Deadline = machine.StepStatusError, seq, 0
+	if !t.endIfOverBudget("", nil) {
+		t.end(ending{status: machine.Escalated, reason: "model_error:" + step.Tool})
+	}
+	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", t.s.Status, t.s.Reason)}
+}
+
+// expireModel: no answer came in time. Nobody but an execution of the turn makes the call:
+// with on_unknown retry the one that let the time pass is over, and the next one, offered
+// after the turn's pause, asks for the round again; with return the step has an error, and
+// the turn is left to do what it will.
+func (t *txn) expireModel(i int) machine.Disposition {
+	step := &t.steps()[i]
+	policy, live := t.g.ModelCalls.Unknown(), t.underWay(step)
+	seq := t.unanswered(step, deadlineExceeded)
+	if policy == machine.Escalate {
+		t.escalateModel(step, seq)
+		return machine.DispEscalated
+	}
+	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
+	if policy == machine.Retry && live {
+		t.failTurn(deadlineExceeded, true, machine.Usage{}, turnFailed)
+	}
+	return machine.Accepted
+}
+
+// underWay: the execution that asked for the step last is the one at work on the turn.
+func (t *txn) underWay(step *machine.ToolStep) bool {
+	turn, m := t.s.Turn, step.Model
+	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
+		(m.By == turn.Assigned || m.By == machine.Assignment{})
+}
+
+// checkAttempt refuses what nobody asked for: an attempt that was never made, or the
+// outcome of one that another execution is at. What an older delivery was given is older.
+func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
+	if c.Step <= takenBy(t.s).Steps {
+		return notHeld("step %d was asked for by the run that this one is a fork of", c.Step)
+	}
+	if i < 0 || t.s.Steps[i].Model == nil {
+		return nil
+	}
+	step := &t.s.Steps[i]
+	if c.Attempt < 1 || c.Attempt > step.Attempt {
+		return &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_ATTEMPT", Field: "attempt",
+			Message: fmt.Sprintf("step %d is in attempt %d", step.Step, step.Attempt), Limit: int64(step.Attempt), Got: int64(c.Attempt),
+		}
+	}
+	if step.Status != machine.StepStatusPending || c.Attempt != step.Attempt || t.askedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) ||
+		!t.underWay(step) || t.succeeds(c) {
+		return nil
+	}
+	return notHeld("attempt %d of step %d is made by another execution", step.Attempt, step.Step)
+}
+
+func notHeld(format string, args ...any) error {
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step", Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// succeeds: whoever tells it was given the turn after the execution that is recorded last,
+// which so is over.
+func (t *txn) succeeds(c *machine.AnswerModel) bool {
+	turn := t.s.Turn
+	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
+}
+
+// settleLate counts what an attempt consumed that nobody waits for any more: its step is
+// answered, another execution's or the run's is over. The host sees to it that an attempt
+// is told once. It is priced if anybody can: what was consumed counts in any case.
+func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
+	ignored := machine.IgnoredStale
+	if t.s.Status.Terminal() {
+		ignored = machine.IgnoredTerminal
+	}
+	if err := checkUsage(c.Usage); err != nil {
+		return 0, err
+	}
+	if used, err := t.price(c.Usage); err == nil {
+		c.Usage = used
+	}
+	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 {
+		return ignored, nil
+	}
+	note := &machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}
+	if c.Answer != nil {
+		note.ResponseID = c.Answer.ResponseID
+	}
+	t.record(note)
+	t.settle(c.Usage)
+	return ignored, nil
+}

@@ -220,6 +220,20 @@ func TestLateUsage(t *testing.T) {
 	}
 }
 
+// TestAnErasedRunTakesNothing: also no word of what it consumed.
+func TestAnErasedRunTakesNothing(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, nil, "")
+	k.ask(1, delivery(1))
+	k.do(machine.Cancel{})
+	erased := *k.state
+	erased.Erased = &machine.Erased{}
+	k.state = &erased
+	if r := k.do(answered(1, 1, delivery(1))); r.Disposition != machine.IgnoredTerminal || r.Batch != nil {
+		t.Errorf("disposition %v, batch %v", r.Disposition, r.Batch)
+	}
+}
+
 // TestLateUsageEndsARun: what is told late is counted against the budget as all else is.
 func TestLateUsageEndsARun(t *testing.T) {
 	t.Parallel()

@@ -6344,14 +6344,17 @@ export const RunService: GenService<{
   },
   /**
    * Tells what came of a call of a model: its answer, or why there is none; in both cases
-   * what it consumed. The same again is a duplicate. What comes from an execution that is
-   * over is IGNORED_STALE; its usage is counted all the same. Scope runs:write with the
-   * turn's token, or events:external in an external state.
+   * what it consumed. The same again is a duplicate. What nobody waits for any more, from an
+   * execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
+   * ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
+   * same, once. Scope runs:write with the token of the turn that asked, or events:external
+   * in an external state.
    *
    * Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
    * FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step), PERMISSION_DENIED
-   * (STEP_NOT_HELD, TURN_TOKEN_STALE), NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT
-   * (INVALID_JSON, NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
+   * (STEP_NOT_HELD: another execution makes the attempt; TURN_TOKEN_REQUIRED, TURN_LEASED),
+   * NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ATTEMPT, INVALID_JSON,
+   * NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
    * RequestModel told).
    *
    * @generated from rpc pawl.v1.RunService.AnswerModel

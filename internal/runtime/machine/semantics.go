@@ -16,6 +16,9 @@ const (
 	// SemanticsModels: what models take is priced, and refused where it has no price and
 	// a budget of cost to be held to.
 	SemanticsModels Semantics = 3
+	// SemanticsKinds: what is told of a step, its answer, its denial, its end, says what
+	// kind of step it is, of tools and agents too.
+	SemanticsKinds Semantics = 4
 	// Current is the version that a host stamps into new inputs.
-	Current = SemanticsModels
+	Current = SemanticsKinds
 )

@@ -92,7 +92,7 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	}
 	seq := t.record(&machine.StepResolved{
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
-		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.s.Steps[i].Kind(),
+		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.told(t.s.Steps[i].Kind()),
 	})
 	t.settle(used)
 	t.write(artifacts, seq)
@@ -142,7 +142,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	step := &t.steps()[i]
 	tool := toolOf(t.g, step.Tool)
-	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, step.Kind()
+	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
 	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry)
 	if policy == machine.Retry {
 		policy = tool.OnError
@@ -208,7 +208,7 @@ func (t *txn) cancelSteps(why string) {
 			continue
 		}
 		step := &t.steps()[i]
-		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: step.Kind()})
+		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind())})
 		if step.Delegation {
 			t.callOff(step)
 		}

@@ -170,6 +170,8 @@ func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Refusa
 		return nil
 	case c.Assigned != nil && c.TurnSeq == v.turn.seq && c.TurnAttempt == v.turn.attempt && c.Assigned.Delivery > v.turn.assigned.Delivery:
 		return nil
+	case c.Assigned == nil:
+		return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: "turn_token"}
 	}
 	return &machine.Refusal{Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step"}
 }

@@ -257,6 +257,9 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 
 // kind is what a step of the tool is.
 func (n *naive) kind(tool string) machine.StepKind {
+	if n.now.Semantics < 4 {
+		return 0
+	}
 	if n.g.Tools[tool].Agent {
 		return machine.KindDelegation
 	}

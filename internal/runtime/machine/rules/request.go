@@ -187,9 +187,17 @@ func (t *txn) takeAsks(asks []ask) {
 // kindOf is what the step would have been.
 func (t *txn) kindOf(a *ask) machine.StepKind {
 	if t.g.Tools[a.Tool].Agent {
-		return machine.KindDelegation
+		return t.told(machine.KindDelegation)
 	}
-	return machine.KindTool
+	return t.told(machine.KindTool)
+}
+
+// told is the kind as records of the input's version say it.
+func (t *txn) told(kind machine.StepKind) machine.StepKind {
+	if kind == machine.KindModel || t.rules.kindIsTold {
+		return kind
+	}
+	return 0
 }
 
 // rejectLast records the request that passes a bound, without a number, and ends

@@ -18,6 +18,8 @@ type ruleset struct {
 	// costIsKnown: tokens without a cost and without a price are refused in a run that
 	// has a budget of cost.
 	costIsKnown bool
+	// kindIsTold: records of steps of tools and agents say their kind.
+	kindIsTold bool
 }
 
 // versions holds the rules of each version, from the first on. What stands here for
@@ -27,6 +29,9 @@ var versions = [...]ruleset{
 	machine.SemanticsEnds:  {jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true},
 	machine.SemanticsModels: {
 		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true,
+	},
+	machine.SemanticsKinds: {
+		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true,
 	},
 }
 

@@ -81,6 +81,8 @@ func (t *txn) underWay(step *machine.ToolStep) bool {
 
 // checkAttempt refuses what nobody asked for: an attempt that was never made, or the
 // outcome of one that another execution is at. What an older delivery was given is older.
+// Whoever cannot say which execution it is (a caller whose token a restart forgot) gets the
+// turn anew and tells it again: its answer is not to be paid for twice.
 func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if i < 0 || t.s.Steps[i].Model == nil {
 		return nil
@@ -95,6 +97,12 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if step.Status != machine.StepStatusPending || c.Attempt != step.Attempt || t.askedBy(step, c.TurnSeq, c.TurnAttempt, c.Assigned) ||
 		!t.underWay(step) || t.succeeds(c) {
 		return nil
+	}
+	if c.Assigned == nil {
+		return &machine.Refusal{
+			Code: machine.CodePermissionDenied, Reason: "TURN_TOKEN_STALE", Field: "turn_token",
+			Message: fmt.Sprintf("attempt %d of step %d is under way, and the token is not known: call GetTurn for a new one, and tell it again", step.Attempt, step.Step),
+		}
 	}
 	return &machine.Refusal{
 		Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step",

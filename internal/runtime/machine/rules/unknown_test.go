@@ -265,7 +265,7 @@ func TestWhatNobodyAskedFor(t *testing.T) {
 	k.ask(1, delivery(1))
 	k.ask(1, delivery(2))
 	k.refused(answered(1, 2, delivery(1)), "STEP_NOT_HELD", "step")
-	k.refused(answered(1, 2, nil), "STEP_NOT_HELD", "step")
+	k.refused(answered(1, 2, nil), "TURN_TOKEN_STALE", "turn_token")
 	k.refused(answered(1, 3, delivery(2)), "NO_SUCH_ATTEMPT", "attempt")
 	k.refused(answered(1, 0, delivery(2)), "NO_SUCH_ATTEMPT", "attempt")
 	other := answered(1, 1, delivery(1))

@@ -321,10 +321,12 @@ func (s *soak) prove() {
 		}
 	}
 	for _, d := range recent {
+		losses := lostOf(s.ctx, client, d.runID, d.ledger)
+		// Asked afterwards: whoever deletes goes on meanwhile.
 		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: d.runID}); reason(err) == "RUN_DELETED" {
 			continue
 		}
-		for _, loss := range lostOf(s.ctx, client, d.runID, d.ledger) {
+		for _, loss := range losses {
 			s.t.Errorf("script %d: %s", d.script, loss)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -449,14 +448,6 @@ func callKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (stri
 		}
 	}
 	return steps[i].Key + "/" + strconv.Itoa(ref.Index), nil
-}
-
-// PauseOf is how long an attempt that was put off waits from at on.
-func PauseOf(step *machine.ToolStep, at int64) time.Duration {
-	if step.Model == nil || step.Model.NotBefore == 0 {
-		return 0
-	}
-	return max(0, time.Duration(step.Model.NotBefore-at))
 }
 
 // saidBy finds the MODEL step up to which a completed turn's words join the conversation.

@@ -54,7 +54,8 @@ var table = []rule{
 	{dir: rulesDir, may: []string{machineDir}, pure: true},
 	{dir: "internal/policy", pure: true},
 	{dir: "internal/prompt", pure: true},
-	{dir: "internal/pack", may: []string{machineDir, "internal/prompt", "internal/pack/source"}},
+	{dir: "internal/condition"},
+	{dir: "internal/pack", may: []string{machineDir, "internal/prompt", "internal/pack/source", "internal/condition"}},
 	{dir: "internal/pack/source"},
 	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
@@ -62,7 +63,7 @@ var table = []rule{
 	// Below the way: what it calls to decide.
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: tariffDir, may: []string{machineDir}},
-	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack"}},
+	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},

@@ -29,6 +29,7 @@ const (
 	renderDir   = "internal/runtime/render"
 	registryDir = "internal/runtime/registry"
 	queryDir    = "internal/runtime/query"
+	gateDir     = "internal/runtime/gate"
 	allowDir    = "internal/runtime/allowance"
 	tariffDir   = "internal/runtime/tariff"
 	dialogueDir = "internal/runtime/dialogue"
@@ -61,13 +62,14 @@ var table = []rule{
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true, badger: true},
 	// Below the way: what it calls to decide.
+	{dir: gateDir, may: []string{machineDir}},
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: tariffDir, may: []string{machineDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},
@@ -84,7 +86,9 @@ var table = []rule{
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
 	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{cacheDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/calm", "internal/grpcapi/envelope", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi/calm"},
+	{dir: "internal/grpcapi/envelope", may: []string{machineDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
 	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},

@@ -10,6 +10,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -139,7 +140,7 @@ func (d *driver) receive(reading, ctx context.Context) error {
 		if in.GetNamespace() != "" {
 			making = door.WithSpace(making, in.GetNamespace())
 		}
-		d.lanes.take(making, in.GetCommands(), receivedBytes(ctx))
+		d.lanes.take(making, in.GetCommands(), envelope.Received(ctx))
 	}
 }
 

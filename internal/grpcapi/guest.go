@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
@@ -34,7 +35,7 @@ func (s *Server) admitGuest() error {
 	if err != nil {
 		return err
 	}
-	register(s.grpc, guest.Desc, guest.Impl)
+	envelope.Register(s.grpc, guest.Desc, guest.Impl)
 	s.guest = &guest
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
@@ -126,7 +127,7 @@ func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := next(srv, newStrictStream(stream)); err != nil {
+	if err := next(srv, envelope.NewStream(stream)); err != nil {
 		return e.finish(stream.Context(), info.FullMethod, err)
 	}
 	return nil

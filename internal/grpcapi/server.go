@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/calm"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 )
@@ -143,8 +145,8 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
-		grpc.ForceServerCodecV2(newEnvelopeCodec()),
-		grpc.Creds(door.NewDoors(s.keys.Config(), func(c net.Conn) net.Conn { return newCalmConn(c) })),
+		grpc.ForceServerCodecV2(envelope.NewCodec()),
+		grpc.Creds(door.NewDoors(s.keys.Config(), calm.Keep)),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
 }

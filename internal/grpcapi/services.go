@@ -6,6 +6,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
@@ -14,22 +15,24 @@ import (
 
 // registerServices adds what pawl.v1 offers.
 func (s *Server) registerServices(validator protovalidate.Validator) {
-	register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
+	envelope.Register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
 	s.runs = &runService{
 		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
 		streams: quota.NewStreams(s.cfg.MaxStreams, s.cfg.House.Quotas), settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: s.cfg.House.Views},
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
-	register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
-	register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
-	register(s.grpc, &pawlv1.StoreService_ServiceDesc, depot.New(s.cfg.Store, s.runs.guarded))
-	register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
+	envelope.Register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
+	envelope.Register(s.grpc, &pawlv1.ControlService_ServiceDesc, &controlService{runs: s.runs})
+	envelope.Register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
+	envelope.Register(s.grpc, &pawlv1.StoreService_ServiceDesc, depot.New(s.cfg.Store, s.runs.guarded))
+	envelope.Register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
 }
 
 // healthServices are the names that grpc.health.v1 answers for; "" is the whole.
 var healthServices = []string{
 	"", pawlv1.PackService_ServiceDesc.ServiceName, pawlv1.RunService_ServiceDesc.ServiceName,
 	pawlv1.WorkerService_ServiceDesc.ServiceName, pawlv1.DeliveryService_ServiceDesc.ServiceName, pawlv1.StoreService_ServiceDesc.ServiceName,
+	pawlv1.ControlService_ServiceDesc.ServiceName,
 }
 
 // operations is [runtime.Operations] by name. What is not in it is closed to all.

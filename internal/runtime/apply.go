@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
@@ -91,12 +92,12 @@ func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	if err := e.gate.enter(c.share()); err != nil {
+	if err := e.gate.Enter(c.share()); err != nil {
 		return Answer{}, err
 	}
 	sl, w, err := e.owner.take(c.key)
 	if err != nil {
-		e.gate.leave()
+		e.gate.Leave()
 		return Answer{}, err
 	}
 	if w == nil {
@@ -109,9 +110,9 @@ func (e *Engine) apply(ctx context.Context, c *change) (Answer, error) {
 	case <-ctx.Done():
 		go e.outlive(ctx, sl, w, c)
 		return Answer{}, ctx.Err()
-	case <-e.gate.failed:
+	case <-e.gate.Failed():
 		go e.outlive(ctx, sl, w, c)
-		return Answer{}, commitUnknown()
+		return Answer{}, gate.CommitUnknown()
 	}
 }
 
@@ -147,7 +148,7 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 		e.timers.follow(t.batch)
 		tell(e.hooks.Published, done)
 	}
-	e.gate.leave()
+	e.gate.Leave()
 }
 
 func tell(followers []Follower, c *Commit) {
@@ -295,8 +296,8 @@ func (t *transit) uncommitted(ctx context.Context, err error) (Answer, error) {
 			Message: fmt.Sprintf("run %s changed outside its queue: %v", t.c.key.ID, err),
 		}
 	}
-	t.e.gate.fail()
-	return Answer{}, commitUnknown()
+	t.e.gate.Fail()
+	return Answer{}, gate.CommitUnknown()
 }
 
 // unchanged answers an input that had no effect: a repeat if its id says so.

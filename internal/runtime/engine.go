@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -23,7 +24,7 @@ type Engine struct {
 	allow    policy.Allowlist
 	terms    request.Terms
 	hooks    Hooks
-	gate     *gate
+	gate     *gate.Gate
 	owner    *runOwner
 	programs *program.Cache
 	timers   *timerShard
@@ -42,7 +43,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: newGate(cfg.MaxInputs, cfg.Clock),
+		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: gate.New(cfg.MaxInputs, cfg.Clock),
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),
@@ -73,9 +74,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer stop()
 	select {
 	case <-e.store.Failed():
-		e.gate.fail()
-	case <-e.gate.failed:
-	case <-e.gate.empty:
+		e.gate.Fail()
+	case <-e.gate.Failed():
+	case <-e.gate.Empty():
 		return nil
 	case <-ctx.Done():
 		return nil
@@ -86,7 +87,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // Drain takes no new inputs (UNAVAILABLE DRAINING), stops the timers and waits
 // until every input that was accepted has its answer, or ctx ends. Reads go on.
 func (e *Engine) Drain(ctx context.Context) error {
-	if err := e.gate.drain(ctx); err != nil {
+	if err := e.gate.Drain(ctx); err != nil {
 		return fmt.Errorf("runtime: drain: %w", err)
 	}
 	return nil
@@ -100,10 +101,10 @@ func (e *Engine) Close() error {
 
 // Failed is closed once the outcome of a commit is unknown. From then on every
 // input is refused UNAVAILABLE COMMIT_UNKNOWN and the process should end.
-func (e *Engine) Failed() <-chan struct{} { return e.gate.failed }
+func (e *Engine) Failed() <-chan struct{} { return e.gate.Failed() }
 
 // Health is nil while inputs are taken, else why they are not.
-func (e *Engine) Health() error { return e.gate.check() }
+func (e *Engine) Health() error { return e.gate.Check() }
 
 // Namespace resolves a name; unknown ones are NOT_FOUND.
 func (e *Engine) Namespace(name string) (uint32, error) { return e.cfg.Namespaces.Number(name) }

@@ -70,7 +70,7 @@ const (
 
 // run fires timers until ctx ends or the engine takes no inputs any more.
 func (t *timerShard) run(ctx context.Context) {
-	for ctx.Err() == nil && t.e.gate.check() == nil {
+	for ctx.Err() == nil && t.e.gate.Check() == nil {
 		switch due := t.round(ctx); due {
 		case roundAgain:
 		case roundRetry:
@@ -102,8 +102,8 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 		return true
 	case <-t.wake:
 	case <-ctx.Done():
-	case <-t.e.gate.failed:
-	case <-t.e.gate.empty:
+	case <-t.e.gate.Failed():
+	case <-t.e.gate.Empty():
 	}
 	return false
 }

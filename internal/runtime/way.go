@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -93,14 +94,14 @@ func (e *Engine) NamespaceNumbers() []uint32 {
 // Inside calls do while inputs are taken: a drain waits for it, and an outcome of do
 // that is unknown ([machine.ErrIndeterminate]) is fatal like that of any commit.
 func (e *Engine) Inside(do func() error) error {
-	if err := e.gate.enter(0); err != nil {
+	if err := e.gate.Enter(0); err != nil {
 		return err
 	}
-	defer e.gate.leave()
+	defer e.gate.Leave()
 	err := do()
 	if errors.Is(err, machine.ErrIndeterminate) {
-		e.gate.fail()
-		return commitUnknown()
+		e.gate.Fail()
+		return gate.CommitUnknown()
 	}
 	return err
 }

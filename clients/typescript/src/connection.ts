@@ -9,6 +9,7 @@ import {
 } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
 import type { SharedTransport } from "./drive_transport.js";
+import { ControlService } from "./gen/pawl/v1/control_pb.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
 import { RunService } from "./gen/pawl/v1/run_pb.js";
@@ -48,6 +49,7 @@ export class Connection {
   readonly runs: Client<typeof RunService>;
   readonly workers: Client<typeof WorkerService>;
   readonly deliveries: Client<typeof DeliveryService>;
+  readonly control: Client<typeof ControlService>;
   readonly namespace: string;
   readonly patience: Patience;
   readonly log: Log;
@@ -65,6 +67,7 @@ export class Connection {
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
     this.deliveries = createClient(DeliveryService, transport);
+    this.control = createClient(ControlService, transport);
     this.namespace = options.namespace ?? "";
     this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
     this.log = options.log ?? STDERR;

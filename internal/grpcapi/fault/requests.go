@@ -12,6 +12,7 @@ var Services = []protoreflect.ServiceDescriptor{
 	pawlv1.File_pawl_v1_run_proto.Services().ByName("RunService"),
 	pawlv1.File_pawl_v1_worker_proto.Services().ByName("WorkerService"),
 	pawlv1.File_pawl_v1_delivery_proto.Services().ByName("DeliveryService"),
+	pawlv1.File_pawl_v1_control_proto.Services().ByName("ControlService"),
 }
 
 // Requests are the messages of all requests.

@@ -1,4 +1,4 @@
-package grpcapi
+package envelope
 
 import (
 	"context"
@@ -46,10 +46,11 @@ func messageName(m any) string {
 	return "protobuf message"
 }
 
-// envelopeCodec is gRPC's own codec, but for envelopes.
-type envelopeCodec struct{ encoding.CodecV2 }
+// codec is gRPC's own codec, but for envelopes.
+type codec struct{ encoding.CodecV2 }
 
-func newEnvelopeCodec() envelopeCodec { return envelopeCodec{encoding.GetCodecV2("proto")} }
+// NewCodec is gRPC's own codec for protobuf, which receives into envelopes.
+func NewCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 // pooledBytes is up to where gRPC's pool has buffers of about the right size; behind
 // it comes one of 1 MiB.
@@ -57,7 +58,7 @@ const pooledBytes = 32 << 10
 
 // Marshal sends what is encoded already as it is, and takes a buffer of the message's own size for what is large: a slow reader
 // holds what it was sent, buffers included.
-func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if encoded, ok := v.(sent.Message); ok {
 		return mem.BufferSlice{mem.SliceBuffer(encoded)}, nil
 	}
@@ -73,7 +74,7 @@ func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal never fails for an envelope.
-func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	e, ok := v.(*envelope)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
@@ -82,8 +83,8 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// register adds a service whose unary methods receive envelopes.
-func register(to grpc.ServiceRegistrar, desc *grpc.ServiceDesc, impl any) {
+// Register adds a service whose unary methods receive envelopes.
+func Register(to grpc.ServiceRegistrar, desc *grpc.ServiceDesc, impl any) {
 	strict := *desc
 	strict.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, method := range desc.Methods {
@@ -106,8 +107,8 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// strictStream receives envelopes.
-type strictStream struct {
+// Stream receives envelopes.
+type Stream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it
 	// size is how many bytes the last message had; read by whoever receives.
@@ -116,26 +117,27 @@ type strictStream struct {
 
 type strictKey struct{}
 
-func newStrictStream(stream grpc.ServerStream) *strictStream {
-	s := &strictStream{ServerStream: stream}
+// NewStream wraps a stream of this server.
+func NewStream(stream grpc.ServerStream) *Stream {
+	s := &Stream{ServerStream: stream}
 	s.ctx = context.WithValue(stream.Context(), strictKey{}, s)
 	return s
 }
 
 // Context implements grpc.ServerStream.
-func (s *strictStream) Context() context.Context { return s.ctx }
+func (s *Stream) Context() context.Context { return s.ctx }
 
 // RecvMsg types the error of a message that could not be decoded.
-func (s *strictStream) RecvMsg(m any) error {
+func (s *Stream) RecvMsg(m any) error {
 	in := envelope{msg: m}
 	err := in.open(s.ServerStream.RecvMsg(&in))
 	s.size = in.size
 	return err
 }
 
-// receivedBytes is the size of the last message of a stream of this server.
-func receivedBytes(ctx context.Context) int {
-	if s, ok := ctx.Value(strictKey{}).(*strictStream); ok {
+// Received is the size of the last message of a stream of this server.
+func Received(ctx context.Context) int {
+	if s, ok := ctx.Value(strictKey{}).(*Stream); ok {
 		return s.size
 	}
 	return 0

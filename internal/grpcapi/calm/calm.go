@@ -1,4 +1,4 @@
-package grpcapi
+package calm
 
 import (
 	"encoding/binary"
@@ -72,9 +72,9 @@ func (f *frames) walk(p []byte, told func(kind byte, stream uint32)) {
 // between: the last frame is whole, and no other has begun.
 func (f *frames) between() bool { return f.have == 0 && f.skip == 0 }
 
-// calmConn is a server's side of an HTTP/2 connection that its client may not use to
+// guarded is a server's side of an HTTP/2 connection that its client may not use to
 // reset streams without end.
-type calmConn struct {
+type guarded struct {
 	net.Conn
 	in frames
 	// writing guards out, leaving and ended.
@@ -96,15 +96,18 @@ type calmConn struct {
 	exceeded          bool
 }
 
-func newCalmConn(conn net.Conn) *calmConn {
-	return &calmConn{
+// Keep holds a server's side of an HTTP/2 connection to the allowance.
+func Keep(conn net.Conn) net.Conn { return newConn(conn) }
+
+func newConn(conn net.Conn) *guarded {
+	return &guarded{
 		Conn: conn, in: frames{skip: prefaceBytes}, said: make(chan struct{}),
 		allowed: rate.NewLimiter(youngResets, youngResetsBurst), now: time.Now,
 	}
 }
 
 // Read hands frames on until the client has exceeded its allowance.
-func (c *calmConn) Read(p []byte) (int, error) {
+func (c *guarded) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.walk(p[:n], c.count)
 	if c.isExceeded() {
@@ -115,7 +118,7 @@ func (c *calmConn) Read(p []byte) (int, error) {
 }
 
 // Write counts what the server resets on the client's behalf.
-func (c *calmConn) Write(p []byte) (int, error) {
+func (c *guarded) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if c.ended {
@@ -133,7 +136,7 @@ func (c *calmConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *calmConn) count(kind byte, stream uint32) {
+func (c *guarded) count(kind byte, stream uint32) {
 	if kind != frameHeaders && kind != frameReset {
 		return
 	}
@@ -151,7 +154,7 @@ func (c *calmConn) count(kind byte, stream uint32) {
 	}
 }
 
-func (c *calmConn) isExceeded() bool {
+func (c *guarded) isExceeded() bool {
 	c.resets.Lock()
 	defer c.resets.Unlock()
 	return c.exceeded
@@ -160,7 +163,7 @@ func (c *calmConn) isExceeded() bool {
 // farewell says GOAWAY, after the frame that the server is in the middle of, and reads what
 // is on its way: closing over unread bytes would take the frame back. All of it has
 // [goodbye]; a client that takes nothing meanwhile is not told.
-func (c *calmConn) farewell() {
+func (c *guarded) farewell() {
 	late := time.NewTimer(goodbye)
 	defer late.Stop()
 	_ = c.SetDeadline(time.Now().Add(goodbye))
@@ -178,7 +181,7 @@ func (c *calmConn) farewell() {
 }
 
 // say writes the GOAWAY, after which nothing is written. The caller holds writing.
-func (c *calmConn) say() {
+func (c *guarded) say() {
 	if c.ended {
 		return
 	}
@@ -187,7 +190,7 @@ func (c *calmConn) say() {
 	close(c.said)
 }
 
-func (c *calmConn) newest() uint32 {
+func (c *guarded) newest() uint32 {
 	c.resets.Lock()
 	defer c.resets.Unlock()
 	return c.last

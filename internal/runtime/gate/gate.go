@@ -1,4 +1,4 @@
-package runtime
+package gate
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// gate lets inputs into the engine and knows when the last one has left.
-type gate struct {
+// Gate lets inputs into the engine and knows when the last one has left.
+type Gate struct {
 	inside atomic.Int64
-	// limit bounds what is inside when something comes, see [gate.enter]; again is
+	// limit bounds what is inside when something comes, see [Gate.Enter]; again is
 	// when the last one that was refused was told to come back, as Elapsed measures it.
 	limit    int64
 	again    atomic.Int64
@@ -26,16 +26,23 @@ type gate struct {
 	failOnce sync.Once
 }
 
-func newGate(limit int, clock Clock) *gate {
-	return &gate{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
+// Clock measures pauses.
+type Clock interface {
+	// Elapsed is the time since some moment that stays the same.
+	Elapsed() time.Duration
 }
 
-// enter admits one input or says why it is not taken: none is any more, or so much is under
+// New makes an open gate with a limit of what is inside.
+func New(limit int, clock Clock) *Gate {
+	return &Gate{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
+}
+
+// Enter admits one input or says why it is not taken: none is any more, or so much is under
 // way, more than share times the limit, that what was taken would be held up by it. 0 = no
 // bound.
-func (g *gate) enter(share int64) error {
+func (g *Gate) Enter(share int64) error {
 	got := g.inside.Add(1)
-	err := g.check()
+	err := g.Check()
 	if limit := share * g.limit; err == nil && share > 0 && got > limit {
 		err = &machine.Refusal{
 			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: limit, Got: got, RetryAfter: g.comeBack(),
@@ -43,7 +50,7 @@ func (g *gate) enter(share int64) error {
 		}
 	}
 	if err != nil {
-		g.leave()
+		g.Leave()
 	}
 	return err
 }
@@ -58,7 +65,7 @@ const (
 // comeBack is the pause asked of one more who was refused, nanoseconds. They come back one
 // after the other, at most a second's limit in a second: a crowd that came back at once
 // would keep the process busy with refusing it.
-func (g *gate) comeBack() int64 {
+func (g *Gate) comeBack() int64 {
 	now := int64(g.clock.Elapsed())
 	for {
 		last := g.again.Load()
@@ -69,10 +76,11 @@ func (g *gate) comeBack() int64 {
 	}
 }
 
-func (g *gate) check() error {
+// Check says why nothing is taken any more; nil: it is.
+func (g *Gate) Check() error {
 	select {
 	case <-g.failed:
-		return commitUnknown()
+		return CommitUnknown()
 	default:
 	}
 	if g.draining.Load() {
@@ -87,17 +95,18 @@ func (g *gate) check() error {
 // drainRetry is the pause asked of callers of a draining server, nanoseconds.
 const drainRetry = 1_000_000_000
 
-func (g *gate) leave() {
+// Leave takes back one [Gate.Enter].
+func (g *Gate) Leave() {
 	if g.inside.Add(-1) == 0 && g.draining.Load() {
 		g.once.Do(func() { close(g.empty) })
 	}
 }
 
-// drain closes the gate and waits until the last input has left.
-func (g *gate) drain(ctx context.Context) error {
+// Drain closes the gate and waits until the last input has left.
+func (g *Gate) Drain(ctx context.Context) error {
 	g.inside.Add(1)
 	g.draining.Store(true)
-	g.leave()
+	g.Leave()
 	select {
 	case <-g.empty:
 		return nil
@@ -106,12 +115,19 @@ func (g *gate) drain(ctx context.Context) error {
 	}
 }
 
-// fail closes the gate for good: nobody knows what the store holds.
-func (g *gate) fail() { g.failOnce.Do(func() { close(g.failed) }) }
+// Fail closes the gate for good: nobody knows what the store holds.
+func (g *Gate) Fail() { g.failOnce.Do(func() { close(g.failed) }) }
 
-func commitUnknown() error {
+// CommitUnknown is the answer of who cannot know what the store holds.
+func CommitUnknown() error {
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
 		Message: "nobody knows whether the commit happened; repeat the request with the same id once the server is back",
 	}
 }
+
+// Failed is closed when the gate was closed for good.
+func (g *Gate) Failed() <-chan struct{} { return g.failed }
+
+// Empty is closed when the gate is draining and nobody is inside.
+func (g *Gate) Empty() <-chan struct{} { return g.empty }

@@ -76,6 +76,8 @@ type (
 		MaxWallTime time.Duration
 		// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.
 		MaxSteps int
+		// Lease is what the step that starts the run lets it spend; zero = no lease.
+		Lease Amount
 	}
 	// EmitEvent asks for a transition. The caller never names the successor.
 	EmitEvent struct {
@@ -183,6 +185,9 @@ type (
 		Usage Usage
 		// Unknown: nobody knows whether the tool ran; on_unknown says what follows.
 		Unknown bool
+		// Metered: Usage is the whole of what was consumed, be it nothing; else what the
+		// step was to consume at most is taken for it.
+		Metered bool
 	}
 	// FireTimer is a durable timer that came due.
 	FireTimer struct {
@@ -356,7 +361,8 @@ var commandNames = map[CommandKind]string{
 	CmdSuspendTurn: "SuspendTurn", CmdRequestSteps: "RequestStep", CmdResolveStep: "ResolveStep",
 	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
 	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdNoteModel: "NoteModel",
-	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
+	CmdRaiseBudget: "RaiseBudget",
+	CmdFireTimer:   "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
 }
 
 // String names the call that makes the command, for example "PauseRun".

@@ -197,6 +197,9 @@ type (
 		Tool string
 		Why  string
 		Kind StepKind
+		// Usage is what is taken for consumed, since nobody will tell; zero of what never
+		// went out, and of calls of models.
+		Usage Usage
 	}
 	// OutputWritten is a piece of the output of a turn that is open.
 	OutputWritten struct {

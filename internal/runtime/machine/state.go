@@ -148,6 +148,9 @@ type State struct {
 	// are no part of what is stored of a state: the store finds them in the entries.
 	Unlisted []ArtifactVersion
 
+	// Account is nil where the pack's budget holds as it stands.
+	Account *Account
+
 	// Erasable: its values are stored under a key of its own, and can be erased. Set at
 	// its beginning, for ever.
 	Erasable bool
@@ -258,6 +261,9 @@ type ToolStep struct {
 	Model *ModelStep
 	// Call is the model's call that it makes; nil = no model asked for it.
 	Call *CallRef
+	// Bound is what the attempt of a tool or agent may consume at most; a model's stands in
+	// Model. Zero once answered, and where nobody says.
+	Bound Amount
 }
 
 // ArtifactHead describes an artifact's current value.

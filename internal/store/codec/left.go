@@ -17,7 +17,7 @@ func leftOfCommand(c machine.Command) machine.Command {
 	case machine.Start:
 		return machine.Start{
 			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Labels: c.Labels,
-			Limits: c.Limits, Parent: c.Parent, Depth: c.Depth, Task: c.Task, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps,
+			Limits: c.Limits, Parent: c.Parent, Depth: c.Depth, Task: c.Task, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps, Lease: c.Lease,
 		}
 	case machine.Fork:
 		return machine.Fork{
@@ -61,7 +61,7 @@ func leftOfWork(c machine.Command) machine.Command {
 		return machine.RequestSteps{TurnSeq: c.TurnSeq, Attempt: c.Attempt, First: c.First, Assigned: c.Assigned}
 	case machine.ResolveStep:
 		return machine.ResolveStep{
-			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: figures(c.Usage), Unknown: c.Unknown,
+			Step: c.Step, Tool: c.Tool, Attempt: c.Attempt, OK: c.OK, Worker: c.Worker, Final: c.Final, Usage: figures(c.Usage), Unknown: c.Unknown, Metered: c.Metered,
 		}
 	case machine.RequestModel:
 		return machine.RequestModel{
@@ -74,6 +74,8 @@ func leftOfWork(c machine.Command) machine.Command {
 		}
 	case machine.NoteModel:
 		return machine.NoteModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
+	case machine.RaiseBudget:
+		return machine.RaiseBudget{To: c.To}
 	case machine.WriteOutput:
 		return machine.WriteOutput{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.NoteDelegation:
@@ -109,8 +111,10 @@ func leftOfBody(b machine.Body) machine.Body {
 	case *machine.Resumed:
 		return &machine.Resumed{}
 	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnAbandoned, *machine.TurnSuspended, *machine.TurnReady,
-		*machine.StepCancelled, *machine.Noted:
+		*machine.Noted:
 		return b
+	case *machine.StepCancelled:
+		return &machine.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: b.Kind, Usage: figures(b.Usage)}
 	}
 	return leftOfReport(b)
 }
@@ -138,6 +142,8 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq, Kind: b.Kind}
 	case *machine.ModelNoted:
 		return &machine.ModelNoted{Step: b.Step, Attempt: b.Attempt, Usage: figures(b.Usage), Changed: b.Changed}
+	case *machine.BudgetRaised:
+		return &machine.BudgetRaised{From: b.From, To: b.To}
 	case *machine.OutputWritten:
 		return &machine.OutputWritten{TurnSeq: b.TurnSeq, Attempt: b.Attempt}
 	case *machine.StepDelegated:
@@ -161,7 +167,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
 		LastStep: s.LastStep, ModelSteps: s.ModelSteps, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
-		Forked: s.Forked, Erasable: s.Erasable, Imported: s.Imported,
+		Forked: s.Forked, Account: s.Account, Erasable: s.Erasable, Imported: s.Imported,
 	}
 }
 

@@ -74,6 +74,9 @@ func appendCommand(b []byte, v machine.Command, of *bodies) ([]byte, error) {
 	case machine.NoteModel:
 		b, mark = open(b, 42)
 		return shut(appendNoteModel(b, &v), mark), nil
+	case machine.RaiseBudget:
+		b, mark = open(b, 53)
+		return shut(appendRaiseBudget(b, &v), mark), nil
 	case machine.Fork:
 		b, mark = open(b, 24)
 		return shut(appendFork(b, &v, of), mark), nil
@@ -164,6 +167,10 @@ func readCommand(num protowire.Number, b []byte, of *bodies) (machine.Command, e
 		v := new(machine.NoteModel)
 		err := readNoteModel(b, v)
 		return *v, err
+	case 53:
+		v := new(machine.RaiseBudget)
+		err := readRaiseBudget(b, v)
+		return *v, err
 	case 24:
 		v := new(machine.Fork)
 		err := readFork(b, v, of)
@@ -241,6 +248,9 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.ModelNoted:
 		b, mark = open(b, 35)
 		return shut(appendModelNoted(b, v), mark), nil
+	case *machine.BudgetRaised:
+		b, mark = open(b, 40)
+		return shut(appendBudgetRaised(b, v), mark), nil
 	}
 	return nil, fmt.Errorf("encode record: unknown body %T", v)
 }
@@ -336,6 +346,10 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 		v := new(machine.ModelNoted)
 		err := readModelNoted(b, v)
 		return v, err
+	case 40:
+		v := new(machine.BudgetRaised)
+		err := readBudgetRaised(b, v)
+		return v, err
 	}
 	return nil, nil
 }
@@ -379,6 +393,11 @@ func appendStart(b []byte, v *machine.Start) []byte {
 		b, mark = open(b, 31)
 		b = shut(appendEnvelope(b, v.Envelope), mark)
 	}
+	if v.Lease != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 220)
+		b = shut(appendAmount(b, &v.Lease), mark)
+	}
 	return b
 }
 
@@ -419,6 +438,8 @@ func readStart(b []byte, v *machine.Start) error {
 		case 31:
 			v.Envelope = new(machine.Envelope)
 			s.keep(readEnvelope(s.message(), v.Envelope))
+		case 220:
+			s.keep(readAmount(s.message(), &v.Lease))
 		default:
 			s.unknown()
 		}
@@ -748,6 +769,7 @@ func appendResolveStep(b []byte, v *machine.ResolveStep) []byte {
 	}
 	b = appendInt(b, 32, int64(v.RetryAfter))
 	b = appendBool(b, 40, v.Unknown)
+	b = appendBool(b, 220, v.Metered)
 	return b
 }
 
@@ -777,6 +799,8 @@ func readResolveStep(b []byte, v *machine.ResolveStep) error {
 			v.RetryAfter = time.Duration(s.int64())
 		case 40:
 			v.Unknown = s.bool()
+		case 220:
+			v.Metered = s.bool()
 		default:
 			s.unknown()
 		}
@@ -1147,6 +1171,31 @@ func readNoteModel(b []byte, v *machine.NoteModel) error {
 	return s.err
 }
 
+func appendRaiseBudget(b []byte, v *machine.RaiseBudget) []byte {
+	if v.To != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendAmount(b, &v.To), mark)
+	}
+	b = appendString(b, 2, v.Reason)
+	return b
+}
+
+func readRaiseBudget(b []byte, v *machine.RaiseBudget) error {
+	s := newScan("raise budget", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.keep(readAmount(s.message(), &v.To))
+		case 2:
+			v.Reason = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendFork(b []byte, v *machine.Fork, of *bodies) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -1300,7 +1349,7 @@ func readTransition(b []byte, v *machine.Transition, of *bodies) error {
 		case 7:
 			v.Total = int(s.int64())
 		case 8:
-			v.Cause = machine.Cause(s.enum(uint8(machine.CauseTimeout)))
+			v.Cause = machine.Cause(s.enum(uint8(machine.CauseBudget)))
 		case 9:
 			v.Artifacts = append(v.Artifacts, machine.ArtifactWrite{})
 			s.keep(readArtifactWrite(s.message(), &v.Artifacts[len(v.Artifacts)-1], of))
@@ -1838,6 +1887,11 @@ func appendStepCancelled(b []byte, v *machine.StepCancelled) []byte {
 	b = appendString(b, 2, v.Tool)
 	b = appendString(b, 3, v.Why)
 	b = appendUint(b, 4, uint64(v.Kind))
+	if v.Usage != (machine.Usage{}) {
+		var mark int
+		b, mark = open(b, 220)
+		b = shut(appendUsage(b, &v.Usage), mark)
+	}
 	return b
 }
 
@@ -1853,6 +1907,8 @@ func readStepCancelled(b []byte, v *machine.StepCancelled) error {
 			v.Why = s.string()
 		case 4:
 			v.Kind = fit[machine.StepKind](s)
+		case 220:
+			s.keep(readUsage(s.message(), &v.Usage))
 		default:
 			s.unknown()
 		}
@@ -2209,6 +2265,38 @@ func readModelNoted(b []byte, v *machine.ModelNoted) error {
 	return s.err
 }
 
+func appendBudgetRaised(b []byte, v *machine.BudgetRaised) []byte {
+	if v.From != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendAmount(b, &v.From), mark)
+	}
+	if v.To != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 2)
+		b = shut(appendAmount(b, &v.To), mark)
+	}
+	b = appendString(b, 3, v.Reason)
+	return b
+}
+
+func readBudgetRaised(b []byte, v *machine.BudgetRaised) error {
+	s := newScan("budget raised", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.keep(readAmount(s.message(), &v.From))
+		case 2:
+			s.keep(readAmount(s.message(), &v.To))
+		case 3:
+			v.Reason = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -2313,6 +2401,11 @@ func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 91, uint64(v.Awaiting))
 	b = appendTime(b, 92, v.StatusAt)
 	b = appendBool(b, 93, v.Erasable)
+	if v.Account != nil {
+		var mark int
+		b, mark = open(b, 220)
+		b = shut(appendAccount(b, v.Account), mark)
+	}
 	return b
 }
 
@@ -2434,6 +2527,9 @@ func readState(b []byte, v *machine.State) error {
 			v.StatusAt = s.time()
 		case 93:
 			v.Erasable = s.bool()
+		case 220:
+			v.Account = new(machine.Account)
+			s.keep(readAccount(s.message(), v.Account))
 		default:
 			s.unknown()
 		}
@@ -2954,6 +3050,27 @@ func readEnvelope(b []byte, v *machine.Envelope) error {
 			v.Extensions = append(v.Extensions, s.string())
 		case 5:
 			v.Metadata = s.bytes()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendAmount(b []byte, v *machine.Amount) []byte {
+	b = appendInt(b, 1, int64(v.Tokens))
+	b = appendInt(b, 2, int64(v.CostMicro))
+	return b
+}
+
+func readAmount(b []byte, v *machine.Amount) error {
+	s := newScan("amount", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Tokens = int64(s.int64())
+		case 2:
+			v.CostMicro = int64(s.int64())
 		default:
 			s.unknown()
 		}
@@ -3665,6 +3782,11 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 32)
 		b = shut(appendCallRef(b, v.Call), mark)
 	}
+	if v.Bound != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 220)
+		b = shut(appendAmount(b, &v.Bound), mark)
+	}
 	return b
 }
 
@@ -3705,6 +3827,8 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 		case 32:
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
+		case 220:
+			s.keep(readAmount(s.message(), &v.Bound))
 		default:
 			s.unknown()
 		}
@@ -3840,6 +3964,34 @@ func readForked(b []byte, v *machine.Forked) error {
 			v.Steps = fit[uint32](s)
 		case 5:
 			v.Keys = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendAccount(b []byte, v *machine.Account) []byte {
+	if v.Limit != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendAmount(b, &v.Limit), mark)
+	}
+	b = appendBool(b, 2, v.Leased)
+	b = appendBool(b, 3, v.WrappedUp)
+	return b
+}
+
+func readAccount(b []byte, v *machine.Account) error {
+	s := newScan("account", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			s.keep(readAmount(s.message(), &v.Limit))
+		case 2:
+			v.Leased = s.bool()
+		case 3:
+			v.WrappedUp = s.bool()
 		default:
 			s.unknown()
 		}

@@ -17,6 +17,7 @@ var (
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Fork{},
 		machine.WriteOutput{}, machine.NoteDelegation{},
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+		machine.RaiseBudget{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
@@ -25,6 +26,7 @@ var (
 		&machine.Origin{}, &machine.Ended{}, &machine.TurnReady{},
 		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.Noted{},
 		&machine.ModelNoted{},
+		&machine.BudgetRaised{},
 	}
 )
 
@@ -33,7 +35,7 @@ var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.PartKind]():   uint64(machine.PartURI),
 	reflect.TypeFor[machine.Execution]():  uint64(machine.Sidecar),
 	reflect.TypeFor[machine.TimerKind]():  uint64(machine.TimerStep),
-	reflect.TypeFor[machine.Cause]():      uint64(machine.CauseTimeout),
+	reflect.TypeFor[machine.Cause]():      uint64(machine.CauseBudget),
 	reflect.TypeFor[machine.Status]():     uint64(machine.Cancelled),
 	reflect.TypeFor[machine.StepStatus](): uint64(machine.StepStatusCancelled),
 	reflect.TypeFor[machine.Mode]():       uint64(machine.Append),

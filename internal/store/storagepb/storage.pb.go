@@ -126,6 +126,7 @@ type Input struct {
 	//	*Input_RequestModel
 	//	*Input_AnswerModel
 	//	*Input_NoteModel
+	//	*Input_RaiseBudget
 	//	*Input_Fork
 	Command isInput_Command `protobuf_oneof:"command"`
 	// Version of the rules that the input was taken by; 0 = the first.
@@ -379,6 +380,15 @@ func (x *Input) GetNoteModel() *NoteModel {
 	return nil
 }
 
+func (x *Input) GetRaiseBudget() *RaiseBudget {
+	if x != nil {
+		if x, ok := x.Command.(*Input_RaiseBudget); ok {
+			return x.RaiseBudget
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetFork() *Fork {
 	if x != nil {
 		if x, ok := x.Command.(*Input_Fork); ok {
@@ -479,6 +489,10 @@ type Input_NoteModel struct {
 	NoteModel *NoteModel `protobuf:"bytes,42,opt,name=note_model,json=noteModel,proto3,oneof"`
 }
 
+type Input_RaiseBudget struct {
+	RaiseBudget *RaiseBudget `protobuf:"bytes,53,opt,name=raise_budget,json=raiseBudget,proto3,oneof"`
+}
+
 type Input_Fork struct {
 	Fork *Fork `protobuf:"bytes,24,opt,name=fork,proto3,oneof"`
 }
@@ -523,6 +537,8 @@ func (*Input_AnswerModel) isInput_Command() {}
 
 func (*Input_NoteModel) isInput_Command() {}
 
+func (*Input_RaiseBudget) isInput_Command() {}
+
 func (*Input_Fork) isInput_Command() {}
 
 type Start struct {
@@ -542,6 +558,7 @@ type Start struct {
 	MaxSteps      int64     `protobuf:"varint,12,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
 	Task          *Task     `protobuf:"bytes,30,opt,name=task,proto3" json:"task,omitempty"`
 	Envelope      *Envelope `protobuf:"bytes,31,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Lease         *Amount   `protobuf:"bytes,220,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +687,13 @@ func (x *Start) GetTask() *Task {
 func (x *Start) GetEnvelope() *Envelope {
 	if x != nil {
 		return x.Envelope
+	}
+	return nil
+}
+
+func (x *Start) GetLease() *Amount {
+	if x != nil {
+		return x.Lease
 	}
 	return nil
 }
@@ -2624,6 +2648,7 @@ type ResolveStep struct {
 	// Nanoseconds.
 	RetryAfter    int64 `protobuf:"varint,32,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	Unknown       bool  `protobuf:"varint,40,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Metered       bool  `protobuf:"varint,220,opt,name=metered,proto3" json:"metered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2731,6 +2756,13 @@ func (x *ResolveStep) GetRetryAfter() int64 {
 func (x *ResolveStep) GetUnknown() bool {
 	if x != nil {
 		return x.Unknown
+	}
+	return false
+}
+
+func (x *ResolveStep) GetMetered() bool {
+	if x != nil {
+		return x.Metered
 	}
 	return false
 }
@@ -4278,6 +4310,7 @@ type Record struct {
 	//	*Record_StepDelegated
 	//	*Record_Noted
 	//	*Record_ModelNoted
+	//	*Record_BudgetRaised
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4532,6 +4565,15 @@ func (x *Record) GetModelNoted() *ModelNoted {
 	return nil
 }
 
+func (x *Record) GetBudgetRaised() *BudgetRaised {
+	if x != nil {
+		if x, ok := x.Body.(*Record_BudgetRaised); ok {
+			return x.BudgetRaised
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -4624,6 +4666,10 @@ type Record_ModelNoted struct {
 	ModelNoted *ModelNoted `protobuf:"bytes,35,opt,name=model_noted,json=modelNoted,proto3,oneof"`
 }
 
+type Record_BudgetRaised struct {
+	BudgetRaised *BudgetRaised `protobuf:"bytes,40,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -4667,6 +4713,8 @@ func (*Record_StepDelegated) isRecord_Body() {}
 func (*Record_Noted) isRecord_Body() {}
 
 func (*Record_ModelNoted) isRecord_Body() {}
+
+func (*Record_BudgetRaised) isRecord_Body() {}
 
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5980,6 +6028,7 @@ type StepCancelled struct {
 	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	Kind          uint32                 `protobuf:"varint,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Usage         *Usage                 `protobuf:"bytes,220,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6042,6 +6091,239 @@ func (x *StepCancelled) GetKind() uint32 {
 	return 0
 }
 
+func (x *StepCancelled) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Amount is what ledgers count.
+type Amount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tokens        int64                  `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro     int64                  `protobuf:"varint,2,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Amount) Reset() {
+	*x = Amount{}
+	mi := &file_storage_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Amount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Amount) ProtoMessage() {}
+
+func (x *Amount) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Amount.ProtoReflect.Descriptor instead.
+func (*Amount) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *Amount) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Amount) GetCostMicro() int64 {
+	if x != nil {
+		return x.CostMicro
+	}
+	return 0
+}
+
+// Account is what holds of a run's budget beside its pack.
+type Account struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         *Amount                `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Leased        bool                   `protobuf:"varint,2,opt,name=leased,proto3" json:"leased,omitempty"`
+	WrappedUp     bool                   `protobuf:"varint,3,opt,name=wrapped_up,json=wrappedUp,proto3" json:"wrapped_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_storage_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *Account) GetLimit() *Amount {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *Account) GetLeased() bool {
+	if x != nil {
+		return x.Leased
+	}
+	return false
+}
+
+func (x *Account) GetWrappedUp() bool {
+	if x != nil {
+		return x.WrappedUp
+	}
+	return false
+}
+
+type RaiseBudget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            *Amount                `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseBudget) Reset() {
+	*x = RaiseBudget{}
+	mi := &file_storage_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseBudget) ProtoMessage() {}
+
+func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
+func (*RaiseBudget) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *RaiseBudget) GetTo() *Amount {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *RaiseBudget) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type BudgetRaised struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          *Amount                `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            *Amount                `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetRaised) Reset() {
+	*x = BudgetRaised{}
+	mi := &file_storage_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetRaised) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetRaised) ProtoMessage() {}
+
+func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
+func (*BudgetRaised) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *BudgetRaised) GetFrom() *Amount {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *BudgetRaised) GetTo() *Amount {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *BudgetRaised) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ModelNoted is news of a call of a model.
 type ModelNoted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6057,7 +6339,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6069,7 +6351,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6082,7 +6364,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -6137,7 +6419,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6149,7 +6431,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6162,7 +6444,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -6196,7 +6478,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6490,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6503,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Origin) GetRunId() string {
@@ -6302,7 +6584,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6314,7 +6596,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6327,7 +6609,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -6390,7 +6672,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6402,7 +6684,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6415,7 +6697,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -6442,7 +6724,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6454,7 +6736,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6467,7 +6749,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Redirect) GetState() string {
@@ -6538,13 +6820,14 @@ type State struct {
 	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
 	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6556,7 +6839,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6569,7 +6852,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -6929,6 +7212,13 @@ func (x *State) GetErasable() bool {
 	return false
 }
 
+func (x *State) GetAccount() *Account {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -6939,7 +7229,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6951,7 +7241,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6964,7 +7254,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Count) GetState() string {
@@ -6992,7 +7282,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7004,7 +7294,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7017,7 +7307,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -7052,7 +7342,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7064,7 +7354,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7077,7 +7367,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Repeat) GetState() string {
@@ -7118,7 +7408,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7130,7 +7420,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7143,7 +7433,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -7226,13 +7516,14 @@ type ToolStep struct {
 	Remote        *Remote                `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	Model         *ModelStep             `protobuf:"bytes,31,opt,name=model,proto3" json:"model,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,32,opt,name=call,proto3" json:"call,omitempty"`
+	Bound         *Amount                `protobuf:"bytes,220,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7244,7 +7535,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7257,7 +7548,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -7365,6 +7656,13 @@ func (x *ToolStep) GetCall() *CallRef {
 	return nil
 }
 
+func (x *ToolStep) GetBound() *Amount {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
 type ModelStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnAttempt   int64                  `protobuf:"varint,1,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
@@ -7383,7 +7681,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7395,7 +7693,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7408,7 +7706,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -7491,7 +7789,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7503,7 +7801,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7516,7 +7814,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -7548,7 +7846,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7560,7 +7858,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7573,7 +7871,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -7636,7 +7934,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7648,7 +7946,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7661,7 +7959,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Conversation) GetState() string {
@@ -7698,7 +7996,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +8008,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +8021,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -7764,7 +8062,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7776,7 +8074,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7789,7 +8087,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -7810,7 +8108,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7822,7 +8120,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7835,7 +8133,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -7869,7 +8167,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7881,7 +8179,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7894,7 +8192,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -7916,7 +8214,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7928,7 +8226,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7941,7 +8239,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Place) GetRunId() string {
@@ -7968,7 +8266,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7980,7 +8278,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7993,7 +8291,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -8023,7 +8321,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8035,7 +8333,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8048,7 +8346,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PackName) GetDigest() string {
@@ -8091,7 +8389,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8103,7 +8401,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8116,7 +8414,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -8155,7 +8453,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8167,7 +8465,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8180,7 +8478,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -8232,7 +8530,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8244,7 +8542,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8257,7 +8555,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -8314,7 +8612,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8326,7 +8624,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8339,7 +8637,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -8474,7 +8772,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8486,7 +8784,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8499,7 +8797,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -8552,7 +8850,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8564,7 +8862,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8577,7 +8875,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -8641,7 +8939,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8653,7 +8951,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8666,7 +8964,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -8753,7 +9051,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8765,7 +9063,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8778,7 +9076,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -8817,7 +9115,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x8b\v\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xce\v\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -8847,10 +9145,11 @@ const file_storage_proto_rawDesc = "" +
 	"\rrequest_model\x18( \x01(\v2\x1d.pawl.storage.v1.RequestModelH\x00R\frequestModel\x12A\n" +
 	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12;\n" +
 	"\n" +
-	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12+\n" +
+	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12A\n" +
+	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
 	"\tsemantics\x18$ \x01(\rR\tsemanticsB\t\n" +
-	"\acommand\"\x97\x04\n" +
+	"\acommand\"\xc7\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -8866,7 +9165,8 @@ const file_storage_proto_rawDesc = "" +
 	"\rmax_wall_time\x18\v \x01(\x03R\vmaxWallTime\x12\x1b\n" +
 	"\tmax_steps\x18\f \x01(\x03R\bmaxSteps\x12)\n" +
 	"\x04task\x18\x1e \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x125\n" +
-	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\"S\n" +
+	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12.\n" +
+	"\x05lease\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05lease\"S\n" +
 	"\x04Task\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
@@ -9036,7 +9336,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x128\n" +
 	"\brequests\x18\x03 \x03(\v2\x1c.pawl.storage.v1.StepRequestR\brequests\x127\n" +
 	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x03R\x05first\"\xbc\x02\n" +
+	"\x05first\x18\x05 \x01(\x03R\x05first\"\xd7\x02\n" +
 	"\vResolveStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -9049,7 +9349,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05usage\x18\x1f \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x1f\n" +
 	"\vretry_after\x18  \x01(\x03R\n" +
 	"retryAfter\x12\x18\n" +
-	"\aunknown\x18( \x01(\bR\aunknown\"Y\n" +
+	"\aunknown\x18( \x01(\bR\aunknown\x12\x19\n" +
+	"\ametered\x18\xdc\x01 \x01(\bR\ametered\"Y\n" +
 	"\tFireTimer\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
@@ -9176,7 +9477,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xef\v\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xb5\f\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -9208,7 +9509,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x12.\n" +
 	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
 	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
-	"modelNotedB\x06\n" +
+	"modelNoted\x12D\n" +
+	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaisedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
 	"_principal\"\xdb\x02\n" +
@@ -9341,12 +9643,29 @@ const file_storage_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12.\n" +
 	"\x06denial\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denial\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\rR\x04kind\"]\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\"\x8c\x01\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\rR\x04kind\"\xb7\x01\n" +
+	"\x04kind\x18\x04 \x01(\rR\x04kind\x12-\n" +
+	"\x05usage\x18\xdc\x01 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"?\n" +
+	"\x06Amount\x12\x16\n" +
+	"\x06tokens\x18\x01 \x01(\x03R\x06tokens\x12\x1d\n" +
+	"\n" +
+	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\"o\n" +
+	"\aAccount\x12-\n" +
+	"\x05limit\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05limit\x12\x16\n" +
+	"\x06leased\x18\x02 \x01(\bR\x06leased\x12\x1d\n" +
+	"\n" +
+	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\"N\n" +
+	"\vRaiseBudget\x12'\n" +
+	"\x02to\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x02to\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"|\n" +
+	"\fBudgetRaised\x12+\n" +
+	"\x04from\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x04from\x12'\n" +
+	"\x02to\x18\x02 \x01(\v2\x17.pawl.storage.v1.AmountR\x02to\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xb7\x01\n" +
 	"\n" +
 	"ModelNoted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
@@ -9382,7 +9701,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xcf\r\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x84\x0e\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -9439,7 +9758,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
 	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
-	"\berasable\x18] \x01(\bR\berasable\"+\n" +
+	"\berasable\x18] \x01(\bR\berasable\x123\n" +
+	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -9461,7 +9781,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xe2\x03\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\x92\x04\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -9483,7 +9803,8 @@ const file_storage_proto_rawDesc = "" +
 	"delegation\x12/\n" +
 	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x120\n" +
 	"\x05model\x18\x1f \x01(\v2\x1a.pawl.storage.v1.ModelStepR\x05model\x12,\n" +
-	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\xc8\x02\n" +
+	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12.\n" +
+	"\x05bound\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\"\xc8\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -9621,7 +9942,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -9688,37 +10009,41 @@ var file_storage_proto_goTypes = []any{
 	(*StepResolved)(nil),       // 62: pawl.storage.v1.StepResolved
 	(*StepRejected)(nil),       // 63: pawl.storage.v1.StepRejected
 	(*StepCancelled)(nil),      // 64: pawl.storage.v1.StepCancelled
-	(*ModelNoted)(nil),         // 65: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 66: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 67: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 68: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 69: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 70: pawl.storage.v1.Redirect
-	(*State)(nil),              // 71: pawl.storage.v1.State
-	(*Count)(nil),              // 72: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 73: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 74: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 75: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 76: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 77: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 78: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 79: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 80: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 81: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 82: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 83: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 84: pawl.storage.v1.Places
-	(*Place)(nil),              // 85: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 86: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 87: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 88: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 89: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 90: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 91: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 92: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 93: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 94: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 95: pawl.storage.v1.Erased
+	(*Amount)(nil),             // 65: pawl.storage.v1.Amount
+	(*Account)(nil),            // 66: pawl.storage.v1.Account
+	(*RaiseBudget)(nil),        // 67: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 68: pawl.storage.v1.BudgetRaised
+	(*ModelNoted)(nil),         // 69: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 70: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 71: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 72: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 73: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 74: pawl.storage.v1.Redirect
+	(*State)(nil),              // 75: pawl.storage.v1.State
+	(*Count)(nil),              // 76: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 77: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 78: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 79: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 80: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 81: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 82: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 83: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 84: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 85: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 86: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 87: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 88: pawl.storage.v1.Places
+	(*Place)(nil),              // 89: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 90: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 91: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 92: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 93: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 94: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 95: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 96: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 97: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 98: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 99: pawl.storage.v1.Erased
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -9743,156 +10068,166 @@ var file_storage_proto_depIdxs = []int32{
 	13,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
 	14,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	15,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
-	33,  // 22: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	44,  // 23: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	46,  // 24: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	47,  // 25: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	48,  // 26: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	3,   // 27: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	4,   // 28: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	44,  // 29: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	5,   // 30: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	43,  // 31: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 32: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	44,  // 33: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	38,  // 34: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	43,  // 35: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	44,  // 36: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	4,   // 37: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	38,  // 38: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 39: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	45,  // 40: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	41,  // 41: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 42: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	43,  // 43: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	16,  // 44: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	41,  // 45: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	43,  // 46: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	22,  // 47: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 48: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	41,  // 49: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 50: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 51: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	17,  // 52: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	18,  // 53: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	18,  // 54: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	18,  // 55: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	19,  // 56: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	45,  // 57: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	20,  // 58: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	17,  // 59: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	21,  // 60: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	17,  // 61: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	44,  // 62: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	23,  // 63: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	40,  // 64: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	41,  // 65: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 66: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 67: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	39,  // 68: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	43,  // 69: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	40,  // 70: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	41,  // 71: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 72: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 73: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	47,  // 74: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	71,  // 75: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	38,  // 76: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	38,  // 77: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	34,  // 78: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	35,  // 79: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	36,  // 80: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	45,  // 81: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	44,  // 82: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	40,  // 83: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	16,  // 84: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	22,  // 85: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 86: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	24,  // 87: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	42,  // 88: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	44,  // 89: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	4,   // 90: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	50,  // 91: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	51,  // 92: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	52,  // 93: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	53,  // 94: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	54,  // 95: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	57,  // 96: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	58,  // 97: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	59,  // 98: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	61,  // 99: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	62,  // 100: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	63,  // 101: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	64,  // 102: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	66,  // 103: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	30,  // 104: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	30,  // 105: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	67,  // 106: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	68,  // 107: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	60,  // 108: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	55,  // 109: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	56,  // 110: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	69,  // 111: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	65,  // 112: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	70,  // 113: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	38,  // 114: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 115: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	4,   // 116: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	43,  // 117: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	44,  // 118: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	45,  // 119: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	41,  // 120: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 121: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	17,  // 122: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	5,   // 123: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	7,   // 124: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	44,  // 125: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	40,  // 126: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	41,  // 127: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	16,  // 128: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	41,  // 129: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	24,  // 130: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	40,  // 131: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	38,  // 132: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	41,  // 133: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	22,  // 134: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 135: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	41,  // 136: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 137: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	71,  // 138: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	38,  // 139: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	34,  // 140: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	36,  // 141: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	70,  // 142: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	38,  // 143: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 144: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	47,  // 145: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	48,  // 146: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	72,  // 147: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	73,  // 148: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	75,  // 149: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	76,  // 150: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	79,  // 151: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	80,  // 152: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	78,  // 153: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	74,  // 154: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	37,  // 155: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 156: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	43,  // 157: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 158: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	77,  // 159: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	24,  // 160: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	43,  // 161: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	42,  // 162: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	83,  // 163: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	85,  // 164: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	92,  // 165: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	46,  // 166: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	167, // [167:167] is the sub-list for method output_type
-	167, // [167:167] is the sub-list for method input_type
-	167, // [167:167] is the sub-list for extension type_name
-	167, // [167:167] is the sub-list for extension extendee
-	0,   // [0:167] is the sub-list for field type_name
+	67,  // 22: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	33,  // 23: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	44,  // 24: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	46,  // 25: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	47,  // 26: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	48,  // 27: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	3,   // 28: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	4,   // 29: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	65,  // 30: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	44,  // 31: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	5,   // 32: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	43,  // 33: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 34: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	44,  // 35: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	38,  // 36: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	43,  // 37: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	44,  // 38: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	4,   // 39: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	38,  // 40: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 41: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	45,  // 42: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	41,  // 43: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 44: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	43,  // 45: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	16,  // 46: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	41,  // 47: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	43,  // 48: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	22,  // 49: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 50: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	41,  // 51: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 52: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 53: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	17,  // 54: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	18,  // 55: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	18,  // 56: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	18,  // 57: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	19,  // 58: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	45,  // 59: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	20,  // 60: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	17,  // 61: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	21,  // 62: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	17,  // 63: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	44,  // 64: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	23,  // 65: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	40,  // 66: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	41,  // 67: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 68: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 69: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	39,  // 70: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	43,  // 71: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	40,  // 72: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	41,  // 73: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	43,  // 74: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 75: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	47,  // 76: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	75,  // 77: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	38,  // 78: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	38,  // 79: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	34,  // 80: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	35,  // 81: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	36,  // 82: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	45,  // 83: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	44,  // 84: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	40,  // 85: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	16,  // 86: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	22,  // 87: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 88: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	24,  // 89: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	42,  // 90: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	44,  // 91: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	4,   // 92: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	50,  // 93: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	51,  // 94: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	52,  // 95: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	53,  // 96: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	54,  // 97: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	57,  // 98: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	58,  // 99: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	59,  // 100: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	61,  // 101: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	62,  // 102: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	63,  // 103: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	64,  // 104: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	70,  // 105: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	30,  // 106: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	30,  // 107: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	71,  // 108: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	72,  // 109: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	60,  // 110: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	55,  // 111: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	56,  // 112: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	73,  // 113: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	69,  // 114: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	68,  // 115: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	74,  // 116: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	38,  // 117: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 118: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	4,   // 119: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	43,  // 120: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	44,  // 121: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	45,  // 122: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	41,  // 123: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 124: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	17,  // 125: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	5,   // 126: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	7,   // 127: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	44,  // 128: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	40,  // 129: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	41,  // 130: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	16,  // 131: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	41,  // 132: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	24,  // 133: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	40,  // 134: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	38,  // 135: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	41,  // 136: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	22,  // 137: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	40,  // 138: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	41,  // 139: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	65,  // 140: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	65,  // 141: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	65,  // 142: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	65,  // 143: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	41,  // 144: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	38,  // 145: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	75,  // 146: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	38,  // 147: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	34,  // 148: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	36,  // 149: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	74,  // 150: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	38,  // 151: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 152: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	47,  // 153: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	48,  // 154: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	76,  // 155: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	77,  // 156: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	79,  // 157: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	80,  // 158: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	83,  // 159: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	84,  // 160: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	82,  // 161: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	78,  // 162: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	37,  // 163: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	3,   // 164: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	66,  // 165: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	43,  // 166: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	7,   // 167: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	81,  // 168: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	24,  // 169: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	65,  // 170: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	43,  // 171: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	42,  // 172: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	87,  // 173: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	89,  // 174: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	96,  // 175: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	46,  // 176: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	177, // [177:177] is the sub-list for method output_type
+	177, // [177:177] is the sub-list for method input_type
+	177, // [177:177] is the sub-list for extension type_name
+	177, // [177:177] is the sub-list for extension extendee
+	0,   // [0:177] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -9921,6 +10256,7 @@ func file_storage_proto_init() {
 		(*Input_RequestModel)(nil),
 		(*Input_AnswerModel)(nil),
 		(*Input_NoteModel)(nil),
+		(*Input_RaiseBudget)(nil),
 		(*Input_Fork)(nil),
 	}
 	file_storage_proto_msgTypes[49].OneofWrappers = []any{
@@ -9946,6 +10282,7 @@ func file_storage_proto_init() {
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
+		(*Record_BudgetRaised)(nil),
 	}
 	file_storage_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
@@ -9954,7 +10291,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   96,
+			NumMessages:   100,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

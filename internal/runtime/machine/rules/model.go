@@ -179,16 +179,6 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	return machine.Running, ""
 }
 
-// Reserved is what pending calls of models may consume, the step at index but left out.
-func Reserved(s *machine.State, but int) (tokens, cost int64) {
-	for i := range s.Steps {
-		if p := &s.Steps[i]; i != but && p.Model != nil && p.Status == machine.StepStatusPending {
-			tokens, cost = addCapped(tokens, p.Model.Tokens), addCapped(cost, p.Model.CostMicro)
-		}
-	}
-	return tokens, cost
-}
-
 // denyModel ends the run before the call.
 func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
 	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}

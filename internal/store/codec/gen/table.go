@@ -17,6 +17,7 @@ var (
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{},
 		machine.WriteOutput{}, machine.NoteDelegation{}, machine.Fork{},
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+		machine.RaiseBudget{},
 	}
 	bodies = []any{
 		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
@@ -24,6 +25,7 @@ var (
 		machine.StepRejected{}, machine.StepCancelled{}, machine.ArtifactsSet{}, machine.Paused{}, machine.Resumed{},
 		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
 		machine.ModelNoted{},
+		machine.BudgetRaised{},
 	}
 	// rows are the messages that are values of their own, in the order of the output.
 	rows = []struct {
@@ -44,7 +46,7 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
 	reflect.TypeFor[machine.Execution]():  "Sidecar",
 	reflect.TypeFor[machine.TimerKind]():  "TimerStep",
-	reflect.TypeFor[machine.Cause]():      "CauseTimeout",
+	reflect.TypeFor[machine.Cause]():      "CauseBudget",
 	reflect.TypeFor[machine.Status]():     "Cancelled",
 	reflect.TypeFor[machine.StepStatus](): "StepStatusCancelled",
 	reflect.TypeFor[machine.Mode]():       "Append",

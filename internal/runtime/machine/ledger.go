@@ -1,0 +1,37 @@
+package machine
+
+// CmdRaiseBudget is the number of [RaiseBudget].
+const CmdRaiseBudget CommandKind = 53
+
+// RecBudgetRaised is the number of [BudgetRaised].
+const RecBudgetRaised RecordKind = 38
+
+// CauseBudget: a step was refused that the budget does not hold (x_pawl.on_budget).
+const CauseBudget Cause = 5
+
+type (
+	// Amount is what ledgers count; either part is 0 or more.
+	Amount struct{ Tokens, CostMicro int64 }
+	// Account is what holds of a run's budget where that is not the pack's word alone.
+	Account struct {
+		// Limit takes the place of the pack's max_tokens and max_cost_usd; 0 = no limit.
+		Limit Amount
+		// Leased: the run spends of the account of the step that started it, at most Limit.
+		Leased bool
+		// WrappedUp: x_pawl.on_budget was entered, and the next refusal ends the run.
+		WrappedUp bool
+	}
+	// RaiseBudget lets a run spend more; what is 0 stays as it is.
+	RaiseBudget struct {
+		To     Amount
+		Reason string
+	}
+	// BudgetRaised is an act of RaiseBudget: the limits before and behind it.
+	BudgetRaised struct {
+		From, To Amount
+		Reason   string
+	}
+)
+
+func (RaiseBudget) command() CommandKind { return CmdRaiseBudget }
+func (*BudgetRaised) record() RecordKind { return RecBudgetRaised }

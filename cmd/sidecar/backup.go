@@ -11,11 +11,12 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newBackup(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	c, to := &client{}, app.BackupTo{}
+	c, to := &command.Client{}, app.BackupTo{}
 	cmd := &cobra.Command{
 		Use:   "backup TO [--addr ADDR | --data DIR]",
 		Short: "Write a backup of a sidecar's store, or what is new since the last",
@@ -66,11 +67,11 @@ cannot be opened or reached.`,
 	return cmd
 }
 
-func takeBackup(ctx context.Context, c *client, data app.Data, to app.BackupTo) (done app.BackupDone, err error) {
+func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.BackupTo) (done app.BackupDone, err error) {
 	if data.Dir != "" {
 		return app.Backup(ctx, data, to)
 	}
-	err = c.store(func(store pawlv1.StoreServiceClient) error {
+	err = c.Store(func(store pawlv1.StoreServiceClient) error {
 		done, err = app.BackupBy(ctx, func(ctx context.Context, after string, out io.Writer) error {
 			stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after})
 			if err != nil {

@@ -12,11 +12,12 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newCheck(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	c, repair, online := &client{}, false, false
+	c, repair, online := &command.Client{}, false, false
 	cmd := &cobra.Command{
 		Use:   "check --data DIR | check --online [--addr ADDR]",
 		Short: "Prove that everything in a data directory is in order",
@@ -55,15 +56,15 @@ sidecar not be reached.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
-	c.bindTarget(cmd)
+	c.BindTarget(cmd)
 	cmd.Flags().BoolVar(&online, "online", false, "the store of the running sidecar at --addr")
 	cmd.Flags().BoolVar(&repair, "repair", false, "make what follows from entries anew where it is not in order")
 	return cmd
 }
 
 // checkOnline has a sidecar prove its store.
-func checkOnline(ctx context.Context, p *cli.Printer, c *client) error {
-	return c.store(func(store pawlv1.StoreServiceClient) error {
+func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
+	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		stream, err := store.CheckStore(ctx, &pawlv1.CheckStoreRequest{})
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
@@ -24,9 +25,9 @@ func dataFlag(cmd *cobra.Command, data *app.Data, usage string) {
 
 // dataOrTarget adds what leads to a store: the directory of one that is stopped, or the
 // sidecar that serves it.
-func dataOrTarget(cmd *cobra.Command, data *app.Data, c *client) {
+func dataOrTarget(cmd *cobra.Command, data *app.Data, c *command.Client) {
 	dataFlag(cmd, data, "directory of a store that no sidecar has open; none: ask the sidecar at --addr")
-	c.bindTarget(cmd)
+	c.BindTarget(cmd)
 }
 
 // exclusive refuses flags that contradict each other.

@@ -10,20 +10,21 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newDeliveries(p *cli.Printer) *cobra.Command {
-	c := &client{}
+	c := &command.Client{}
 	cmd := group("deliveries", "Show what webhooks, push configurations and consumers are sent; send again, or discard",
 		newDeliveriesList(p, c), newDeliveriesConsumers(p, c), newDeliveriesDead(p, c), newDeliveriesResend(p, c), newDeliveriesDiscard(p, c),
 	)
-	c.bind(cmd)
+	c.Bind(cmd)
 	return cmd
 }
 
 // deliveries runs a function over the delivery service.
-func (c *client) deliveries(do func(pawlv1.DeliveryServiceClient) error) error {
-	return c.with(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
+func deliveries(c *command.Client, do func(pawlv1.DeliveryServiceClient) error) error {
+	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
 }
 
 // maxShownError bounds an error in a table, characters; JSON has all of it.
@@ -53,15 +54,15 @@ func receiverName(ref *pawlv1.DeliveryRef) string {
 	return "webhook/" + ref.GetId()
 }
 
-func newDeliveriesList(p *cli.Printer, c *client) *cobra.Command {
+func newDeliveriesList(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.ListDeliveriesRequest{}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List receivers, with the last error of what they are sent next",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req.Namespace, req.PageSize = c.namespace, maxPage
-			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
+			req.Namespace, req.PageSize = c.Namespace, maxPage
+			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
 				var all []*pawlv1.Delivery
 				for {
 					page, err := service.ListDeliveries(cmd.Context(), req)
@@ -93,14 +94,14 @@ func printDeliveries(p *cli.Printer, all []*pawlv1.Delivery) error {
 	return nil
 }
 
-func newDeliveriesConsumers(p *cli.Printer, c *client) *cobra.Command {
+func newDeliveriesConsumers(p *cli.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "consumers",
 		Short: "List named consumers of runs, and how far each has acknowledged",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
-				got, err := service.ListConsumers(cmd.Context(), &pawlv1.ListConsumersRequest{Namespace: c.namespace})
+			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
+				got, err := service.ListConsumers(cmd.Context(), &pawlv1.ListConsumersRequest{Namespace: c.Namespace})
 				if err != nil {
 					return err
 				}

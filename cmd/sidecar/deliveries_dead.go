@@ -11,9 +11,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newDeliveriesDead(p *cli.Printer, c *client) *cobra.Command {
+func newDeliveriesDead(p *cli.Printer, c *command.Client) *cobra.Command {
 	body := false
 	cmd := &cobra.Command{
 		Use:   "dead RECEIVER",
@@ -24,8 +25,8 @@ func newDeliveriesDead(p *cli.Printer, c *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
-				letters, err := deadLetters(cmd.Context(), service, c.namespace, ref, body)
+			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
+				letters, err := deadLetters(cmd.Context(), service, c.Namespace, ref, body)
 				if err != nil {
 					return err
 				}
@@ -76,7 +77,7 @@ var errWhichLetter = errors.New("give the number of a dead letter, or --all")
 
 // letterCommand makes the command that does something to one dead letter of a receiver,
 // or to all of them.
-func letterCommand(c *client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
+func letterCommand(c *command.Client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
 	every := false
 	cmd := &cobra.Command{
 		Use:   use + " RECEIVER [N]",
@@ -87,9 +88,9 @@ func letterCommand(c *client, use, short, all string, do func(context.Context, p
 			if err != nil {
 				return err
 			}
-			return c.deliveries(func(service pawlv1.DeliveryServiceClient) error {
+			return deliveries(c, func(service pawlv1.DeliveryServiceClient) error {
 				if every {
-					if numbers, err = letterNumbers(cmd.Context(), service, c.namespace, ref); err != nil {
+					if numbers, err = letterNumbers(cmd.Context(), service, c.Namespace, ref); err != nil {
 						return err
 					}
 				}
@@ -120,23 +121,23 @@ func readLetter(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error
 	return ref, []uint64{n}, nil
 }
 
-func newDeliveriesResend(p *cli.Printer, c *client) *cobra.Command {
+func newDeliveriesResend(p *cli.Printer, c *command.Client) *cobra.Command {
 	return letterCommand(c, "resend", "Send a dead letter of a receiver again; one that arrives is removed",
 		"send all, oldest first, up to the first that does not arrive",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return eachLetter(p, ref, numbers, "arrived", func(n uint64) error {
-				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.namespace, Ref: ref, N: n})
+				_, err := service.ResendDeadLetter(ctx, &pawlv1.ResendDeadLetterRequest{Namespace: c.Namespace, Ref: ref, N: n})
 				return err
 			})
 		})
 }
 
-func newDeliveriesDiscard(p *cli.Printer, c *client) *cobra.Command {
+func newDeliveriesDiscard(p *cli.Printer, c *command.Client) *cobra.Command {
 	return letterCommand(c, "discard", "Remove a dead letter of a receiver without sending it",
 		"remove all that there are now",
 		func(ctx context.Context, service pawlv1.DeliveryServiceClient, ref *pawlv1.DeliveryRef, numbers []uint64) error {
 			return eachLetter(p, ref, numbers, "discarded", func(n uint64) error {
-				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.namespace, Ref: ref, N: n})
+				_, err := service.DiscardDeadLetter(ctx, &pawlv1.DiscardDeadLetterRequest{Namespace: c.Namespace, Ref: ref, N: n})
 				return err
 			})
 		})

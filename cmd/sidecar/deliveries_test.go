@@ -106,7 +106,7 @@ func TestDeliveries(t *testing.T) {
 		{"consumers -o json", 0, []string{`"consumer": "billing"`, `"connected": true`}},
 	} {
 		args := append([]string{"deliveries"}, strings.Fields(tt.args)...)
-		code, out, errs := command(t, append(args, "--addr", "unix:"+socket)...)
+		code, out, errs := typed(t, append(args, "--addr", "unix:"+socket)...)
 		for _, want := range tt.want {
 			if !strings.Contains(out+errs, want) {
 				t.Errorf("%s: no %q in %s%s", tt.args, want, out, errs)

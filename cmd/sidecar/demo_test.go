@@ -10,7 +10,7 @@ import (
 // TestDemo runs the demo with this test binary as the sidecar.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	code, out, errs := command(t, "demo", "--keep", "-o", "json")
+	code, out, errs := typed(t, "demo", "--keep", "-o", "json")
 	var got struct {
 		OK            bool
 		Dir           string

@@ -9,6 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/diagram"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
@@ -19,7 +20,7 @@ var graphFormats = []string{"mermaid", "dot", "svg", "json"}
 func newGraph(p *cli.Printer) *cobra.Command {
 	var output, strict, run string
 	var at uint64
-	format, c := "", &client{}
+	format, c := "", &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "graph FILE | graph --run RUN",
 		Short: "Draw a pack's states and agents, or a run in them, as Mermaid, DOT, SVG or JSON",
@@ -44,7 +45,7 @@ pack has errors; 2 it could not be read.`,
 				return err
 			}
 			if run != "" {
-				return c.with(func(conn *grpc.ClientConn) error { return drawRun(cmd.Context(), p, c, conn, run, at, format) })
+				return c.With(func(conn *grpc.ClientConn) error { return drawRun(cmd.Context(), p, c, conn, run, at, format) })
 			}
 			return drawFile(p, args[0], strict, format)
 		},
@@ -56,7 +57,7 @@ pack has errors; 2 it could not be read.`,
 	completeFrom(cmd, "format", graphFormats...)
 	completeFrom(cmd, "output", graphFormats...)
 	bindStrict(cmd, &strict)
-	c.bind(cmd)
+	c.Bind(cmd)
 	return cmd
 }
 
@@ -76,13 +77,13 @@ func drawFile(p *cli.Printer, path, strict, format string) error {
 }
 
 // drawRun draws the run into the pack that it was started with.
-func drawRun(ctx context.Context, p *cli.Printer, c *client, conn *grpc.ClientConn, run string, at uint64, format string) error {
-	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: run, AtSeq: at})
+func drawRun(ctx context.Context, p *cli.Printer, c *command.Client, conn *grpc.ClientConn, run string, at uint64, format string) error {
+	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: run, AtSeq: at})
 	if err != nil {
 		return err
 	}
 	kept, err := pawlv1.NewPackServiceClient(conn).GetPack(ctx, &pawlv1.GetPackRequest{
-		Namespace: c.namespace, Pack: got.GetRun().GetPack().GetDigest(), IncludeContent: true,
+		Namespace: c.Namespace, Pack: got.GetRun().GetPack().GetDigest(), IncludeContent: true,
 	})
 	if err != nil {
 		return err

@@ -9,10 +9,11 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newHealth(p *cli.Printer) *cobra.Command {
-	c := &client{}
+	c := &command.Client{}
 	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
@@ -23,10 +24,10 @@ status. Exit codes: 0 SERVING; 1 anything else; 2 nobody answers.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 			defer cancel()
-			return c.with(func(conn *grpc.ClientConn) error { return askHealth(ctx, p, conn) })
+			return c.With(func(conn *grpc.ClientConn) error { return askHealth(ctx, p, conn) })
 		},
 	}
-	c.bind(cmd)
+	c.Bind(cmd)
 	cmd.Flags().DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }

@@ -5,25 +5,26 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newPacks(p *cli.Printer) *cobra.Command {
-	c := &client{}
+	c := &command.Client{}
 	cmd := group("packs", "List, register and show the packs of a sidecar",
 		newPacksList(p, c), newPacksRegister(p, c), newPacksShow(p, c),
 	)
-	c.bind(cmd)
+	c.Bind(cmd)
 	return cmd
 }
 
-func newPacksList(p *cli.Printer, c *client) *cobra.Command {
+func newPacksList(p *cli.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List registered packs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.packs(func(packs pawlv1.PackServiceClient) error {
-				found, err := listPacks(cmd, packs, c.namespace)
+			return c.Packs(func(packs pawlv1.PackServiceClient) error {
+				found, err := listPacks(cmd, packs, c.Namespace)
 				if err != nil {
 					return err
 				}

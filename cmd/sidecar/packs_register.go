@@ -8,9 +8,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newPacksRegister(p *cli.Printer, c *client) *cobra.Command {
+func newPacksRegister(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.RegisterPackRequest{}
 	keepDefault := false
 	cmd := &cobra.Command{
@@ -22,8 +23,8 @@ func newPacksRegister(p *cli.Printer, c *client) *cobra.Command {
 				return cli.Usage(err)
 			}
 			makeDefault := !keepDefault
-			req.Namespace, req.Filename, req.MakeDefault = c.namespace, args[0], &makeDefault
-			return c.packs(func(packs pawlv1.PackServiceClient) error {
+			req.Namespace, req.Filename, req.MakeDefault = c.Namespace, args[0], &makeDefault
+			return c.Packs(func(packs pawlv1.PackServiceClient) error {
 				got, err := packs.RegisterPack(cmd.Context(), req)
 				if err != nil {
 					return err

@@ -7,17 +7,18 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newPacksShow(p *cli.Printer, c *client) *cobra.Command {
+func newPacksShow(p *cli.Printer, c *command.Client) *cobra.Command {
 	content := false
 	cmd := &cobra.Command{
 		Use:   "show PACK",
 		Short: "Show a registered pack (id, id@version or digest)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := &pawlv1.GetPackRequest{Namespace: c.namespace, Pack: args[0], IncludeContent: content}
-			return c.packs(func(packs pawlv1.PackServiceClient) error {
+			req := &pawlv1.GetPackRequest{Namespace: c.Namespace, Pack: args[0], IncludeContent: content}
+			return c.Packs(func(packs pawlv1.PackServiceClient) error {
 				got, err := packs.GetPack(cmd.Context(), req)
 				switch {
 				case err != nil:
@@ -34,7 +35,7 @@ func newPacksShow(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&content, "content", false, "print the document as it was registered")
-	c.completeArgs(cmd, c.packWords)
+	c.CompleteArgs(cmd, c.PackWords)
 	return cmd
 }
 

@@ -39,8 +39,8 @@ type played struct {
 	Error    *cli.Problem
 }
 
-// command runs one command line in this process.
-func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// typed runs one command line in this process.
+func typed(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = execute(t.Context(), &cli.Printer{Out: &out, Err: &errs}, args)
@@ -72,7 +72,7 @@ func play(t *testing.T, packPath, answersPath string) played {
 	t.Helper()
 	args := []string{"run", packPath, "--answers", answersPath, "-o", "json"}
 	args = append(args, strings.Fields(headers(t, answersPath)["flags"])...)
-	code, out, errs := command(t, args...)
+	code, out, errs := typed(t, args...)
 	var got played
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%v in %q, stderr %q", err, out, errs)

@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newRuns(p *cli.Printer) *cobra.Command {
-	c := &client{}
+	c := &command.Client{}
 	cmd := group("runs", "List, show and drive the runs of a sidecar",
 		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c), newRunsWatch(p, c), newRunsWait(p, c),
 		newRunsStart(p, c), newRunsEmit(p, c), newRunsInput(p, c), newRunsPause(p, c), newRunsResume(p, c), newRunsCancel(p, c),
 		newRunsExport(p, c), newRunsDelete(p, c), newRunsErase(p, c),
 		newRunsFork(p, c), newRunsDiff(p, c), newRunsVerify(p, c), newRunsImport(p, c),
 	)
-	c.bind(cmd)
+	c.Bind(cmd)
 	return cmd
 }
 
@@ -133,6 +133,3 @@ func records(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, 
 		}
 	}
 }
-
-// newID makes an idempotency id for one call of a command.
-func newID(command string) string { return fmt.Sprintf("cli-%s-%d", command, time.Now().UnixNano()) }

@@ -9,6 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 // ended are the statuses of runs that have ended.
@@ -23,7 +24,7 @@ type deletion struct {
 	yes bool
 }
 
-func newRunsDelete(p *cli.Printer, c *client) *cobra.Command {
+func newRunsDelete(p *cli.Printer, c *command.Client) *cobra.Command {
 	var d deletion
 	cmd := &cobra.Command{
 		Use:   "delete RUN... | delete [--status ...] [--label ...] [--ended-before 720h] [--yes]",
@@ -40,11 +41,11 @@ write it first: runs export RUN FILE --format file.`,
 			if chosen == (len(args) > 0) {
 				return cli.Usage(errors.New("name runs, or select them by flags (--all for every run that has ended)"))
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				if len(args) > 0 {
-					return deleteRuns(cmd.Context(), p, runs, c.namespace, args)
+					return deleteRuns(cmd.Context(), p, runs, c.Namespace, args)
 				}
-				return deleteSelected(cmd, p, runs, c.namespace, &d)
+				return deleteSelected(cmd, p, runs, c.Namespace, &d)
 			})
 		},
 	}
@@ -53,7 +54,7 @@ write it first: runs export RUN FILE --format file.`,
 	fs.DurationVar(&d.age, "ended-before", 0, "only runs that ended at least so long ago, for example 720h")
 	fs.BoolVar(&d.all, "all", false, "every run that has ended")
 	fs.BoolVar(&d.yes, "yes", false, "delete what the flags select, instead of listing it")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

@@ -9,9 +9,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsDiff(p *cli.Printer, c *client) *cobra.Command {
+func newRunsDiff(p *cli.Printer, c *command.Client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff RUN[:SEQ] [RUN][:SEQ]",
 		Short: "Compare two points of a run, or of two runs",
@@ -20,14 +21,14 @@ edges, what counts against bounds, artifacts, variables and messages. A point
 without :SEQ is the run as it is; a point that is only :SEQ is one of the first run.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			req := &pawlv1.DiffRunsRequest{Namespace: c.namespace}
+			req := &pawlv1.DiffRunsRequest{Namespace: c.Namespace}
 			if req.RunId, req.Seq, err = pointOf(args[0]); err != nil {
 				return err
 			}
 			if req.OtherRunId, req.OtherSeq, err = pointOf(args[1]); err != nil {
 				return err
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.DiffRuns(cmd.Context(), req)
 				if err != nil {
 					return err
@@ -40,7 +41,7 @@ without :SEQ is the run as it is; a point that is only :SEQ is one of the first 
 			})
 		},
 	}
-	c.completeArgs(cmd, c.runWords, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords, c.RunWords)
 	return cmd
 }
 

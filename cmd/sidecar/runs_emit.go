@@ -10,9 +10,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsEmit(p *cli.Printer, c *client) *cobra.Command {
+func newRunsEmit(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.EmitEventRequest{}
 	var texts, jsons []string
 	cmd := &cobra.Command{
@@ -25,15 +26,15 @@ first answer; with --expected-seq (visit_seq of the run) only the first of two
 racing events is taken.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			req.Namespace, req.RunId, req.Event = c.namespace, args[0], args[1]
+			req.Namespace, req.RunId, req.Event = c.Namespace, args[0], args[1]
 			req.TurnToken = os.Getenv("PAWL_TURN_TOKEN")
 			if req.Artifacts, err = artifactFlags(texts, jsons); err != nil {
 				return err
 			}
 			if req.EventId == "" {
-				req.EventId = newID("emit")
+				req.EventId = command.NewID("emit")
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.EmitEvent(cmd.Context(), req)
 				if err != nil {
 					return err
@@ -47,7 +48,7 @@ racing events is taken.`,
 	fs.StringArrayVar(&jsons, "artifact-json", nil, "JSON artifact NAME=JSON (repeatable)")
 	fs.StringVar(&req.EventId, "id", "", "idempotency id; default a new one")
 	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
-	c.completeArgs(cmd, c.runWords, c.eventWords)
+	c.CompleteArgs(cmd, c.RunWords, c.EventWords)
 	return cmd
 }
 

@@ -8,9 +8,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsErase(p *cli.Printer, c *client) *cobra.Command {
+func newRunsErase(p *cli.Printer, c *command.Client) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "erase RUN... --reason WHY",
@@ -27,13 +28,13 @@ back for who has the rows, too: replace them.`,
 			if reason == "" {
 				return cli.Usage(errors.New("say why: --reason"))
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
-				return eraseRuns(cmd.Context(), p, runs, c.namespace, reason, args)
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
+				return eraseRuns(cmd.Context(), p, runs, c.Namespace, reason, args)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; kept with the run")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

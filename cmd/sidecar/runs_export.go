@@ -6,10 +6,11 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/export"
 )
 
-func newRunsExport(p *cli.Printer, c *client) *cobra.Command {
+func newRunsExport(p *cli.Printer, c *command.Client) *cobra.Command {
 	format := exportWorkspace
 	cmd := &cobra.Command{
 		Use:   "export RUN DIR | export RUN FILE --format file",
@@ -25,17 +26,17 @@ record) and artifacts/ (each artifact as a file, blobs included).`,
 				return err
 			}
 			if format == exportPortable {
-				return c.runs(func(runs pawlv1.RunServiceClient) error {
-					size, err := exportFile(cmd.Context(), runs, c.namespace, args[0], args[1])
+				return c.Runs(func(runs pawlv1.RunServiceClient) error {
+					size, err := exportFile(cmd.Context(), runs, c.Namespace, args[0], args[1])
 					if err != nil {
 						return err
 					}
 					return printExported(p, args[1], size)
 				})
 			}
-			return c.with(func(conn *grpc.ClientConn) error {
+			return c.With(func(conn *grpc.ClientConn) error {
 				w := &export.Workspace{
-					Runs: pawlv1.NewRunServiceClient(conn), Packs: pawlv1.NewPackServiceClient(conn), Namespace: c.namespace,
+					Runs: pawlv1.NewRunServiceClient(conn), Packs: pawlv1.NewPackServiceClient(conn), Namespace: c.Namespace,
 				}
 				written, err := w.Export(cmd.Context(), args[0], args[1])
 				if err != nil {
@@ -47,7 +48,7 @@ record) and artifacts/ (each artifact as a file, blobs included).`,
 	}
 	cmd.Flags().StringVar(&format, "format", format, "workspace: RFC-103's directory; file: one portable file")
 	completeFrom(cmd, "format", exportWorkspace, exportPortable)
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 // forkFlags are the flags of runs fork that are no fields of the request.
@@ -19,7 +20,7 @@ type forkFlags struct {
 	reuse                    bool
 }
 
-func newRunsFork(p *cli.Printer, c *client) *cobra.Command {
+func newRunsFork(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.ForkRunRequest{}
 	var flags forkFlags
 	cmd := &cobra.Command{
@@ -31,11 +32,11 @@ totals and wall time start at zero, the open turn is offered again. To repair a
 run that ended, fork it at a record before its end (see runs trace --all).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Namespace, req.RunId = c.namespace, args[0]
+			req.Namespace, req.RunId = c.Namespace, args[0]
 			if err := flags.fill(cmd, req); err != nil {
 				return err
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.ForkRun(cmd.Context(), req)
 				if err != nil {
 					return err
@@ -45,7 +46,7 @@ run that ended, fork it at a record before its end (see runs trace --all).`,
 		},
 	}
 	flags.bind(cmd, req)
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
@@ -87,7 +88,7 @@ func (f *forkFlags) fill(cmd *cobra.Command, req *pawlv1.ForkRunRequest) (err er
 		req.ReuseSteps = &f.reuse
 	}
 	if req.RequestId == "" {
-		req.RequestId = newID("fork")
+		req.RequestId = command.NewID("fork")
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsImport(p *cli.Printer, c *client) *cobra.Command {
+func newRunsImport(p *cli.Printer, c *command.Client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import an exported run, to be looked at, compared and forked",
@@ -22,8 +23,8 @@ func newRunsImport(p *cli.Printer, c *client) *cobra.Command {
 before anything is stored. The run is never driven: it takes no input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
-				got, err := importFile(cmd.Context(), runs, c.namespace, args[0])
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
+				got, err := importFile(cmd.Context(), runs, c.Namespace, args[0])
 				if err != nil {
 					return err
 				}

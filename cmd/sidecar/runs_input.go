@@ -5,9 +5,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsInput(p *cli.Printer, c *client) *cobra.Command {
+func newRunsInput(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.SendInputRequest{}
 	cmd := &cobra.Command{
 		Use:   "input RUN TEXT",
@@ -17,11 +18,11 @@ for it while a turn is open. With --step it answers the agent of that delegation
 which asks for input. With --id a repeat is answered with the first answer.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Namespace, req.RunId, req.Parts = c.namespace, args[0], []*pawlv1.Part{textPart(args[1])}
+			req.Namespace, req.RunId, req.Parts = c.Namespace, args[0], []*pawlv1.Part{textPart(args[1])}
 			if req.MessageId == "" {
-				req.MessageId = newID("input")
+				req.MessageId = command.NewID("input")
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.SendInput(cmd.Context(), req)
 				if err != nil {
 					return err
@@ -42,6 +43,6 @@ which asks for input. With --id a repeat is answered with the first answer.`,
 	fs.Uint32Var(&req.Step, "step", 0, "delegation whose agent asks; 0 = the run's own turn")
 	fs.StringVar(&req.MessageId, "id", "", "idempotency id; default a new one")
 	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = not asked")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }

@@ -5,9 +5,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsList(p *cli.Printer, c *client) *cobra.Command {
+func newRunsList(p *cli.Printer, c *command.Client) *cobra.Command {
 	var filter runFilter
 	var limit int
 	var oldest bool
@@ -20,11 +21,11 @@ func newRunsList(p *cli.Printer, c *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req := &pawlv1.ListRunsRequest{Namespace: c.namespace, Filter: selected}
+			req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, Filter: selected}
 			if oldest {
 				req.Order = pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				found, err := listRuns(cmd, runs, req, limit)
 				if err != nil {
 					return err
@@ -34,7 +35,7 @@ func newRunsList(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	filter.bind(cmd)
-	c.completeFlag(cmd, "pack", c.packWords)
+	c.CompleteFlag(cmd, "pack", c.PackWords)
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "oldest first")

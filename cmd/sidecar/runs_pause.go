@@ -8,26 +8,27 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsPause(p *cli.Printer, c *client) *cobra.Command {
+func newRunsPause(p *cli.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "pause", "Hand out nothing of a run until it is resumed",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
-			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+			return runs.PauseRun(ctx, &pawlv1.PauseRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsResume(p *cli.Printer, c *client) *cobra.Command {
+func newRunsResume(p *cli.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "resume", "Go on with a run that was paused",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
-			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+			return runs.ResumeRun(ctx, &pawlv1.ResumeRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
-func newRunsCancel(p *cli.Printer, c *client) *cobra.Command {
+func newRunsCancel(p *cli.Printer, c *command.Client) *cobra.Command {
 	return runCommand(p, c, "cancel", "End a run CANCELLED, and the runs that it delegated to",
 		func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error) {
-			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.namespace, RunId: run, Note: note, RequestId: id})
+			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.Namespace, RunId: run, Note: note, RequestId: id})
 		})
 }
 
@@ -40,7 +41,7 @@ type moved interface {
 }
 
 // runCommand makes a command that does one thing to one run.
-func runCommand(p *cli.Printer, c *client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
+func runCommand(p *cli.Printer, c *command.Client, name, short string, do func(ctx context.Context, runs pawlv1.RunServiceClient, run, note, id string) (moved, error)) *cobra.Command {
 	note, id := "", ""
 	cmd := &cobra.Command{
 		Use:   name + " RUN",
@@ -48,9 +49,9 @@ func runCommand(p *cli.Printer, c *client, name, short string, do func(ctx conte
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if id == "" {
-				id = newID(name)
+				id = command.NewID(name)
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := do(cmd.Context(), runs, args[0], note, id)
 				if err != nil {
 					return err
@@ -66,6 +67,6 @@ func runCommand(p *cli.Printer, c *client, name, short string, do func(ctx conte
 	}
 	cmd.Flags().StringVar(&note, "note", "", "words that are kept in the record")
 	cmd.Flags().StringVar(&id, "id", "", "idempotency id; default a new one")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }

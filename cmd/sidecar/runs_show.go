@@ -11,18 +11,19 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
+func newRunsShow(p *cli.Printer, c *command.Client) *cobra.Command {
 	var at uint64
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show a run with its artifacts and family, as it is or as it was at a record",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{
-					Namespace: c.namespace, RunId: args[0], AtSeq: at, IncludeArtifacts: true, IncludeVariables: true,
+					Namespace: c.Namespace, RunId: args[0], AtSeq: at, IncludeArtifacts: true, IncludeVariables: true,
 				})
 				if err != nil {
 					return err
@@ -51,7 +52,7 @@ func newRunsShow(p *cli.Printer, c *client) *cobra.Command {
 		},
 	}
 	cmd.Flags().Uint64Var(&at, "at", 0, "seq of a record; 0 = as it is")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

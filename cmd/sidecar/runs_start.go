@@ -8,6 +8,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 // startFlags are the flags of runs start that are no fields of the request.
@@ -16,7 +17,7 @@ type startFlags struct {
 	labels, vars, varsJSON                    []string
 }
 
-func newRunsStart(p *cli.Printer, c *client) *cobra.Command {
+func newRunsStart(p *cli.Printer, c *command.Client) *cobra.Command {
 	req := &pawlv1.StartRunRequest{}
 	var flags startFlags
 	cmd := &cobra.Command{
@@ -29,11 +30,11 @@ With --id a repeat is answered with the first answer.`,
 		Example: `  sidecar runs start code-agent --var goal="Fix the tests" --input "Begin." --label team=a`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Namespace, req.Pack = c.namespace, args[0]
+			req.Namespace, req.Pack = c.Namespace, args[0]
 			if err := flags.fill(req); err != nil {
 				return err
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				got, err := runs.StartRun(cmd.Context(), req)
 				if err != nil {
 					return err
@@ -43,7 +44,7 @@ With --id a repeat is answered with the first answer.`,
 		},
 	}
 	flags.bind(cmd, req)
-	c.completeArgs(cmd, c.packWords)
+	c.CompleteArgs(cmd, c.PackWords)
 	return cmd
 }
 
@@ -87,7 +88,7 @@ func (f *startFlags) fill(req *pawlv1.StartRunRequest) (err error) {
 		return err
 	}
 	if req.RequestId == "" {
-		req.RequestId = newID("start")
+		req.RequestId = command.NewID("start")
 	}
 	return nil
 }

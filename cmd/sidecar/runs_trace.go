@@ -10,9 +10,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
-func newRunsTrace(p *cli.Printer, c *client) *cobra.Command {
+func newRunsTrace(p *cli.Printer, c *command.Client) *cobra.Command {
 	var kinds, artifacts []string
 	var all, watched, diff bool
 	cmd := &cobra.Command{
@@ -31,13 +32,13 @@ With -o json the records themselves, as one array, or with --watch one per line.
 			if watched && all {
 				return cli.Usage(errors.New("--watch prints the trace; --all goes with runs watch"))
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				if watched {
 					return watchTrace(cmd.Context(), p, runs, &pawlv1.StreamTransitionsRequest{
-						Namespace: c.namespace, RunId: args[0], Kinds: wanted, Follow: true,
+						Namespace: c.Namespace, RunId: args[0], Kinds: wanted, Follow: true,
 					}, artifacts)
 				}
-				found, err := records(cmd.Context(), runs, c.namespace, args[0], wanted)
+				found, err := records(cmd.Context(), runs, c.Namespace, args[0], wanted)
 				if err != nil {
 					return err
 				}
@@ -48,7 +49,7 @@ With -o json the records themselves, as one array, or with --watch one per line.
 					printRecords(p, found)
 					return nil
 				}
-				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: args[0]})
+				got, err := runs.GetRun(cmd.Context(), &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: args[0]})
 				if err != nil {
 					return err
 				}
@@ -63,7 +64,7 @@ With -o json the records themselves, as one array, or with --watch one per line.
 	cmd.Flags().BoolVar(&diff, "diff", false, "show only what each row changed")
 	cmd.Flags().BoolVar(&all, "all", false, "list every record instead of the trace")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

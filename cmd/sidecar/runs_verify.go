@@ -13,10 +13,11 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func newRunsVerify(p *cli.Printer, c *client) *cobra.Command {
+func newRunsVerify(p *cli.Printer, c *command.Client) *cobra.Command {
 	var data app.Data
 	cmd := &cobra.Command{
 		Use:   "verify RUN | verify FILE | verify --data DIR [RUN]",
@@ -41,11 +42,11 @@ directory cannot be looked at.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
-func verify(ctx context.Context, c *client, data app.Data, args []string) ([]app.Verified, error) {
+func verify(ctx context.Context, c *command.Client, data app.Data, args []string) ([]app.Verified, error) {
 	switch {
 	case data.Dir != "":
 		return app.VerifyData(ctx, data, first(args))
@@ -57,8 +58,8 @@ func verify(ctx context.Context, c *client, data app.Data, args []string) ([]app
 		return []app.Verified{found}, err
 	}
 	var found []app.Verified
-	err := c.runs(func(runs pawlv1.RunServiceClient) error {
-		got, err := runs.VerifyRun(ctx, &pawlv1.VerifyRunRequest{Namespace: c.namespace, RunId: args[0]})
+	err := c.Runs(func(runs pawlv1.RunServiceClient) error {
+		got, err := runs.VerifyRun(ctx, &pawlv1.VerifyRunRequest{Namespace: c.Namespace, RunId: args[0]})
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,13 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 // longestWait is how long one call of WaitRun may take; the command asks again.
 const longestWait = 5 * time.Minute
 
-func newRunsWait(p *cli.Printer, c *client) *cobra.Command {
+func newRunsWait(p *cli.Printer, c *command.Client) *cobra.Command {
 	until, timeout := "TERMINAL", time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
@@ -30,8 +31,8 @@ Exit codes: 0 it ended COMPLETED, or waits; 1 it ended otherwise, or --timeout i
 			if err != nil {
 				return err
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
-				req := &pawlv1.WaitRunRequest{Namespace: c.namespace, RunId: args[0], Until: pawlv1.WaitUntil(n)}
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
+				req := &pawlv1.WaitRunRequest{Namespace: c.Namespace, RunId: args[0], Until: pawlv1.WaitUntil(n)}
 				run, err := waitFor(cmd.Context(), runs, req, timeout)
 				if err != nil {
 					return err
@@ -43,7 +44,7 @@ Exit codes: 0 it ended COMPLETED, or waits; 1 it ended otherwise, or --timeout i
 	cmd.Flags().StringVar(&until, "until", until, "TERMINAL or WAITING")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest wait; 0 = no bound")
 	completeFrom(cmd, "until", enumNames(pawlv1.WaitUntil_name, "WaitUntil")...)
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

@@ -11,10 +11,11 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/export"
 )
 
-func newRunsWatch(p *cli.Printer, c *client) *cobra.Command {
+func newRunsWatch(p *cli.Printer, c *command.Client) *cobra.Command {
 	var filter runFilter
 	var kinds, events []string
 	var format string
@@ -29,7 +30,7 @@ With --format agentic it prints RFC-103's events instead, as JSON, with their
 dedupe keys; --event selects some of them.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			req.Namespace = c.namespace
+			req.Namespace = c.Namespace
 			if err := checkFormat(format, events, kinds); err != nil {
 				return cli.Usage(err)
 			}
@@ -43,10 +44,10 @@ dedupe keys; --event selects some of them.`,
 			} else if req.Filter, err = filter.proto(); err != nil {
 				return err
 			}
-			return c.runs(func(runs pawlv1.RunServiceClient) error {
+			return c.Runs(func(runs pawlv1.RunServiceClient) error {
 				if format == formatAgentic {
 					req.Kinds = export.AgenticKinds
-					events := &export.Agentic{Runs: runs, Namespace: c.namespace, Types: events}
+					events := &export.Agentic{Runs: runs, Namespace: c.Namespace, Types: events}
 					return watch(cmd.Context(), runs, req, func(r *pawlv1.Record) error { return printEvent(cmd.Context(), p, events, r) })
 				}
 				return watch(cmd.Context(), runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
@@ -54,7 +55,7 @@ dedupe keys; --event selects some of them.`,
 		},
 	}
 	filter.bind(cmd)
-	c.completeFlag(cmd, "pack", c.packWords)
+	c.CompleteFlag(cmd, "pack", c.PackWords)
 	fs := cmd.Flags()
 	fs.StringSliceVar(&kinds, "kind", nil, "kinds of records; default TRANSITION,ENDED")
 	fs.StringVar(&req.AfterCursor, "after-cursor", "", "resume after this cursor")
@@ -65,7 +66,7 @@ dedupe keys; --event selects some of them.`,
 	completeFrom(cmd, "event", export.Types...)
 	fs.BoolVar(&req.Follow, "follow", true, "go on with what is to come")
 	completeFrom(cmd, "kind", enumNames(pawlv1.RecordKind_name, "RecordKind")...)
-	c.completeArgs(cmd, c.runWords)
+	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 

@@ -11,11 +11,12 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
 )
 
 func newStats(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	c := &client{}
+	c := &command.Client{}
 	cmd := &cobra.Command{
 		Use:   "stats [--addr ADDR | --data DIR]",
 		Short: "Show what a sidecar's store holds and what that takes",
@@ -46,11 +47,11 @@ opened or reached.`,
 	return cmd
 }
 
-func statsOf(ctx context.Context, c *client, data app.Data) (stats *pawlv1.StoreStats, err error) {
+func statsOf(ctx context.Context, c *command.Client, data app.Data) (stats *pawlv1.StoreStats, err error) {
 	if data.Dir != "" {
 		return app.StatsOf(ctx, data)
 	}
-	err = c.store(func(store pawlv1.StoreServiceClient) error {
+	err = c.Store(func(store pawlv1.StoreServiceClient) error {
 		got, err := store.GetStoreStats(ctx, &pawlv1.GetStoreStatsRequest{})
 		stats = got.GetStats()
 		return err

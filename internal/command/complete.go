@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -17,12 +17,12 @@ const completionWait = 2 * time.Second
 // completed is how many words a completion offers.
 const completed = 50
 
-// words finds what an argument may be; nothing where no sidecar answers.
-type words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
+// Words finds what an argument may be; nothing where no sidecar answers.
+type Words func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
 
-// completeArgs completes the arguments of a command from the sidecar: the n-th by the
+// CompleteArgs completes the arguments of a command from the sidecar: the n-th by the
 // n-th function.
-func (c *client) completeArgs(cmd *cobra.Command, by ...words) {
+func (c *Client) CompleteArgs(cmd *cobra.Command, by ...Words) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -31,8 +31,8 @@ func (c *client) completeArgs(cmd *cobra.Command, by ...words) {
 	}
 }
 
-// completeFlag completes a flag from the sidecar.
-func (c *client) completeFlag(cmd *cobra.Command, flag string, by words) {
+// CompleteFlag completes a flag from the sidecar.
+func (c *Client) CompleteFlag(cmd *cobra.Command, flag string, by Words) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return c.complete(cmd, by, args, begun)
 	})
@@ -41,11 +41,11 @@ func (c *client) completeFlag(cmd *cobra.Command, flag string, by words) {
 	}
 }
 
-func (c *client) complete(cmd *cobra.Command, by words, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c *Client) complete(cmd *cobra.Command, by Words, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
 	defer cancel()
 	var found []string
-	err := c.with(func(conn *grpc.ClientConn) (err error) {
+	err := c.With(func(conn *grpc.ClientConn) (err error) {
 		found, err = by(ctx, conn, args, begun)
 		return err
 	})
@@ -55,9 +55,9 @@ func (c *client) complete(cmd *cobra.Command, by words, args []string, begun str
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// runWords are the ids of the newest runs, told apart by pack, state and status.
-func (c *client) runWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
-	req := &pawlv1.ListRunsRequest{Namespace: c.namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
+// RunWords are the ids of the newest runs, told apart by pack, state and status.
+func (c *Client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
+	req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
 	if idPrefix.MatchString(begun) {
 		req.Filter.RunIdPrefix = begun
 	}
@@ -73,9 +73,9 @@ func (c *client) runWords(ctx context.Context, conn *grpc.ClientConn, _ []string
 	return out, nil
 }
 
-// packWords are the names of the registered packs.
-func (c *client) packWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
-	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.namespace, PageSize: completed})
+// PackWords are the names of the registered packs.
+func (c *Client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
+	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.Namespace, PageSize: completed})
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (c *client) packWords(ctx context.Context, conn *grpc.ClientConn, _ []strin
 	return out, nil
 }
 
-// eventWords are the events that the present state of the first argument declares.
-func (c *client) eventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
-	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: args[0]})
+// EventWords are the events that the present state of the first argument declares.
+func (c *Client) EventWords(ctx context.Context, conn *grpc.ClientConn, args []string, _ string) ([]string, error) {
+	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: args[0]})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,10 @@
 package pack
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/pawl-dev/pawl/internal/pack/cost"
+)
 
 // checker applies the rules that a schema cannot express. The document may have
 // schema errors: every rule copes with missing and empty values, and says
@@ -79,7 +83,7 @@ func (c *checker) fragments() {
 
 // tools compiles the parameters of every tool.
 func (c *checker) tools() {
-	all := newPatterns()
+	all := cost.NewPatterns()
 	for _, name := range keys(c.doc.Tools) {
 		raw := c.doc.Tools[name].Parameters
 		if raw == nil {
@@ -93,7 +97,7 @@ func (c *checker) tools() {
 			continue
 		}
 		c.p.schemas[name] = s
-		if err := (schemaCost{}).check(s.compiled); err != nil {
+		if err := cost.Check(s.compiled); err != nil {
 			c.f.tightened(ruleToolSchema, pointer("tools", name, "parameters"), "", "the schema costs too much to check: %v", err)
 		}
 	}

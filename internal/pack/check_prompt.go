@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/prompt"
 )
@@ -113,7 +114,7 @@ func (c *checker) validation(at string, v *Variable) {
 	bad := func(field, format string, args ...any) {
 		c.f.err("PP0003-3", at+"/validation"+field, "", format, args...)
 	}
-	if _, err := compilePattern(val.Pattern); err != nil {
+	if _, err := cost.Compile(val.Pattern); err != nil {
 		bad("/pattern", "not a regular expression (RE2): %s", source.Clip(err.Error(), 200))
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
 // FuzzLoad: no document panics or hangs; a pack that loads does so again from
@@ -89,8 +91,8 @@ func FuzzPayload(f *testing.F) {
 			return
 		}
 		begin := time.Now()
-		s, err := compileParameters("t", newPatterns(), text)
-		if err != nil || (schemaCost{}).check(s.compiled) != nil {
+		s, err := compileParameters("t", cost.NewPatterns(), text)
+		if err != nil || cost.Check(s.compiled) != nil {
 			return
 		}
 		p := &Pack{schemas: map[string]*schema{"t": s}}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
 // that leave the schema are errors.
-func compileParameters(tool string, p *patterns, raw json.RawMessage) (*schema, error) {
+func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
@@ -54,8 +55,8 @@ func (p *Pack) CheckPayload(tool string, payload []byte) []FieldError {
 	if s == nil {
 		return nil
 	}
-	if !s.affordable(value) {
-		return []FieldError{{"payload", fmt.Sprintf("checking it takes more than %d applications of the tool's schema", maxApplications)}}
+	if !cost.Affordable(s.compiled, value) {
+		return []FieldError{{"payload", fmt.Sprintf("checking it takes more than %d applications of the tool's schema", cost.MaxApplications)}}
 	}
 	var out []FieldError
 	for _, f := range s.validate(value) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
@@ -67,7 +68,7 @@ func compileSchema(path string, formats bool) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pack: schema %s: %w", path, err)
 	}
-	c := newCompiler(newPatterns())
+	c := newCompiler(cost.NewPatterns())
 	if formats {
 		c.AssertFormat()
 	}
@@ -86,10 +87,10 @@ func compileSchema(path string, formats bool) (*schema, error) {
 
 // newCompiler returns a compiler that reads nothing from disk or network, and bounds
 // patterns.
-func newCompiler(p *patterns) *jsonschema.Compiler {
+func newCompiler(p *cost.Patterns) *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(p.compile)
+	c.UseRegexpEngine(p.Compile)
 	return c
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
 // TestSchemasAreSchemas: the embedded files hold against their meta-schema, which
@@ -25,7 +27,7 @@ func TestSchemasAreSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		c := newCompiler(newPatterns())
+		c := newCompiler(cost.NewPatterns())
 		if err := c.AddResource("urn:pawl:"+path, doc); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -34,7 +36,7 @@ func TestSchemasAreSchemas(t *testing.T) {
 		}
 	}
 	bad := map[string]any{"type": 7.0}
-	c := newCompiler(newPatterns())
+	c := newCompiler(cost.NewPatterns())
 	if err := c.AddResource("urn:pawl:bad", bad); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
@@ -243,11 +244,11 @@ func (val *Validation) checkString(s string) string {
 	if val.Pattern == "" {
 		return ""
 	}
-	re, err := compilePattern(val.Pattern)
+	re, err := cost.Compile(val.Pattern)
 	if err != nil {
 		return "the pack's pattern is not a regular expression: " + source.Clip(err.Error(), 200)
 	}
-	if !re.affordable(s) {
+	if !re.Affordable(s) {
 		return fmt.Sprintf("has %d bytes, too many to match against %s", len(s), quote(val.Pattern))
 	}
 	if !re.MatchString(s) {

@@ -1,4 +1,4 @@
-package pack
+package cost
 
 import (
 	"fmt"
@@ -20,16 +20,16 @@ const (
 	stepsPerApplication = 64
 )
 
-// pattern is a compiled regular expression that knows what it costs.
-type pattern struct {
+// Pattern is a compiled regular expression that knows what it costs.
+type Pattern struct {
 	*regexp.Regexp
 	// program is the number of its instructions, or a little more.
 	program int
 }
 
-// compilePattern compiles RE2 syntax and refuses a program that is too large before it
+// Compile compiles RE2 syntax and refuses a program that is too large before it
 // is made.
-func compilePattern(text string) (*pattern, error) {
+func Compile(text string) (*Pattern, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -42,25 +42,27 @@ func compilePattern(text string) (*pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pattern{compiled, program}, nil
+	return &Pattern{compiled, program}, nil
 }
 
-// patterns compiles those of all tools of one pack, as the library of JSON Schema wants
+// Patterns compiles those of all tools of one pack, as the library of JSON Schema wants
 // it.
-type patterns struct {
+type Patterns struct {
 	// known has each text once: the library asks twice, and packs repeat themselves.
-	known map[string]*pattern
+	known map[string]*Pattern
 	// left are the instructions that the pack may still have.
 	left int
 }
 
-func newPatterns() *patterns { return &patterns{known: map[string]*pattern{}, left: maxPrograms} }
+// NewPatterns compiles those of one pack.
+func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
 
-func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
+// Compile is the engine of the library.
+func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
 	}
-	compiled, err := compilePattern(text)
+	compiled, err := Compile(text)
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +107,14 @@ func repeated(re *syntax.Regexp) int {
 }
 
 // weigh is the work of matching a text, in applications of a schema.
-func (p *pattern) weigh(text string) int { return 1 + p.program*len(text)/stepsPerApplication }
+func (p *Pattern) weigh(text string) int { return 1 + p.program*len(text)/stepsPerApplication }
 
-// affordable says whether a match stays within maxApplications.
-func (p *pattern) affordable(text string) bool { return p.weigh(text) <= maxApplications }
+// Affordable says whether a match stays within [MaxApplications].
+func (p *Pattern) Affordable(text string) bool { return p.weigh(text) <= MaxApplications }
 
 // weighPattern weighs a pattern as the library hands it back.
 func weighPattern(re jsonschema.Regexp, text string) int {
-	if p, ok := re.(*pattern); ok {
+	if p, ok := re.(*Pattern); ok {
 		return p.weigh(text)
 	}
 	return 1

@@ -1,9 +1,11 @@
-package pack
+package cost
 
 import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
 // What the parameters of a tool may cost. A schema is small and its work is not: 24
@@ -12,10 +14,10 @@ import (
 const (
 	// maxApplied bounds the schemas that a pack may apply to one and the same value.
 	maxApplied = 4096
-	// maxApplications bounds the work of one check of one payload, about a quarter of
+	// MaxApplications bounds the work of one check of one payload, about a quarter of
 	// a second. It counts, rather than takes the time, so that a busy machine refuses
 	// no payload that a quiet one takes.
-	maxApplications = 250_000
+	MaxApplications = 250_000
 	// constantsPerApplication are the values of an enum, or the required names, that
 	// weigh as much as one more schema.
 	constantsPerApplication = 16
@@ -27,6 +29,9 @@ type schemaCost map[*jsonschema.Schema]int
 
 // applying marks a schema whose cost is being counted.
 const applying = -1
+
+// Check refuses a schema that no payload could be checked against in bounded time.
+func Check(s *jsonschema.Schema) error { return schemaCost{}.check(s) }
 
 // check walks everything that a schema can apply, and refuses what no payload could
 // be checked against in bounded time.
@@ -78,10 +83,10 @@ func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 func location(s *jsonschema.Schema) string {
 	for i := range s.Location {
 		if s.Location[i] == '#' {
-			return quote(s.Location[i:])
+			return fmt.Sprintf("%q", source.Clip(s.Location[i:], 80))
 		}
 	}
-	return quote(s.Location)
+	return fmt.Sprintf("%q", source.Clip(s.Location, 80))
 }
 
 // weight is the work of a schema's own keywords.
@@ -228,8 +233,8 @@ func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
 	return true
 }
 
-// affordable says whether a check of a value stays within maxApplications.
-func (s *schema) affordable(value any) bool {
-	a := applications{limit: maxApplications}
-	return a.count(s.compiled, value)
+// Affordable says whether a check of a value stays within [MaxApplications].
+func Affordable(s *jsonschema.Schema, value any) bool {
+	a := applications{limit: MaxApplications}
+	return a.count(s, value)
 }

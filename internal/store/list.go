@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/walk"
 )
 
 // Bounds of one page of a list: heads returned, and heads looked at.
@@ -34,10 +35,10 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	var out []*machine.State
 	position := ""
 	err := s.view(func(txn *layout.Txn) error {
-		walk := newWalk(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
-		defer walk.close()
+		runs := walk.New(txn, shortest(txn, ns, filter), filter.IDPrefix, !filter.Oldest, after)
+		defer runs.Close()
 		for looked := 0; ctx.Err() == nil; looked++ {
-			run, ok, err := walk.next()
+			run, ok, err := runs.Next()
 			if err != nil || !ok {
 				position = ""
 				return err
@@ -46,7 +47,7 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 				return nil
 			}
 			position = run
-			st, err := s.matching(ctx, txn, ns, run, walk.head, &filter)
+			st, err := s.matching(ctx, txn, ns, run, runs.Head, &filter)
 			if err != nil {
 				return fmt.Errorf("head of run %q: %w", run, err)
 			}
@@ -223,97 +224,4 @@ func countRows(txn *layout.Txn, p []byte, most int) int {
 		n++
 	}
 	return n
-}
-
-// walk merges the rows under several prefixes, each sorted by run, into one
-// order of runs.
-type walk struct {
-	newest  bool
-	sources []*source
-	// head is that of the run that next returned, where the rows are heads; else nil.
-	// It is good until the next call.
-	head []byte
-}
-
-// source is one prefix under way; run is its current row. The run's name begins
-// behind the first base bytes of the key.
-type source struct {
-	it   *badger.Iterator
-	p    []byte
-	base int
-	run  string
-	ok   bool
-}
-
-// newWalk begins at the runs whose id begins with id, behind after.
-func newWalk(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *walk {
-	w := &walk{newest: newest}
-	for _, base := range prefixes {
-		p := append(slices.Clone(base), id...)
-		src := &source{p: p, base: len(base), it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
-		start := slices.Clone(p)
-		switch {
-		case after != "":
-			start = layout.AppendName(slices.Clone(base), after)
-		case newest:
-			start = append(start, 0xFF, 0xFF)
-		}
-		src.it.Seek(start)
-		w.sources = append(w.sources, src)
-	}
-	for _, src := range w.sources {
-		src.read()
-		if src.ok && after != "" && src.run == after {
-			src.it.Next()
-			src.read()
-		}
-	}
-	return w
-}
-
-// read takes the run from the current row's key.
-func (src *source) read() {
-	src.run, src.ok = "", layout.Has(src.it, src.p)
-	if src.ok {
-		src.run, _, _ = layout.CutName(src.it.Item().Key()[src.base:])
-	}
-}
-
-// next returns the next run in order; false at the end.
-func (w *walk) next() (string, bool, error) {
-	var best *source
-	for _, src := range w.sources {
-		if !src.ok {
-			continue
-		}
-		if src.run == "" {
-			return "", false, fmt.Errorf("malformed index key %x", src.it.Item().Key())
-		}
-		if best == nil || src.run != best.run && (src.run > best.run) == w.newest {
-			best = src
-		}
-	}
-	if best == nil {
-		return "", false, nil
-	}
-	run := best.run
-	if best.p[0] == layout.KindHead {
-		var err error
-		if w.head, err = best.it.Item().ValueCopy(w.head[:0]); err != nil {
-			return "", false, err
-		}
-	}
-	for _, src := range w.sources {
-		if src.ok && src.run == run {
-			src.it.Next()
-			src.read()
-		}
-	}
-	return run, true, nil
-}
-
-func (w *walk) close() {
-	for _, src := range w.sources {
-		src.it.Close()
-	}
 }

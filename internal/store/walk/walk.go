@@ -1,0 +1,104 @@
+package walk
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Runs merges the rows under several prefixes, each sorted by run, into one
+// order of runs.
+type Runs struct {
+	newest  bool
+	sources []*source
+	// Head is that of the run that Next returned, where the rows are heads; else nil.
+	// It is good until the next call.
+	Head []byte
+}
+
+// source is one prefix under way; run is its current row. The run's name begins
+// behind the first base bytes of the key.
+type source struct {
+	it   *badger.Iterator
+	p    []byte
+	base int
+	run  string
+	ok   bool
+}
+
+// New begins at the runs whose id begins with id, behind after.
+func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after string) *Runs {
+	w := &Runs{newest: newest}
+	for _, base := range prefixes {
+		p := append(slices.Clone(base), id...)
+		src := &source{p: p, base: len(base), it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
+		start := slices.Clone(p)
+		switch {
+		case after != "":
+			start = layout.AppendName(slices.Clone(base), after)
+		case newest:
+			start = append(start, 0xFF, 0xFF)
+		}
+		src.it.Seek(start)
+		w.sources = append(w.sources, src)
+	}
+	for _, src := range w.sources {
+		src.read()
+		if src.ok && after != "" && src.run == after {
+			src.it.Next()
+			src.read()
+		}
+	}
+	return w
+}
+
+// read takes the run from the current row's key.
+func (src *source) read() {
+	src.run, src.ok = "", layout.Has(src.it, src.p)
+	if src.ok {
+		src.run, _, _ = layout.CutName(src.it.Item().Key()[src.base:])
+	}
+}
+
+// Next returns the next run in order; false at the end.
+func (w *Runs) Next() (string, bool, error) {
+	var best *source
+	for _, src := range w.sources {
+		if !src.ok {
+			continue
+		}
+		if src.run == "" {
+			return "", false, fmt.Errorf("malformed index key %x", src.it.Item().Key())
+		}
+		if best == nil || src.run != best.run && (src.run > best.run) == w.newest {
+			best = src
+		}
+	}
+	if best == nil {
+		return "", false, nil
+	}
+	run := best.run
+	if best.p[0] == layout.KindHead {
+		var err error
+		if w.Head, err = best.it.Item().ValueCopy(w.Head[:0]); err != nil {
+			return "", false, err
+		}
+	}
+	for _, src := range w.sources {
+		if src.ok && src.run == run {
+			src.it.Next()
+			src.read()
+		}
+	}
+	return run, true, nil
+}
+
+// Close lets go of the rows.
+func (w *Runs) Close() {
+	for _, src := range w.sources {
+		src.it.Close()
+	}
+}

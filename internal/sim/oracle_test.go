@@ -211,6 +211,7 @@ type spent struct {
 	total, calls int
 	tokens, cost int64
 	talk         talk
+	loops        loops
 }
 
 // used counts what a record says.
@@ -233,7 +234,7 @@ const (
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
-		s = &spent{visits: map[string]int{}, talk: newTalk()}
+		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops()}
 		o.spent[e.RunID] = s
 	}
 	for i := range e.Records {
@@ -260,6 +261,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 		}
 		o.spoken(e, &e.Records[i], s)
 	}
+	o.repeated(e, s)
 	if state := o.states[e.RunID]; state != nil && (state.Tokens != s.tokens || state.CostMicro != s.cost || state.ToolCalls != s.calls || state.TotalVisits != s.total) {
 		o.world.fail("totals are those of the records", "%s: %s has %d tokens, %d micro-dollars, %d calls, %d visits, its records have %d, %d, %d, %d",
 			o.node.name, e.RunID, state.Tokens, state.CostMicro, state.ToolCalls, state.TotalVisits, s.tokens, s.cost, s.calls, s.total)

@@ -50,6 +50,8 @@ type world struct {
 	keep      bool
 	sum       uint64
 	steps     int
+	// stuck counts the loops that were ended since they repeated themselves.
+	stuck int
 	// over ends readers, workers and receivers.
 	over chan struct{}
 	busy sync.WaitGroup
@@ -103,12 +105,13 @@ type outcome struct {
 }
 
 // stats count what happened in simulations.
-type stats struct{ entries, calls, lives int }
+type stats struct{ entries, calls, lives, stuck int }
 
 func (s *stats) add(more stats) {
 	s.entries += more.entries
 	s.calls += more.calls
 	s.lives += more.lives
+	s.stuck += more.stuck
 }
 
 // run simulates a plan. It must be called in a bubble.
@@ -210,7 +213,7 @@ func (w *world) leave() {
 const lastSleep = 2 * time.Minute
 
 func (w *world) stats() stats {
-	s := stats{calls: w.people.calls}
+	s := stats{calls: w.people.calls, stuck: w.stuck}
 	for i, n := range w.nodes {
 		s.lives += n.lives
 		s.entries += len(w.oracles[i].journal)

@@ -108,6 +108,14 @@ var mutants = []mutant{
 		exchange: exchange{old: "if t.Hash == text.Hash && t.Seq == 0 {", new: "if t.Seq == 0 {"},
 	},
 	{
+		name: "m17", what: "a loop that repeats itself is let go on for one more lap", file: "internal/runtime/machine/rules/progress.go",
+		exchange: exchange{old: "\tif n < rule.Window {\n", new: "\tif n <= rule.Window {\n"},
+	},
+	{
+		name: "m18", what: "what comes from outside is forgotten to be progress", file: "internal/runtime/machine/rules/progress.go",
+		exchange: exchange{old: "func (t *txn) somethingNew() { t.s.Repeats = nil }", new: "func (t *txn) somethingNew() {}"},
+	},
+	{
 		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",
 		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.Within {"},
 	},

@@ -50,6 +50,7 @@ var decoders = map[string]decoder{
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},
 	"internal/prompt":                {fuzz: []string{"FuzzRender"}},
 	"internal/runtime":               {fuzz: []string{"FuzzParseCursor"}},
+	"internal/runtime/effect":        {fuzz: []string{"FuzzKeyOf"}},
 	"internal/runtime/machine/rules": {fuzz: []string{"FuzzStep", "FuzzStart", "FuzzModel"}},
 	"internal/runtime/program":       {fuzz: []string{"FuzzAgentPayload"}},
 	"internal/runtime/query":         {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},

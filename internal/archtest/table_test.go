@@ -32,6 +32,7 @@ const (
 	gateDir     = "internal/runtime/gate"
 	allowDir    = "internal/runtime/allowance"
 	tariffDir   = "internal/runtime/tariff"
+	effectDir   = "internal/runtime/effect"
 	dialogueDir = "internal/runtime/dialogue"
 	cacheDir    = "internal/cache"
 	genDir      = "gen"
@@ -66,11 +67,12 @@ var table = []rule{
 	{dir: gateDir, may: []string{machineDir}},
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: tariffDir, may: []string{machineDir}},
+	{dir: effectDir, may: []string{machineDir, requestDir, historyDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},
-	{dir: "internal/runtime", may: []string{machineDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: "internal/runtime/blob", may: room()},

@@ -47,6 +47,7 @@ func (c *checker) xpawl() {
 				"%s is not a prompt; prompts: %s", quote(prompt), names(keys(c.doc.Prompts)))
 		}
 	}
+	c.effects(x)
 	c.sensitive(x.Sensitive)
 	c.prices(x)
 	c.retries(x)

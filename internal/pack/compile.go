@@ -184,6 +184,7 @@ func (p *Pack) compileTools(g *machine.Graph) {
 				OnUnknown:      faultOf(limits.OnUnknown),
 				Agent:          members[name],
 				ResultArtifact: bound,
+				Dedupe:         pointersOf(limits.Dedupe),
 			}
 		}
 	}

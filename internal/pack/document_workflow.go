@@ -186,6 +186,8 @@ type ToolLimits struct {
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry or escalate.
 	OnUnknown string `json:"on_unknown"`
+	// Dedupe names the fields of the payload of which there is one effect for all runs.
+	Dedupe []string `json:"dedupe"`
 }
 
 // Composition is a step graph (RFC 0010).

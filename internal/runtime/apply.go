@@ -192,7 +192,12 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 	if err != nil {
 		return t.refuse(ctx, err)
 	}
-	result, err := rules.Step(t.program.Graph, t.state, t.input)
+	return t.take(ctx)
+}
+
+// take is what follows the stamps: step, commit.
+func (t *transit) take(ctx context.Context) (Answer, error) {
+	result, err := t.step(ctx)
 	switch {
 	case err != nil:
 		return t.refuse(ctx, err)
@@ -204,6 +209,21 @@ func (t *transit) run(ctx context.Context) (Answer, error) {
 		}
 	}
 	return t.commit(ctx, result)
+}
+
+// step decides, and decides over again while the store knows of what was not stamped: a
+// business key that another step has.
+func (t *transit) step(ctx context.Context) (machine.Result, error) {
+	for {
+		result, err := rules.Step(t.program.Graph, t.state, t.input)
+		if err != nil || result.Batch == nil {
+			return result, err
+		}
+		again, err := t.e.effects.Stamp(ctx, t.c.key.Namespace, &t.input, result.Batch)
+		if err != nil || !again {
+			return result, err
+		}
+	}
 }
 
 // load brings the run's state and program unless they are cached.
@@ -252,6 +272,9 @@ func (t *transit) commit(ctx context.Context, result machine.Result) (Answer, er
 	t.e.runs.Committing(t.state, result.State)
 	done, err := t.e.store.Commit(ctx, result.Batch)
 	t.c.begun = t.e.runs.Committed(t.state, result.State, err == nil)
+	if errors.Is(err, machine.ErrEffectTaken) {
+		return t.take(ctx) // somebody was faster: it is stamped now
+	}
 	if err != nil {
 		return t.uncommitted(ctx, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/effect"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -31,6 +32,8 @@ type Engine struct {
 	runs     *allowance.Runs
 	// past reads what was.
 	past *history.Reader
+	// effects knows who has which business key.
+	effects *effect.Book
 	// shown renders turns.
 	shown *render.Renderer
 }
@@ -50,6 +53,7 @@ func New(cfg Config) (*Engine, error) {
 		runs:     allowance.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.shown = render.New(e.past, cfg.Clock)
+	e.effects = effect.New(cfg.Store, e.past)
 	e.terms = request.Terms{
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare, Models: cfg.Models,

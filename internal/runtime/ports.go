@@ -62,6 +62,9 @@ type Store interface {
 
 	// Consumed returns the row of a used-up id.
 	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
+	// Effect returns the row of a business key; false: no step has it. A batch that takes
+	// a key which a step has is [machine.ErrEffectTaken].
+	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
 	// ArtifactVersions lists the writes of one artifact with seq <= atSeq in
 	// order; newestOnly returns at most the last.
 	ArtifactVersions(ctx context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/pawl-dev/pawl/internal/runtime/effect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -96,7 +97,9 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
 		r.PayloadHash = request.PayloadHash(r.Payload)
-		r.Denied = t.denial(&r)
+		if r.Denied = t.denial(&r); r.Denied == nil {
+			r.Effect, r.Denied = effect.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
+		}
 		requests[i] = r
 		b.Text(r.Key)
 		b.Text(r.Tool)

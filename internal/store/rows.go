@@ -116,3 +116,23 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 	}
 	return out, nil
 }
+
+// Effect returns the row of a business key; false: no step has it.
+func (s *Store) Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error) {
+	var effect machine.Effect
+	found := false
+	err := s.view(func(txn *layout.Txn) error {
+		value, err := layout.Get(txn, layout.EffectKey(make([]byte, 0, 40), ns, key))
+		if err != nil || value == nil {
+			return errors.Join(err, ctx.Err())
+		}
+		found = true
+		effect, err = codec.DecodeEffect(value)
+		return err
+	})
+	if err != nil {
+		return effect, false, fmt.Errorf("business key %x: %w", key, err)
+	}
+	effect.Key = key
+	return effect, found, nil
+}

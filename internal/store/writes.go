@@ -102,5 +102,8 @@ func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, er
 			w.expects[i] = expect{key: key, miss: machine.ErrConsumed}
 		}
 	}
+	for _, key := range m.Untaken {
+		w.expects = append(w.expects, expect{key: key, miss: machine.ErrEffectTaken})
+	}
 	return w, nil
 }

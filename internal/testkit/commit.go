@@ -44,7 +44,7 @@ func (s *Store) fail(batch *machine.Batch, f Fault) (machine.Committed, error) {
 		}
 	}
 	var refusal *machine.Refusal
-	if !errors.As(f.Err, &refusal) && !errors.Is(f.Err, machine.ErrConsumed) && !errors.Is(f.Err, machine.ErrSeqConflict) {
+	if !errors.As(f.Err, &refusal) && !errors.Is(f.Err, machine.ErrConsumed) && !errors.Is(f.Err, machine.ErrSeqConflict) && !errors.Is(f.Err, machine.ErrEffectTaken) {
 		s.Crash()
 	}
 	return machine.Committed{}, f.Err
@@ -78,6 +78,13 @@ func (d *disk) commit(b *machine.Batch) (machine.Committed, error) {
 	for _, row := range b.Consumed {
 		d.consumed[consumedKey(key.ns, row)] = row
 	}
+	for i := range b.Effects {
+		if e := &b.Effects[i]; e.Op == machine.EffectFreed {
+			delete(d.effects, effectKey{key.ns, e.Key})
+		} else {
+			d.effects[effectKey{key.ns, e.Key}] = e.Effect
+		}
+	}
 	for _, w := range b.Writes {
 		run.writes[w.Name] = append(run.writes[w.Name], w)
 	}
@@ -104,6 +111,13 @@ func (d *disk) admits(ns uint32, run *runRows, b *machine.Batch) error {
 	for _, row := range b.Consumed {
 		if _, taken := d.consumed[consumedKey(ns, row)]; taken {
 			return fmt.Errorf("id %q: %w", row.ID, machine.ErrConsumed)
+		}
+	}
+	for i := range b.Effects {
+		if e := &b.Effects[i]; e.Op == machine.EffectTaken {
+			if _, taken := d.effects[effectKey{ns, e.Key}]; taken {
+				return fmt.Errorf("key %x: %w", e.Key, machine.ErrEffectTaken)
+			}
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ type disk struct {
 	order    map[uint32][]string
 	journal  map[uint32][]machine.Entry
 	consumed map[dedupeKey]machine.Dedupe
+	effects  map[effectKey]machine.Effect
 	timers   []machine.Timer
 	outbox   map[machine.OutboxRow]machine.StepHolder
 	ready    map[runKey]struct{}
@@ -77,7 +78,8 @@ func newDisk() *disk {
 	d := &disk{
 		runs: make(map[runKey]*runRows), order: make(map[uint32][]string),
 		journal: make(map[uint32][]machine.Entry), consumed: make(map[dedupeKey]machine.Dedupe),
-		outbox: make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
+		effects: make(map[effectKey]machine.Effect),
+		outbox:  make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
 		committed:     make(chan struct{}),
 		subscriptions: make(map[machine.SubscriptionKey]machine.Subscription),
@@ -85,6 +87,12 @@ func newDisk() *disk {
 	}
 	d.epoch[0] = epochs.last
 	return d
+}
+
+// effectKey is a business key in a namespace.
+type effectKey struct {
+	ns  uint32
+	key [32]byte
 }
 
 // consumedKey leaves out what does not count in the row's scope.

@@ -116,6 +116,14 @@ func (s *Store) Consumed(_ context.Context, ns uint32, key machine.Dedupe) (mach
 	return row, ok, nil
 }
 
+// Effect returns the row of a business key.
+func (s *Store) Effect(_ context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error) {
+	s.disk.mu.RLock()
+	defer s.disk.mu.RUnlock()
+	row, ok := s.disk.effects[effectKey{ns, key}]
+	return row, ok, nil
+}
+
 // ArtifactVersions lists the writes of one artifact.
 func (s *Store) ArtifactVersions(_ context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	d := s.disk

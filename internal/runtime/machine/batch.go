@@ -24,6 +24,8 @@ type Batch struct {
 
 	// Consumed are idempotency rows that must be absent; none for inputs without id.
 	Consumed []Dedupe
+	// Effects are changes of the rows of business keys; a taken one must be absent.
+	Effects []EffectChange
 	// Writes say which artifacts have a new version at which record.
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.

@@ -158,6 +158,9 @@ type Tool struct {
 	Agent bool
 	// ResultArtifact receives an accepted answer in the same commit; "" = none.
 	ResultArtifact string
+	// Dedupe names the fields of the payload that make its business key, as JSON pointers:
+	// one effect per key over all runs of a namespace. Empty = none.
+	Dedupe []string `json:",omitempty"`
 }
 
 // Budget is engine.budget and the budgets of engine.x_pawl. Zero = no limit.

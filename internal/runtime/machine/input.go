@@ -281,6 +281,9 @@ type StepRequest struct {
 	// Denied is the host's refusal (operator's allowlist, JSON Schema of the
 	// parameters), stamped in because it depends on more than the pack; nil = none.
 	Denied *Denial
+	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the host:
+	// the same for every call that would do the same thing once more. Zero = none.
+	Effect [32]byte
 }
 
 // Denial is why a step was refused before it got a number.

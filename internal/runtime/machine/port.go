@@ -10,6 +10,8 @@ import "errors"
 var (
 	// ErrSeqConflict: the run's last seq is not Batch.Prev. Nothing was stored.
 	ErrSeqConflict = errors.New("run's last seq differs")
+	// ErrEffectTaken: a business key of the batch is another step's. Nothing was stored.
+	ErrEffectTaken = errors.New("business key is taken")
 	// ErrConsumed: an idempotency id of the batch is taken. Nothing was stored.
 	ErrConsumed = errors.New("idempotency id is taken")
 	// ErrIndeterminate: the commit may or may not have happened.

@@ -264,6 +264,10 @@ type ToolStep struct {
 	// Bound is what the attempt of a tool or agent may consume at most; a model's stands in
 	// Model. Zero once answered, and where nobody says.
 	Bound Amount
+	// Effect is its business key, zero = none; see [StepRequest].
+	Effect [32]byte
+	// Doubt: nobody knows what came of an attempt that was followed by another one.
+	Doubt bool
 }
 
 // ArtifactHead describes an artifact's current value.

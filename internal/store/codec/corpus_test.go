@@ -161,6 +161,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 		fresh[fmt.Sprintf("entry %T of %T", pair.body, pair.command)] = encode(t, e)
 	}
 	ledgerSamples(t, fresh)
+	effectSamples(t, fresh)
 	asked, answered := modelBodiesOfInputs()
 	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)
 	return fresh

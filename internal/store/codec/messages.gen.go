@@ -2892,6 +2892,33 @@ func readErased(b []byte, v *machine.Erased) error {
 	return s.err
 }
 
+func appendEffect(b []byte, v *machine.Effect) []byte {
+	b = appendString(b, 1, v.RunID)
+	b = appendUint(b, 2, uint64(v.Step))
+	b = appendUint(b, 3, uint64(v.Asked))
+	b = appendUint(b, 4, uint64(v.Answer))
+	return b
+}
+
+func readEffect(b []byte, v *machine.Effect) error {
+	s := newScan("effect", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.RunID = s.string()
+		case 2:
+			v.Step = fit[uint32](s)
+		case 3:
+			v.Asked = fit[uint64](s)
+		case 4:
+			v.Answer = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendPart(b []byte, v *machine.Part) []byte {
 	b = appendUint(b, 1, uint64(v.Kind))
 	b = appendString(b, 2, v.Text)
@@ -3259,6 +3286,7 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b, mark = open(b, 7)
 		b = shut(appendCallRef(b, v.Call), mark)
 	}
+	b = appendHash(b, 240, &v.Effect)
 	return b
 }
 
@@ -3282,6 +3310,8 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 		case 7:
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
+		case 240:
+			s.fixed(v.Effect[:])
 		default:
 			s.unknown()
 		}
@@ -3787,6 +3817,8 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 220)
 		b = shut(appendAmount(b, &v.Bound), mark)
 	}
+	b = appendHash(b, 240, &v.Effect)
+	b = appendBool(b, 241, v.Doubt)
 	return b
 }
 
@@ -3829,6 +3861,10 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 			s.keep(readCallRef(s.message(), v.Call))
 		case 220:
 			s.keep(readAmount(s.message(), &v.Bound))
+		case 240:
+			s.fixed(v.Effect[:])
+		case 241:
+			v.Doubt = s.bool()
 		default:
 			s.unknown()
 		}

@@ -110,6 +110,15 @@ func DecodeDeleted(value []byte) (d machine.Deleted, err error) {
 	return d, err
 }
 
+// EncodeEffect makes the value of the row of a business key, which is in the key.
+func EncodeEffect(e *machine.Effect) []byte { return appendEffect(row(48), e) }
+
+// DecodeEffect is the inverse of [EncodeEffect], less the key.
+func DecodeEffect(value []byte) (e machine.Effect, err error) {
+	err = decode("business key", value, &e, readEffect)
+	return e, err
+}
+
 // EncodeNumber makes the value of rows that hold one number: a seq, a turn, a
 // watermark.
 func EncodeNumber(n uint64) []byte {

@@ -28,7 +28,9 @@ type Made struct {
 	RunID      string
 	Prev, Last uint64
 	// Fresh are the keys of ids that must not have been used up before.
-	Fresh          [][]byte
+	Fresh [][]byte
+	// Untaken are those of business keys that nobody must have.
+	Untaken        [][]byte
 	PrevHash, Hash [32]byte
 	// Unlisted are the run's artifact versions that are in no row after the entry.
 	Unlisted []machine.ArtifactVersion
@@ -113,6 +115,7 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	}
 	w.list(batch, due)
 	w.consumed(batch, key)
+	w.effects(batch)
 	w.rows(batch)
 	w.queues(batch)
 	w.refers(st.RunID, plain)
@@ -210,6 +213,22 @@ func (w *Made) consumed(batch *machine.Batch, key *seal.Key) {
 			value = codec.SealDedupe(key, d)
 		}
 		w.Fresh = append(w.Fresh, w.set(DedupeKey(w.keys, w.Ns, d), value))
+	}
+}
+
+// effects writes the rows of business keys.
+func (w *Made) effects(batch *machine.Batch) {
+	for i := range batch.Effects {
+		e := &batch.Effects[i]
+		key := EffectKey(w.keys, w.Ns, e.Key)
+		if e.Op == machine.EffectFreed {
+			w.remove(key)
+			continue
+		}
+		key = w.set(key, codec.EncodeEffect(&e.Effect))
+		if e.Op == machine.EffectTaken {
+			w.Untaken = append(w.Untaken, key)
+		}
 	}
 }
 

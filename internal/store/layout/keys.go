@@ -50,6 +50,8 @@ const (
 	KindDeleted = 'D' // D <run>                  what is kept of a run that was deleted
 	KindErased  = 'E' // E <run>                  the values of the run were erased
 
+	KindEffect = 'S' // S <sha256>               business key: the step that has the effect
+
 	KindBackup = 'B' // B <id>                   backup that others may follow on; in namespace 0
 )
 
@@ -165,6 +167,11 @@ func DedupeKey(b []byte, ns uint32, d *machine.Dedupe) []byte {
 		b = RunKey(b, KindRunID, ns, d.RunID)
 	}
 	return AppendName(append(b, byte(d.Kind)), d.ID)
+}
+
+// EffectKey appends the key of a business key's row.
+func EffectKey(b []byte, ns uint32, key [32]byte) []byte {
+	return append(Prefix(b, KindEffect, ns), key[:]...)
 }
 
 // TimerKey appends the key of a timer.

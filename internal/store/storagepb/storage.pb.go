@@ -3533,6 +3533,7 @@ type StepRequest struct {
 	Reframe       bool                   `protobuf:"varint,5,opt,name=reframe,proto3" json:"reframe,omitempty"`
 	Denied        *Fault                 `protobuf:"bytes,6,opt,name=denied,proto3" json:"denied,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
+	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3612,6 +3613,13 @@ func (x *StepRequest) GetDenied() *Fault {
 func (x *StepRequest) GetCall() *CallRef {
 	if x != nil {
 		return x.Call
+	}
+	return nil
+}
+
+func (x *StepRequest) GetEffect() []byte {
+	if x != nil {
+		return x.Effect
 	}
 	return nil
 }
@@ -7517,6 +7525,8 @@ type ToolStep struct {
 	Model         *ModelStep             `protobuf:"bytes,31,opt,name=model,proto3" json:"model,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,32,opt,name=call,proto3" json:"call,omitempty"`
 	Bound         *Amount                `protobuf:"bytes,220,opt,name=bound,proto3" json:"bound,omitempty"`
+	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
+	Doubt         bool                   `protobuf:"varint,241,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7661,6 +7671,20 @@ func (x *ToolStep) GetBound() *Amount {
 		return x.Bound
 	}
 	return nil
+}
+
+func (x *ToolStep) GetEffect() []byte {
+	if x != nil {
+		return x.Effect
+	}
+	return nil
+}
+
+func (x *ToolStep) GetDoubt() bool {
+	if x != nil {
+		return x.Doubt
+	}
+	return false
 }
 
 type ModelStep struct {
@@ -9107,6 +9131,75 @@ func (x *Erased) GetKey() uint64 {
 	return 0
 }
 
+// Effect stands under a business key: the step that has the effect.
+type Effect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Asked         uint64                 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
+	Answer        uint64                 `protobuf:"varint,4,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Effect) Reset() {
+	*x = Effect{}
+	mi := &file_storage_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Effect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Effect) ProtoMessage() {}
+
+func (x *Effect) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Effect.ProtoReflect.Descriptor instead.
+func (*Effect) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *Effect) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Effect) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Effect) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *Effect) GetAnswer() uint64 {
+	if x != nil {
+		return x.Answer
+	}
+	return 0
+}
+
 var File_storage_proto protoreflect.FileDescriptor
 
 const file_storage_proto_rawDesc = "" +
@@ -9412,7 +9505,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xe8\x01\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\x81\x02\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -9420,7 +9513,8 @@ const file_storage_proto_rawDesc = "" +
 	"\fpayload_hash\x18\x04 \x01(\fR\vpayloadHash\x12\x18\n" +
 	"\areframe\x18\x05 \x01(\bR\areframe\x12.\n" +
 	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\x12,\n" +
-	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"K\n" +
+	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12\x17\n" +
+	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
@@ -9781,7 +9875,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\x92\x04\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xc2\x04\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -9804,7 +9898,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x120\n" +
 	"\x05model\x18\x1f \x01(\v2\x1a.pawl.storage.v1.ModelStepR\x05model\x12,\n" +
 	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12.\n" +
-	"\x05bound\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\"\xc8\x02\n" +
+	"\x05bound\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\x12\x17\n" +
+	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
+	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\"\xc8\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -9928,7 +10024,12 @@ const file_storage_proto_rawDesc = "" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\x04R\x03keyB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
+	"\x03key\x18\x04 \x01(\x04R\x03key\"a\n" +
+	"\x06Effect\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x14\n" +
+	"\x05asked\x18\x03 \x01(\x04R\x05asked\x12\x16\n" +
+	"\x06answer\x18\x04 \x01(\x04R\x06answerB3Z1github.com/pawl-dev/pawl/internal/store/storagepbb\x06proto3"
 
 var (
 	file_storage_proto_rawDescOnce sync.Once
@@ -9942,7 +10043,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 100)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -10044,6 +10145,7 @@ var file_storage_proto_goTypes = []any{
 	(*DeadLetter)(nil),         // 97: pawl.storage.v1.DeadLetter
 	(*Deleted)(nil),            // 98: pawl.storage.v1.Deleted
 	(*Erased)(nil),             // 99: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 100: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -10291,7 +10393,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   100,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

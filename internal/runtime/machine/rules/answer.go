@@ -128,6 +128,7 @@ func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, er
 func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]byte) {
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
+	t.settleEffect(step)
 	if turn := t.s.Turn; turn != nil && turn.Suspended && len(awaitedSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
@@ -158,12 +159,16 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
 	}
 	seq := t.record(&answer)
+	if answer.Unknown {
+		t.doubt(step)
+	}
 	if again {
 		return machine.Accepted
 	}
 	hash := answerHash(false, nil, answer.Error)
 	if policy == machine.Escalate {
 		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = machine.StepStatusError, seq, hash, 0
+		t.settleEffect(step)
 		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
 			t.end(ending{status: machine.Escalated, reason: "tool_error:" + step.Tool})
 		}
@@ -212,7 +217,11 @@ func (t *txn) cancelSteps(why string) {
 		if step.Delegation {
 			t.callOff(step)
 		}
+		unsent := t.unsent(step)
 		step.Status, step.Deadline = machine.StepStatusCancelled, 0
+		if unsent {
+			t.freeEffect(step)
+		}
 	}
 }
 

@@ -149,7 +149,7 @@ func textPart(text string) []machine.Part {
 	return []machine.Part{{Kind: machine.PartText, Text: text}}
 }
 
-// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX]".
+// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX] [effect=KEY]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
 	for line := range a.lines() {
@@ -162,7 +162,10 @@ func (a args) requests() []machine.StepRequest {
 		for _, w := range words {
 			code, denied := strings.CutPrefix(w, "denied=")
 			call, asked := strings.CutPrefix(w, "call=")
+			effect, keyed := strings.CutPrefix(w, "effect=")
 			switch {
+			case keyed:
+				r.Effect = sha256.Sum256([]byte(effect))
 			case asked:
 				r.Call = &machine.CallRef{}
 				if _, err := fmt.Sscanf(call, "%d/%d", &r.Call.Step, &r.Call.Index); err != nil {

@@ -32,12 +32,14 @@ type ledger struct {
 	ids     map[string]machine.Dedupe
 	rows    []machine.MessageRow
 	writes  []machine.ArtifactVersion
+	effects map[[32]byte]machine.Effect
 }
 
 func newLedger(t reporter, g *machine.Graph) *ledger {
 	return &ledger{
 		t: t, g: g, timers: map[machine.Timer]bool{}, outbox: map[machine.OutboxRow]bool{},
 		index: map[[2]string]bool{}, ids: map[string]machine.Dedupe{},
+		effects: map[[32]byte]machine.Effect{},
 	}
 }
 
@@ -53,6 +55,9 @@ func (l *ledger) apply(in machine.Input) (machine.Result, error) {
 	}
 	before := clone(l.state)
 	r, err := Step(l.g, l.state, in)
+	if err == nil && l.stamp(&in, r.Batch) {
+		r, err = Step(l.g, l.state, in)
+	}
 	if !reflect.DeepEqual(before, l.state) {
 		l.t.Fatalf("Step changed the old state:\nwas %+v\nis  %+v", before, l.state)
 	}
@@ -70,6 +75,39 @@ func (l *ledger) apply(in machine.Input) (machine.Result, error) {
 	}
 	l.store(r)
 	return r, nil
+}
+
+// stamp refuses the requests that would take a business key which a step has.
+func (l *ledger) stamp(in *machine.Input, b *machine.Batch) (again bool) {
+	c, ok := in.Command.(machine.RequestSteps)
+	if !ok || b == nil {
+		return false
+	}
+	c.Requests = slices.Clone(c.Requests)
+	for i := range c.Requests {
+		r := &c.Requests[i]
+		if _, taken := l.effects[r.Effect]; taken && slices.ContainsFunc(b.Effects, func(e machine.EffectChange) bool {
+			return e.Op == machine.EffectTaken && e.Key == r.Effect
+		}) {
+			r.Denied, again = &machine.Denial{Code: machine.DuplicateEffect}, true
+		}
+	}
+	in.Command = c
+	return again
+}
+
+// storeEffects keeps the rows of business keys; none is taken twice, and only its step
+// settles it.
+func (l *ledger) storeEffects(b *machine.Batch) {
+	l.t.Helper()
+	for _, e := range b.Effects {
+		row, there := l.effects[e.Key]
+		l.remove(e.Op == machine.EffectTaken && !there || e.Op != machine.EffectTaken && there && row.Step == e.Step, "business key", e)
+		l.effects[e.Key] = e.Effect
+		if e.Op == machine.EffectFreed {
+			delete(l.effects, e.Key)
+		}
+	}
 }
 
 func dedupeKey(in machine.Input) string { return fmt.Sprintf("%T/%s", in.Command, in.ID) }
@@ -101,6 +139,7 @@ func (l *ledger) store(r machine.Result) {
 	next.PrevHash = fakeHash(seq)
 	l.state = &next
 	l.storeRows(b)
+	l.storeEffects(b)
 	l.check()
 }
 
@@ -179,6 +218,14 @@ func (l *ledger) check() {
 	for _, c := range Indexes(l.state) {
 		if !l.index[[2]string{c.Index, c.Value}] {
 			l.t.Fatalf("index %v lacks %+v", l.index, c)
+		}
+	}
+	for i := range l.state.Steps {
+		step := &l.state.Steps[i]
+		row, there := l.effects[step.Effect]
+		open := step.Status == machine.StepStatusPending || step.Status == machine.StepStatusOK
+		if step.Effect != [32]byte{} && open && (!there || row.Step != step.Step || row.Answer != step.AnswerSeq) {
+			l.t.Fatalf("step %+v has the row %+v", step, row)
 		}
 	}
 	if Ready(l.g, l.state) != l.ready {

@@ -246,6 +246,9 @@ func (p *printer) batch(b *machine.Batch) {
 	for _, d := range b.Consumed {
 		p.line("  consumed %s records %d..%d", words(opt("principal", d.Principal), d.ID), d.First, d.Last)
 	}
+	for _, e := range b.Effects {
+		p.line("  effect of step %d %s", e.Step, effectOps[e.Op])
+	}
 	for _, m := range b.Messages {
 		p.line("  message %s[%d] = record %d", m.State, m.N, m.Seq)
 	}
@@ -265,6 +268,8 @@ func (p *printer) batch(b *machine.Batch) {
 		p.line("  ready %v", b.Ready)
 	}
 }
+
+var effectOps = map[machine.EffectOp]string{machine.EffectTaken: "taken", machine.EffectDone: "done", machine.EffectFreed: "freed"}
 
 // printState is the one line that says where a run stands.
 func printState(s *machine.State) string {

@@ -89,6 +89,9 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 			continue
 		}
 		if a.denial = t.deny(a, calls); a.denial == nil {
+			a.denial = sameEffect(a, asks[:i])
+		}
+		if a.denial == nil {
 			calls++
 		}
 	}

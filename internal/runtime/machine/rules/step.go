@@ -49,8 +49,9 @@ func (t *txn) issue(a *ask) machine.StepOutcome {
 	s.Steps = append(t.steps(), machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq, RequestSeq: seq,
-		Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect,
 	})
+	t.takeEffect(&s.Steps[len(s.Steps)-1])
 	return machine.StepOutcome{Key: a.key, Step: s.LastStep, Status: machine.StepStatusPending}
 }
 

@@ -22,6 +22,7 @@ type txn struct {
 	messages []machine.MessageRow
 	cancels  []machine.OutboxRow
 	outcomes []machine.StepOutcome
+	effects  []machine.EffectChange
 	refused  error
 	own      owned
 }

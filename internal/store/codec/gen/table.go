@@ -37,6 +37,7 @@ var (
 		{"Blob", machine.Blob{}}, {"Upload", machine.Upload{}},
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
 		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
+		{"Effect", machine.Effect{}},
 	}
 )
 
@@ -87,6 +88,7 @@ var unstored = map[string]bool{
 	"State.Unlisted":       true,                       // found in the entries
 	"State.Key":            true, "State.Erased": true, // known by the row
 	"Erased.RunID":     true,
+	"Effect.Key":       true,
 	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,

@@ -1,0 +1,90 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Store keeps the rows of business keys.
+type Store interface {
+	// Effect returns the row of a business key; false: nobody has it.
+	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
+}
+
+// Book says who has which business key. Safe for concurrent use.
+type Book struct {
+	store Store
+	past  *history.Reader
+}
+
+// New makes a book of a store and of what was.
+func New(store Store, past *history.Reader) *Book { return &Book{store: store, past: past} }
+
+// Stamp refuses the requests of an input that would take a business key which another step
+// has, and says whether there are any: then the input is to be decided over again.
+func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch) (bool, error) {
+	stamped := false
+	for i := range batch.Effects {
+		e := &batch.Effects[i]
+		if e.Op != machine.EffectTaken {
+			continue
+		}
+		row, taken, err := b.store.Effect(ctx, ns, e.Key)
+		if err != nil {
+			return false, fmt.Errorf("runtime: look up a business key: %w", err)
+		}
+		if !taken {
+			continue
+		}
+		denial, err := b.denial(ctx, ns, &row)
+		if err != nil {
+			return false, err
+		}
+		deny(in, e.Key, denial)
+		stamped = true
+	}
+	return stamped, nil
+}
+
+// deny stamps the refusal of all requests with a key; the caller's own command stays.
+func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
+	cmd, ok := in.Command.(machine.RequestSteps)
+	if !ok {
+		return
+	}
+	cmd.Requests = slices.Clone(cmd.Requests)
+	for i := range cmd.Requests {
+		if cmd.Requests[i].Effect == key {
+			cmd.Requests[i].Denied = denial
+		}
+	}
+	in.Command = cmd
+}
+
+// maxTold bounds what a refusal repeats of the first step's answer, in bytes.
+const maxTold = 16 << 10
+
+// denial tells who has the key, and what came of it.
+func (b *Book) denial(ctx context.Context, ns uint32, row *machine.Effect) (*machine.Denial, error) {
+	first := machine.IdempotencyKey(row.RunID, row.Step)
+	denial := &machine.Denial{Code: machine.DuplicateEffect, Message: fmt.Sprintf("step %s has this effect, and no answer that is known", first)}
+	if row.Answer == 0 {
+		return denial, nil
+	}
+	denial.Message = fmt.Sprintf("step %s had this effect", first)
+	answer, err := b.past.Answer(ctx, machine.RunKey{Namespace: ns, ID: row.RunID}, row.Step, row.Answer)
+	switch {
+	case machine.IsDeleted(err) || machine.IsErased(err) || errors.Is(err, machine.ErrNoRecord) || errors.Is(err, machine.ErrNoRun):
+		return denial, nil
+	case err != nil:
+		return nil, err
+	case len(answer.Result) <= maxTold:
+		denial.Message += " and answered " + string(answer.Result)
+	}
+	return denial, nil
+}

@@ -1,0 +1,85 @@
+package runtime_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// refundPack has one tool, of which there is one effect for each order.
+var refundPack = strings.NewReplacer(`"id": "loop"`, `"id": "refunds"`, `"x_pawl": {`, `"x_pawl": {"tools": {"run_tests": {"dedupe": ["path"]}},`).Replace(loopPack)
+
+// TestOneEffectPerBusinessKey: of many runs that ask for the same thing at once one gets its
+// step, and all others are told which and, once there is one, its answer.
+func TestOneEffectPerBusinessKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.register("", refundPack)
+	const orders, contenders = 8, 6
+	var first sync.Map
+	var wg sync.WaitGroup
+	for n := range orders * contenders {
+		wg.Go(func() {
+			req := startRequest(fmt.Sprintf("run-%d", n))
+			req.Pack = "refunds"
+			run := r.startWith(req)
+			order := fmt.Sprintf(`{"path": "order-%d"}`, n%orders)
+			answer, err := r.request(run.RunID, run.Turn.Token, call("run_tests", order))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if step := &answer.Steps[0]; step.Denial == nil {
+				if had, twice := first.LoadOrStore(n%orders, run.RunID); twice {
+					t.Errorf("order %d is %s's and %v's", n%orders, run.RunID, had)
+				}
+			} else if step.Denial.Code != machine.DuplicateEffect {
+				t.Errorf("run %s: %+v", run.RunID, step.Denial)
+			}
+		})
+	}
+	wg.Wait()
+	run, ok := first.Load(3)
+	if !ok {
+		t.Fatal("nobody has order 3")
+	}
+	resolve := func(run string, ok bool) {
+		t.Helper()
+		req := runtime.ResolveRequest{RunRef: ref(run, boss), Step: 1, Tool: "run_tests", OK: ok}
+		if req.Result = []byte(`{"refund": "r-3"}`); !ok {
+			req.Result, req.Error = nil, machine.Fault{Code: "BROKEN"}
+		}
+		if answer, err := r.ResolveStep(t.Context(), req); err != nil || answer.Disposition != machine.Accepted {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+	}
+	ask := func(id, payload string) runtime.StepAnswer {
+		t.Helper()
+		req := startRequest(id)
+		req.Pack = "refunds"
+		run := r.startWith(req)
+		answer, err := r.request(run.RunID, run.Turn.Token, call("run_tests", payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Steps[0]
+	}
+	resolve(run.(string), true)
+	r.restart()
+	want := fmt.Sprintf(`step %s/1 had this effect and answered {"refund":"r-3"}`, run)
+	if late := ask("late", `{"path": "order-3"}`); late.Denial == nil || late.Denial.Message != want {
+		t.Errorf("told %+v, want %s", late.Denial, want)
+	}
+	other, _ := first.Load(4)
+	resolve(other.(string), false)
+	if free := ask("free", `{"path": "order-4"}`); free.Denial != nil || free.Step != 1 {
+		t.Errorf("after a definite error: %+v", free.Denial)
+	}
+	if missing := ask("missing", `{"path": null}`); missing.Denial == nil {
+		t.Error("a call without its key has a step")
+	}
+}

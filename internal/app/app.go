@@ -117,7 +117,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 	if err = watching.attach(opts, s, &conf.Config); err != nil {
 		return nil, err
 	}
-	if a.engine, err = house.New(conf); err != nil {
+	if a.engine, err = newHouse(opts.config, conf); err != nil {
 		return nil, err
 	}
 	a.engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) {

@@ -33,9 +33,11 @@ const (
 	allowDir    = "internal/runtime/allowance"
 	tariffDir   = "internal/runtime/tariff"
 	effectDir   = "internal/runtime/effect"
-	dialogueDir = "internal/runtime/dialogue"
-	cacheDir    = "internal/cache"
-	genDir      = "gen"
+	// Calls that wait for limits.
+	admissionDir = "internal/runtime/admission"
+	dialogueDir  = "internal/runtime/dialogue"
+	cacheDir     = "internal/cache"
+	genDir       = "gen"
 	// Rooms of what leaves.
 	delegationDir   = "internal/deliver/delegation"
 	subscriptionDir = "internal/deliver/subscription"
@@ -75,6 +77,7 @@ var table = []rule{
 	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
+	{dir: admissionDir, may: room("internal/condition")},
 	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/runtime/retain", may: room()},
 	{dir: "internal/runtime/travel", may: room()},
@@ -82,14 +85,14 @@ var table = []rule{
 	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
 	{dir: queryDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	{dir: "internal/house", may: []string{"internal/runtime", admissionDir, allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
-	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/calm", "internal/grpcapi/envelope", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, admissionDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
+	{dir: "internal/grpcapi", may: []string{cacheDir, admissionDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/calm", "internal/grpcapi/envelope", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/calm"},
 	{dir: "internal/grpcapi/envelope", may: []string{machineDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},

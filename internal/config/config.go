@@ -115,6 +115,9 @@ type Config struct {
 	// Prices is a file that says what models cost which packs do not price themselves
 	// (x_pawl.prices); "" = nobody does. It is read again at SIGHUP.
 	Prices string `yaml:"prices" json:"prices"`
+	// CallLimits is a file that says how many calls of models and tools there may be at once and
+	// in a minute, of what is counted together; "" = any number. It is read again at SIGHUP.
+	CallLimits string `yaml:"call_limits" json:"call_limits"`
 
 	// Audit is a directory for a line of each call that changes something or is refused;
 	// created when absent. "" = none.

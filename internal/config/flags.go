@@ -40,6 +40,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.TokensFile, "tokens-file", c.TokensFile, "file of bearer tokens: PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE...] sha256:DIGEST per line")
 	fs.StringVar(&c.OIDCFile, "oidc-file", c.OIDCFile, "YAML file of issuers whose JSON web tokens count, and of what they give")
 	fs.StringVar(&c.QuotasFile, "quotas-file", c.QuotasFile, "YAML file of how much namespaces and principals may have (no bounds of their own by default)")
+	fs.StringVar(&c.CallLimits, "limits", c.CallLimits, "YAML file of how many calls of models and tools there may be at once and in a minute (any number by default)")
 	fs.StringVar(&c.Prices, "prices", c.Prices, "YAML file of what models cost that packs do not price: MODEL: {input, cached, output, reasoning}, US dollars for a million tokens")
 	fs.StringVar(&c.Audit, "audit", c.Audit, "directory for a line of each call that changes something or is refused (off by default)")
 	fs.StringVar(&c.AuditKey, "audit-key", c.AuditKey, "file of the key that the audit's chain is made with (a plain hash by default)")

@@ -29,7 +29,7 @@ func ReadModels(path string) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &modelList{priceList{path: path}}
+	l := &modelList{priceList{placed{path: path}}}
 	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
 		l.at(twice.Line, twice.Col, strings.Join(twice.Path, "."), "is given twice")
 	})

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func ReadPrices(path string) (map[string]Price, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &priceList{path: path}
+	l := &priceList{placed{path: path}}
 	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
 		l.at(twice.Line, twice.Col, strings.Join(twice.Path, "."), "is given twice")
 	})
@@ -55,14 +54,7 @@ func ReadPrices(path string) (map[string]Price, error) {
 }
 
 // priceList collects the faults of one file.
-type priceList struct {
-	list
-	path string
-}
-
-func (l *priceList) at(line, col int, field, format string, args ...any) {
-	l.add(fmt.Sprintf("%s:%d:%d: %s", l.path, line, col, field), format, args...)
-}
+type priceList struct{ placed }
 
 // price reads the figures of one model.
 func (l *priceList) price(model *source.Member) (p Price) {
@@ -75,7 +67,7 @@ func (l *priceList) price(model *source.Member) (p Price) {
 		m := &given.Members[i]
 		field := at + "." + source.Clip(m.Name, 80)
 		if !slices.Contains(priceFields, m.Name) {
-			l.at(m.Line, m.Col, field, "is not known; allowed: %s", strings.Join(priceFields, ", "))
+			l.unknown(m, field, priceFields)
 			continue
 		}
 		p.set(m.Name, l.dollars(m, field))
@@ -106,10 +98,15 @@ func (l *priceList) dollars(m *source.Member, field string) float64 {
 	if v := m.Value; v.Kind == source.Number && v.Num >= 0 && v.Num <= maxPrice {
 		return v.Num
 	}
-	shown, err := json.Marshal(m.Value.Plain())
-	if err != nil {
-		shown = []byte("no value")
-	}
-	l.at(m.Line, m.Col, field, "is %s, want a number of US dollars from 0 to %d", source.Clip(string(shown), 80), maxPrice)
+	l.at(m.Line, m.Col, field, "is %s, want a number of US dollars from 0 to %d", shown(m.Value), maxPrice)
 	return 0
+}
+
+// shown is a value as a fault repeats it.
+func shown(v *source.Node) string {
+	text, err := json.Marshal(v.Plain())
+	if err != nil {
+		return "no value"
+	}
+	return source.Clip(string(text), 80)
 }

@@ -9,7 +9,7 @@ import (
 
 // RequestModel implements pawl.v1.RunService.
 func (s *runService) RequestModel(ctx context.Context, in *pawlv1.RequestModelRequest) (*pawlv1.RequestModelResponse, error) {
-	return handled(ctx, s, in, convert.RequestModelFromProto, s.engine.Apply, convert.ModelRequested)
+	return handled(ctx, s, in, convert.RequestModelFromProto, s.admission.RequestModel, convert.ModelRequested)
 }
 
 // AnswerModel implements pawl.v1.RunService.

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -30,6 +31,8 @@ type runService struct {
 	blobs  *blob.Room
 	travel *travel.Room
 	retain *retain.Room
+	// admission lets calls of models begin.
+	admission *admission.Room
 	// watches reads streams of records.
 	watches *watch.Room
 	auth    *door.Authenticator

@@ -317,6 +317,7 @@ func (s *Server) drain() {
 	s.drainOnce.Do(func() {
 		s.health.stop()
 		close(s.draining)
+		s.cfg.House.Admission.Drain()
 	})
 }
 

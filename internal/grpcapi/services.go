@@ -17,7 +17,7 @@ import (
 func (s *Server) registerServices(validator protovalidate.Validator) {
 	envelope.Register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
 	s.runs = &runService{
-		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
+		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, admission: s.cfg.House.Admission, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
 		streams: quota.NewStreams(s.cfg.MaxStreams, s.cfg.House.Quotas), settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: s.cfg.House.Views},
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/deliver/delegation"
 	"github.com/pawl-dev/pawl/internal/deliver/subscription"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -76,6 +77,8 @@ type House struct {
 	// Quotas says who may have how much, to all of them.
 	Quotas *allowance.Book
 
+	// Admission lets calls of models and tools begin.
+	Admission     *admission.Room
 	Blobs         *blob.Room
 	Delegations   *delegation.Room
 	Subscriptions *subscription.Room
@@ -100,7 +103,7 @@ func New(cfg Config) (*House, error) {
 	h.Views = query.New(query.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
 	})
-	var errs [7]error
+	var errs [8]error
 	h.Travel, errs[0] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -114,6 +117,7 @@ func New(cfg Config) (*House, error) {
 	h.Delegations, errs[3] = delegation.New(delegation.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
 	})
+	h.Admission, errs[7] = admission.New(admission.Config{Way: engine, Store: cfg.Store, Clock: cfg.Clock})
 	h.Work, errs[4] = newWork(cfg, h)
 	h.Watches, errs[5] = watch.New(watch.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Readers: h.Subscriptions, Clock: cfg.Clock,
@@ -128,8 +132,8 @@ func New(cfg Config) (*House, error) {
 		return nil, errors.Join(err, engine.Close())
 	}
 	engine.Attach(runtime.Hooks{
-		InTurn: []runtime.Follower{h.Work}, Published: []runtime.Follower{h.Watches},
-		Stirred: []func(runtime.RunKey){h.Stir}, Loops: []func(context.Context){h.Work.Run},
+		InTurn: []runtime.Follower{h.Work, h.Admission}, Published: []runtime.Follower{h.Watches},
+		Stirred: []func(runtime.RunKey){h.Stir}, Loops: []func(context.Context){h.Work.Run, h.Admission.Run},
 	})
 	return h, nil
 }
@@ -169,7 +173,7 @@ func newWork(cfg Config, h *House) (*work.Room, error) {
 	conf := cfg.Work
 	conf.Way, conf.Store, conf.Quotas = h.Engine, cfg.Store, cfg.Quotas
 	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
-	conf.Clock, conf.IDs = cfg.Clock, cfg.IDs
+	conf.Clock, conf.IDs, conf.Limits = cfg.Clock, cfg.IDs, h.Admission
 	conf.Stir = func(key runtime.RunKey) { h.Stir(key) } // made after this room
 	return work.New(conf)
 }

@@ -56,6 +56,14 @@ type Store interface {
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 }
 
+// Limits let steps begin.
+type Limits interface {
+	// Step says whether a pending step may be handed out now; if not, then is called in a
+	// goroutine of its own once it may be asked again. Its caller makes sure that the step
+	// is pending until it returns.
+	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
+}
+
 // Config is everything that a [Room] needs. Way, Turns, Past, Packs, Store, Clock and IDs are
 // required; zero fields of the rest take their default.
 type Config struct {
@@ -68,6 +76,8 @@ type Config struct {
 	Clock runtime.Clock
 	IDs   runtime.IDs
 
+	// Limits are the operator's; nil = steps are handed out as soon as they can be.
+	Limits Limits
 	// Off: no workers are taken (WORKERS_OFF).
 	Off bool
 	// Stir wakes those who watch a run for what is no record: a turn was handed out, a

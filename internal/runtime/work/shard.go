@@ -91,6 +91,8 @@ type stepWork struct {
 	// and it must not be offered meanwhile.
 	row     machine.OutboxRow
 	storing bool
+	// limited: it waits for the operator's limits.
+	limited bool
 }
 
 func newWorkShard(r *Room, ns uint32) *workShard {
@@ -242,7 +244,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 // offerStep offers a step that nobody has, unless its last holder may come back.
 func (sp *workShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
-	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || sp.matcher.Waits(id) {
+	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || step.limited || sp.matcher.Waits(id) {
 		return
 	}
 	if !sp.offer(machine.Work{

@@ -43,6 +43,9 @@ func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork) {
 // unless it was taken back.
 func (sp *workShard) deliverStep(lease *stepLease) {
 	delivery, err := sp.openStep(context.Background(), lease)
+	if err == nil && sp.limits(lease, delivery.Run) {
+		return
+	}
 	var queue func()
 	if err == nil {
 		queue, err = lease.worker.sink.PrepareStep(delivery)
@@ -65,6 +68,36 @@ func (sp *workShard) deliverStep(lease *stepLease) {
 		lease.sent, lease.work.storing = true, false
 		queue()
 	}
+}
+
+// limits says whether a step has to wait for the operator's limits: then nobody has it. That
+// it may go is asked under the lock, which whoever ends it needs too.
+func (sp *workShard) limits(lease *stepLease, s *machine.State) bool {
+	if sp.room.cfg.Limits == nil {
+		return false
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	i := slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.Step == lease.step })
+	if lease.over || i < 0 {
+		return false
+	}
+	step := lease.work
+	if sp.room.cfg.Limits.Step(sp.key(lease.run), s, &s.Steps[i], func() { sp.unlimited(lease.run, step) }) {
+		return false
+	}
+	step.limited, step.storing = true, false
+	sp.unheldStep(lease)
+	sp.dropStep(lease)
+	return true
+}
+
+// unlimited offers a step again that waited for the operator's limits.
+func (sp *workShard) unlimited(run string, step *stepWork) {
+	sp.mu.Lock()
+	step.limited = false
+	sp.mu.Unlock()
+	sp.refresh(run)
 }
 
 // awaitDue keeps a step that is to pause before this attempt until its outgoing work is

@@ -455,3 +455,9 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 	step := &t.s.Steps[i]
 	return machine.Said{Step: step.Step, Request: step.RequestSeq, Answer: step.AnswerSeq}, nil
 }
+
+// ModelKey is the key of the step that a request for a call asks for; the state has an open
+// turn.
+func ModelKey(s *machine.State, c *machine.RequestModel) string {
+	return (&txn{s: s}).modelKey(c)
+}

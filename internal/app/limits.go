@@ -1,0 +1,55 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/condition"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
+)
+
+// newHouse makes the house with the operator's limits in force.
+func newHouse(c config.Config, conf house.Config) (*house.House, error) {
+	limits, err := readLimits(c)
+	if err != nil {
+		return nil, err
+	}
+	h, err := house.New(conf)
+	if err == nil {
+		h.Admission.Replace(limits)
+	}
+	return h, err
+}
+
+// readLimits reads how many calls of models and tools there may be.
+func readLimits(c config.Config) (*admission.Table, error) {
+	table := &admission.Table{}
+	if c.CallLimits == "" {
+		return table, nil
+	}
+	file, err := config.ReadCallLimits(c.CallLimits)
+	if err != nil {
+		return nil, err
+	}
+	language, err := admission.Language()
+	if err != nil {
+		return nil, err
+	}
+	table.Tenant = file.Tenant
+	var faults []error
+	for i := range file.List {
+		e := &file.List[i]
+		key, err := language.Compile(e.Key, condition.Text)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w; an expression gives a text of model, tool, labels, namespace, pack", e.At, err))
+			continue
+		}
+		table.Limits = append(table.Limits, &admission.Limit{
+			ID: e.ID, Key: key, Source: e.Key, Concurrent: e.Concurrent, PerMinute: e.PerMinute, TokensPerMinute: e.TokensPerMinute,
+			Weights: e.Weights, Told: e.Provider,
+		})
+	}
+	return table, errors.Join(faults...)
+}

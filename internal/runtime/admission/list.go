@@ -1,0 +1,106 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// Wait is what a run waits for.
+type Wait struct {
+	// Limits and Keys are the entries that its call is counted with, and as what.
+	Limits, Keys []string
+	// Model or Tool is what it wants to call; Step is 0 for a call of a model, which gets its
+	// number with its place.
+	Model, Tool string
+	Step        uint32
+	// For is how long it has waited, Ahead how many of its tenant go before it.
+	For   time.Duration
+	Ahead int
+}
+
+// Waiting lists what the calls of a run wait for, those that wait longest first.
+func (r *Room) Waiting(key runtime.RunKey) []Wait {
+	if !r.on.Load() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var waits []Wait
+	for id := range r.runs[key] {
+		if t := r.desk.tickets[id]; t != nil && !t.granted {
+			waits = append(waits, t.wait(r.now()))
+		}
+	}
+	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Compare(b.For, a.For) })
+	return waits
+}
+
+func (t *ticket) wait(now time.Duration) Wait {
+	w := Wait{Model: t.Call.Model, Tool: t.Call.Tool, For: now - t.asked, Step: t.step}
+	for _, b := range t.buckets {
+		w.Limits, w.Keys = append(w.Limits, b.limit.ID), append(w.Keys, b.key)
+	}
+	if t.line != nil {
+		w.Ahead = slices.Index(t.line.queue, t)
+	}
+	return w
+}
+
+// Figure is the state of one key of an entry.
+type Figure struct {
+	Limit, Key string
+	// Concurrent, PerMinute and TokensPerMinute are the bounds, 0 = none; Open, Begun and
+	// Tokens what there is of them, the latter two of the last minute.
+	Concurrent, PerMinute, TokensPerMinute int64
+	Open, Begun, Tokens                    int64
+	// Waiting are calls that wait, by tenant.
+	Waiting map[string]int64
+	// Held is how long a provider asked to send nothing.
+	Held time.Duration
+	// Admitted, Waited and WaitedFor count since the entry was first used.
+	Admitted, Waited int64
+	WaitedFor        time.Duration
+}
+
+// Figures lists all keys that are known, by entry as in the table, then by key.
+func (r *Room) Figures() []Figure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	order := map[string]int{}
+	var out []Figure
+	for i, l := range r.desk.table.Limits {
+		order[l.ID] = i
+	}
+	for _, b := range r.desk.buckets {
+		out = append(out, b.figure(now))
+	}
+	slices.SortFunc(out, func(a, b Figure) int {
+		return cmp.Or(cmp.Compare(order[a.Limit], order[b.Limit]), cmp.Compare(a.Key, b.Key))
+	})
+	return out
+}
+
+func (b *bucket) figure(now time.Duration) Figure {
+	b.calls.advance(now)
+	b.tokens.advance(now)
+	f := Figure{
+		Limit: b.limit.ID, Key: b.key, Concurrent: b.limit.Concurrent, PerMinute: b.limit.PerMinute, TokensPerMinute: b.limit.TokensPerMinute,
+		Open: b.open, Begun: b.calls.sum, Tokens: b.tokens.sum, Held: max(0, b.until-now),
+		Admitted: b.admitted, Waited: b.waited, WaitedFor: b.waitedFor, Waiting: map[string]int64{},
+	}
+	for l := range b.lines {
+		f.Waiting[l.tenant] += int64(len(l.queue))
+	}
+	return f
+}
+
+// Limits are the entries in force.
+func (r *Room) Limits() *Table {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.desk.table
+}

@@ -1,0 +1,86 @@
+package executor_test
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+)
+
+// busy counts who is at the model at once.
+type busy struct {
+	mu         sync.Mutex
+	now, most  int
+	came, went chan struct{}
+}
+
+func (b *busy) visit() {
+	b.mu.Lock()
+	b.now++
+	b.most = max(b.most, b.now)
+	b.mu.Unlock()
+	b.came <- struct{}{}
+	<-b.went
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now--
+}
+
+// limited is a sidecar with a model of the operator's limits.
+func limited(t *testing.T, limits, pack string, answer func(n int, asked endpoint.Asked) endpoint.Answer) *rig {
+	t.Helper()
+	model := endpoint.New(t, answer)
+	c := config.Default()
+	c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + model.URL}, []string{"*"}, time.Second
+	c.CallLimits = filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(c.CallLimits, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := local(t, c, pack)
+	r.model = model
+	return r
+}
+
+// leaves is the answer that leads a run of desk to its end.
+func leaves(asked endpoint.Asked) endpoint.Answer {
+	if tools, _ := asked.Body["tools"].([]any); len(tools) > 0 {
+		return done()
+	}
+	return endpoint.Answer{Text: "Reported."}
+}
+
+// TestConcurrentCallsAreLimited: as many calls of a model are open as the operator allows;
+// those that wait are asked once there is a place, and all runs end.
+func TestConcurrentCallsAreLimited(t *testing.T) {
+	t.Parallel()
+	b := &busy{came: make(chan struct{}, 100), went: make(chan struct{})}
+	r := limited(t, "limits: [{id: gpt, key: model, concurrent: 2}]", desk(""), func(_ int, asked endpoint.Asked) endpoint.Answer {
+		b.visit()
+		return leaves(asked)
+	})
+	const n = 6
+	runs := make([]string, n)
+	for i := range runs {
+		runs[i] = r.start()
+	}
+	<-b.came
+	<-b.came
+	for range 2*n - 2 {
+		b.went <- struct{}{}
+		<-b.came
+	}
+	close(b.went)
+	for _, run := range runs {
+		if got := r.ended(run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+			t.Errorf("%v: %s", got, r.records(run))
+		}
+	}
+	if b.most != 2 {
+		t.Errorf("%d calls were open at once, 2 may be", b.most)
+	}
+}

@@ -85,6 +85,9 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
 		line("consumed", "%d tokens, %s", r.GetTokens(), cli.Dollars(r.GetCostMicroUsd()))
 	}
+	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
+		line("reserved", "%d tokens, %s", r.GetReservedTokens(), cli.Dollars(r.GetReservedCostMicroUsd()))
+	}
 	line("started", "%s", moment(r.GetCreatedAt()))
 	line("updated", "%s", moment(r.GetUpdatedAt()))
 	line("deadline", "%s", moment(r.GetDeadline()))

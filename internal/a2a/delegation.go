@@ -23,6 +23,8 @@ type delegation struct {
 	Depth int `json:"depth"`
 	// WallTimeMillis is what is left of the sender's wall time; 0 = it has no bound.
 	WallTimeMillis int64 `json:"wall_time_ms"`
+	// Lease is what the sender's account holds for the new run; nil = no bound.
+	Lease *terms.Lease `json:"lease"`
 	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
 	// the new run's.
 	Execution string `json:"execution"`
@@ -53,6 +55,9 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	var d delegation
 	if json.Unmarshal(terms.ValueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
 		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", terms.DelegationURI)
+	}
+	if _, err := d.Lease.Amount(); err != nil {
+		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
 	}
 	if a := d.Answerer; a != nil && (a.Principal == "" || len(a.Principal) > maxAnswerer || strings.ContainsFunc(a.Principal, unicode.IsControl)) {
 		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters", terms.DelegationURI, maxAnswerer)
@@ -102,6 +107,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 	if d.Traceparent != "" {
 		start.Traceparent = d.Traceparent
 	}
+	start.Lease, _ = d.Lease.Amount()
 	start.Depth, start.MaxWallTime = d.Depth+1, time.Duration(d.WallTimeMillis)*time.Millisecond
 	return nil
 }

@@ -19,6 +19,8 @@ type delegation struct {
 	// is the last one that was made; it grows until there is news.
 	since time.Time
 	pause time.Duration
+	// begun: the agent has a task for it.
+	begun bool
 	// unsent: the message was announced, and did certainly not arrive.
 	unsent bool
 }
@@ -54,8 +56,11 @@ func (d *delegation) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.begun = del.Remote.TaskID != ""
 	if del.Depth >= machine.MaxDepth {
-		return d.resolve(ctx, failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true))
+		outcome := failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true)
+		outcome.Metered = true
+		return d.resolve(ctx, outcome)
 	}
 	peer, card, err := d.o.cfg.Directory.Peer(ctx, &del)
 	if err != nil {
@@ -291,7 +296,10 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 		lasting = true
 	}
 	if lasting {
-		err := d.resolve(ctx, failure(fault.Code, fault.Message, true))
+		outcome := failure(fault.Code, fault.Message, true)
+		// An agent that does not take the message consumes nothing.
+		outcome.Metered = !d.begun && fault.Code == "AGENT_REFUSED"
+		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
 			return true
 		}

@@ -32,7 +32,7 @@ type result struct {
 // the same once more.
 func outcomeOf(task machine.AgentTask, card string) machine.Outcome {
 	outcome := endOf(task, card)
-	outcome.Usage = task.Usage
+	outcome.Usage, outcome.Metered = task.Usage, task.Metered
 	return outcome
 }
 

@@ -1,7 +1,11 @@
 package grpcapi
 
 import (
+	"context"
+
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // controlService is pawl.v1.ControlService. Its calls that change a run go the way of
@@ -9,4 +13,13 @@ import (
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
 	runs *runService
+}
+
+// RaiseBudget implements pawl.v1.ControlService.
+func (s *controlService) RaiseBudget(ctx context.Context, in *pawlv1.RaiseBudgetRequest) (*pawlv1.RaiseBudgetResponse, error) {
+	return handled(ctx, s.runs, in, convert.RaiseFromProto, s.runs.engine.Apply, func(a *convert.Answer) *pawlv1.RaiseBudgetResponse {
+		return &pawlv1.RaiseBudgetResponse{
+			Record: a.Record(machine.RecBudgetRaised), Remaining: a.Remaining(), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate,
+		}
+	})
 }

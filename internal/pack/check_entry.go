@@ -105,6 +105,9 @@ func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
 	reached := make([]bool, len(f.states))
+	if wrap := c.p.XPawl().OnBudget; states[wrap] != nil && !slices.Contains(starts, Start{State: wrap}) {
+		starts = append(slices.Clip(starts), Start{State: wrap})
+	}
 	for _, s := range starts {
 		ends := false
 		for i, in := range f.reach(f.at(s.State)) {

@@ -231,7 +231,7 @@ func (c *checker) budget() {
 	}
 	total := *b.MaxTotalVisits
 	sum, at := int64(0), "/workflow/engine/budget/max_total_visits"
-	for _, name := range reachable(c.doc.Workflow.States, c.doc.Workflow.Entry) {
+	for _, name := range c.p.reachable(c.doc.Workflow.Entry) {
 		n := c.doc.Workflow.States[name].MaxVisits
 		sum = addSat(sum, n)
 		if n > total {

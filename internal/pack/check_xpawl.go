@@ -50,6 +50,7 @@ func (c *checker) xpawl() {
 	c.effects(x)
 	c.sensitive(x.Sensitive)
 	c.prices(x)
+	c.costs(x)
 	c.retries(x)
 }
 

@@ -57,7 +57,7 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 func (p *Pack) compileStates(g *machine.Graph, start string) {
 	states := p.Doc.Workflow.States
 	x := p.XPawl()
-	for _, name := range reachable(states, start) {
+	for _, name := range p.reachable(start) {
 		s := states[name]
 		n := &machine.Node{
 			Name: name, Prompt: s.PromptTask, Terminal: s.Ends(),
@@ -135,6 +135,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 		g.Budget.MaxCostMicroUSD = machine.MicroUSD(*x.MaxCostUSD)
 	}
 	g.Prices = pricesOf(x)
+	p.compileCosts(g)
 	if b := p.budget(); b != nil {
 		g.Budget.MaxTotalVisits = clampInt(valueOr(b.MaxTotalVisits, 0))
 		g.Budget.MaxToolCalls = clampInt(valueOr(b.MaxToolCalls, 0))
@@ -180,6 +181,7 @@ func (p *Pack) compileTools(g *machine.Graph) {
 				Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(members[name])),
 				Attempts:       attempts,
 				Retry:          pauses,
+				CostMicro:      costOf(limits.Cost),
 				OnError:        faultOf(limits.OnError),
 				OnUnknown:      faultOf(limits.OnUnknown),
 				Agent:          members[name],

@@ -76,6 +76,9 @@ type XPawl struct {
 	LeaseSec                *int64                  `json:"lease_sec"`
 	// ModelCalls says how calls of models are made; nil = as the machine does.
 	ModelCalls *ModelCalls `json:"model_calls"`
+	// OnBudget is the state that is entered, once, where max_tokens or max_cost_usd does not
+	// hold a step; "" = the run ends.
+	OnBudget string `json:"on_budget"`
 	// NoProgress ends loops that repeat themselves; nil = they may.
 	NoProgress *NoProgress `json:"no_progress"`
 	// MaxPendingSteps; nil means 8.
@@ -182,6 +185,8 @@ type ToolLimits struct {
 	Attempts *int64 `json:"attempts"`
 	// Retry has the attempts with their pauses; nil means no pauses.
 	Retry *Retry `json:"retry"`
+	// Cost is what one attempt may cost at most, in US dollars; of an agent its lease.
+	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
 	// OnUnknown is return (default), retry or escalate.

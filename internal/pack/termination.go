@@ -91,6 +91,7 @@ func (a *analysis) state(name string) *Termination {
 	t := a.done[name]
 	if t == nil {
 		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
+		a.wrapUp(t)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
 		// What is found beside edges that are not always open is a bound, but perhaps not reached.
 		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil

@@ -86,7 +86,7 @@ func (p *Pack) promptsFrom(s Start) []string {
 		return []string{s.Agent}
 	}
 	found := map[string]bool{}
-	for _, name := range reachable(p.Doc.Workflow.States, s.State) {
+	for _, name := range p.reachable(s.State) {
 		if task := p.Doc.Workflow.States[name].PromptTask; p.Doc.Prompts[task] != nil {
 			found[task] = true
 		}

@@ -20,6 +20,8 @@ const (
 	Drive
 	// Tell says what came of a call of a model.
 	Tell
+	// Fund lets a run spend more.
+	Fund
 )
 
 // Orchestration says who may move a run out of a state (RFC 0005).
@@ -86,6 +88,8 @@ func Decide(ask Ask) (Verdict, error) {
 	switch ask.Act {
 	case Drive:
 		return Verdict{}, needScope(ask.Principal, RunsWrite)
+	case Fund:
+		return Verdict{}, needScope(ask.Principal, BudgetsWrite)
 	case Resolve:
 		return decideResolve(ask)
 	case Fetch:

@@ -26,6 +26,7 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdPause:        policy.Drive,
 	machine.CmdResume:       policy.Drive,
 	machine.CmdCancel:       policy.Drive,
+	machine.CmdRaiseBudget:  policy.Fund,
 }
 
 // authorize makes checks (5) and (6) of section 4 and says whether the principal acts

@@ -29,6 +29,7 @@ const (
 	ScopeAdmin          = policy.Admin          // admin
 	ScopeRunsDelete     = policy.RunsDelete     // runs:delete
 	ScopeRunsErase      = policy.RunsErase      // runs:erase
+	ScopeBudgetsWrite   = policy.BudgetsWrite   // budgets:write
 
 	ScopeValuesSensitive = policy.ValuesSensitive // values:sensitive
 	ScopeStoreRead       = policy.StoreRead       // store:read

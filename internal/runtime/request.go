@@ -63,6 +63,8 @@ type StartRequest struct {
 	// Parent and Depth are set for the child run of a delegation.
 	Parent *machine.Parent
 	Depth  int
+	// Lease is what that delegation lets the run consume; zero = no bound.
+	Lease machine.Amount
 	// Task and Envelope are set for a run that begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope
@@ -176,7 +178,10 @@ type ResolveRequest struct {
 	// Final: no attempt follows the error; RetryAfter: not before so long.
 	Final      bool
 	RetryAfter time.Duration
-	ID         string
+	// Usage is what the attempt consumed, where Metered; else nobody says.
+	Usage   machine.Usage
+	Metered bool
+	ID      string
 }
 
 // ControlRequest is the argument of [Engine.CancelRun], [Engine.PauseRun] and

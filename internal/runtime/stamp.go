@@ -122,6 +122,9 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 }
 
 func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine.ResolveStep {
+	if cmd.Metered {
+		b.Usage(cmd.Usage)
+	}
 	cmd.Worker, cmd.Usage = t.asked.Worker, t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 	b.Number(uint64(cmd.Step))
 	b.Text(cmd.Tool)

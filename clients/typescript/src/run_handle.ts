@@ -1,5 +1,6 @@
 /** One run, and moving it from outside. */
 
+import { type RaiseBudgetResponse, RaiseBudgetResponseSchema } from "./gen/pawl/v1/control_pb.js";
 import {
   type CancelRunResponse,
   CancelRunResponseSchema,
@@ -131,6 +132,30 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     return this.connection.call(
       PauseRunResponseSchema,
       (rpc) => runs.pauseRun(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Lets the run consume more in all than it may, for a reason that is recorded. Reasons:
+   * RUN_TERMINAL, BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED.
+   */
+  raiseBudget(
+    reason: string,
+    limits: { readonly maxCostMicroUsd?: number; readonly maxTokens?: number },
+    options: IdOptions = {},
+  ): Promise<Plain<RaiseBudgetResponse>> {
+    const request = {
+      ...this.target,
+      reason,
+      maxCostMicroUsd: BigInt(limits.maxCostMicroUsd ?? 0),
+      maxTokens: BigInt(limits.maxTokens ?? 0),
+      requestId: options.id ?? newId(),
+    };
+    const { control } = this.connection;
+    return this.connection.call(
+      RaiseBudgetResponseSchema,
+      (rpc) => control.raiseBudget(request, rpc),
       options,
     );
   }

@@ -80,6 +80,9 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 	if from.Execution == machine.Sidecar {
 		fields["execution"] = structpb.NewStringValue(terms.ExecutionSidecar)
 	}
+	if from.Lease != (machine.Amount{}) {
+		fields["lease"] = terms.LeaseToProto(from.Lease)
+	}
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)
 	}

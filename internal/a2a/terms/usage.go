@@ -32,6 +32,8 @@ func Spend(total *machine.Usage, body machine.Body) {
 		u = b.Usage
 	case *machine.ModelNoted:
 		u = b.Usage
+	case *machine.StepCancelled:
+		u = b.Usage
 	}
 	total.InputTokens = min(total.InputTokens+min(u.InputTokens, maxSpent), maxSpent)
 	total.OutputTokens = min(total.OutputTokens+min(u.OutputTokens, maxSpent), maxSpent)
@@ -53,8 +55,9 @@ func UsageToProto(u machine.Usage) *structpb.Value {
 // UsageFromProto reads it. What is missing is 0: an agent need not say. What is no
 // count within the bounds is the agent's fault: taken at its word it would give budget
 // back, or take all.
-func UsageFromProto(value *structpb.Value) (u machine.Usage, err error) {
-	fields := value.GetStructValue().GetFields()["usage"].GetStructValue().GetFields()
+func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, err error) {
+	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
+	fields := usage.GetFields()
 	count := func(name string, most int64) int64 {
 		v := fields[name]
 		if v == nil {
@@ -72,5 +75,34 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, err error) {
 	}
 	u.InputTokens, u.OutputTokens = count("input_tokens", maxSpent), count("output_tokens", maxSpent)
 	u.CostMicro, u.ToolCalls = count("cost_micro_usd", maxSpent), int(count("tool_calls", maxSpentCalls))
-	return u, err
+	return u, usage != nil, err
+}
+
+// LeaseToProto is what a delegation lets the agent's run consume: {"cost_micro_usd",
+// "tokens"}, 0 = no bound.
+func LeaseToProto(lease machine.Amount) *structpb.Value {
+	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxSpent))),
+		"tokens":         structpb.NewNumberValue(float64(min(lease.Tokens, maxSpent))),
+	}})
+}
+
+// Lease is the JSON of it.
+type Lease struct {
+	CostMicro float64 `json:"cost_micro_usd"`
+	Tokens    float64 `json:"tokens"`
+}
+
+// Amount reads it. What is no count within the bounds is the sender's fault: a run must not
+// begin that is held to nothing, or to what nobody meant.
+func (l *Lease) Amount() (machine.Amount, error) {
+	if l == nil {
+		return machine.Amount{}, nil
+	}
+	for _, n := range []float64{l.CostMicro, l.Tokens} {
+		if !(n >= 0 && n <= maxSpent) || n != math.Trunc(n) {
+			return machine.Amount{}, fmt.Errorf("lease: want whole numbers from 0 to %d, got %v", int64(maxSpent), n)
+		}
+	}
+	return machine.Amount{Tokens: int64(l.Tokens), CostMicro: int64(l.CostMicro)}, nil
 }

@@ -15,11 +15,11 @@ import (
 func TestUsageOfAgents(t *testing.T) {
 	t.Parallel()
 	want := machine.Usage{InputTokens: 3, OutputTokens: 4, CostMicro: 5, ToolCalls: 6}
-	if got, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
+	if got, _, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, none := range []*structpb.Value{nil, structpb.NewStringValue("x"), structpb.NewStructValue(&structpb.Struct{})} {
-		if got, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
+		if got, _, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
 			t.Errorf("%v: %+v, %v", none, got, err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestUsageOfAgents(t *testing.T) {
 		} {
 			value := UsageToProto(want)
 			value.GetStructValue().Fields["usage"].GetStructValue().Fields[name] = bad
-			_, err := UsageFromProto(value)
+			_, _, err := UsageFromProto(value)
 			if fault, ok := errors.AsType[*machine.AgentFault](err); !ok || fault.Code != "AGENT_PROTOCOL" {
 				t.Errorf("%s %v: %v", name, bad, err)
 			}

@@ -138,6 +138,7 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
 	}
+	del.Lease = machine.Amount{Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro}
 	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }
@@ -180,6 +181,7 @@ func (r *Room) ResolveDelegation(ctx context.Context, row machine.OutboxRow, out
 	return r.deliver(ctx, row, machine.ResolveStep{
 		Step: row.Step, Tool: step.Tool, Attempt: row.Attempt,
 		OK: outcome.OK, Result: outcome.Result, Error: outcome.Error, Final: outcome.Final, Unknown: outcome.Unknown, Usage: outcome.Usage,
+		Metered: outcome.Metered,
 	})
 }
 

@@ -38,6 +38,7 @@ var bodies = []machine.Body{
 	&machine.StepDelegated{Step: 1, Tool: "t", Attempt: 1, Remote: machine.Remote{TaskID: "x"}},
 	&machine.Noted{Command: machine.CmdPause, ID: "p"},
 	&machine.ModelNoted{Step: 1, Attempt: 2, ResponseID: "r"},
+	&machine.BudgetRaised{From: machine.Amount{CostMicro: 5}, To: machine.Amount{CostMicro: 9}, Reason: "r"},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

@@ -27,6 +27,7 @@ func TestEnumsAgree(t *testing.T) {
 		{"Cause", "CAUSE_", pawlv1.Cause_name, []string{
 			int(machine.CauseUnset): "UNSPECIFIED", int(machine.CauseEntry): "ENTRY", int(machine.CauseEvent): "EVENT",
 			int(machine.CauseMaxVisits): "MAX_VISITS", int(machine.CauseTimeout): "TIMEOUT",
+			int(machine.CauseBudget): "BUDGET",
 		}},
 		{"StepStatus", "STEP_STATUS_", pawlv1.StepStatus_name, []string{
 			"UNSPECIFIED", int(machine.StepStatusPending): "PENDING", int(machine.StepStatusOK): "OK",
@@ -48,6 +49,7 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.RecOrigin): "ORIGIN", int(machine.RecEnded): "ENDED", int(machine.RecTurnReady): "TURN_READY",
 			int(machine.RecOutputWritten): "OUTPUT_WRITTEN", int(machine.RecStepDelegated): "STEP_DELEGATED",
 			int(machine.RecNoted): "NOTED", int(machine.RecModelNoted): "MODEL_NOTED",
+			int(machine.RecBudgetRaised): "BUDGET_RAISED",
 		}},
 		{"Awaiting", "AWAITING_", pawlv1.Awaiting_name, []string{
 			int(machine.AwaitNothing): "UNSPECIFIED", int(machine.AwaitInput): "INPUT", int(machine.AwaitAuth): "AUTH",

@@ -193,7 +193,7 @@ func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Re
 func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	out := &pawlv1.RequestModelResponse{
 		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
-		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: remainingAfterCalls(a),
+		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(),
 	}
 	if len(a.Steps) == 0 {
 		return out
@@ -210,8 +210,8 @@ func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	return out
 }
 
-// remainingAfterCalls is what is left once every pending call has consumed its bound.
-func remainingAfterCalls(a *Answer) *pawlv1.Remaining {
+// Remaining is what is left once every pending step has consumed its bound.
+func (a *Answer) Remaining() *pawlv1.Remaining {
 	left := rules.RemainingAt(a.Graph, a.State, a.State.At)
 	tokens, cost := rules.Reserved(a.State, -1)
 	for _, budget := range []struct {

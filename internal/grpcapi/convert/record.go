@@ -50,6 +50,10 @@ func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		out.Body = &pawlv1.Record_Paused{Paused: &pawlv1.Paused{Note: b.Note}}
 	case *machine.Resumed:
 		out.Body = &pawlv1.Record_Resumed{Resumed: &pawlv1.Resumed{Note: b.Note}}
+	case *machine.BudgetRaised:
+		out.Body = &pawlv1.Record_BudgetRaised{BudgetRaised: &pawlv1.BudgetRaised{
+			MaxTokens: b.To.Tokens, MaxCostMicroUsd: b.To.CostMicro, PreviousMaxTokens: b.From.Tokens, PreviousMaxCostMicroUsd: b.From.CostMicro, Reason: b.Reason,
+		}}
 	case *machine.Noted:
 		out.Body = &pawlv1.Record_Noted{Noted: &pawlv1.Noted{Call: b.Command.String(), Id: b.ID}}
 	case *machine.Origin:
@@ -136,7 +140,7 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 			Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Denial: denialToProto(&b.Denial), Kind: kindToProto(b.Kind, false),
 		}}
 	case *machine.StepCancelled:
-		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false)}}
+		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
 	case *machine.ModelNoted:
 		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
 	}

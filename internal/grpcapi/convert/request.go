@@ -183,7 +183,15 @@ func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.Resolve
 	case *pawlv1.ResolveStepRequest_Error:
 		out.Error = faultFromProto(answer.Error)
 	}
+	out.Usage, out.Metered = usageFromProto(req.GetUsage()), req.GetUsage() != nil
 	return out, err
+}
+
+// RaiseFromProto reads what RaiseBudget asks.
+func RaiseFromProto(c Caller, req *pawlv1.RaiseBudgetRequest) (runtime.Request, error) {
+	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.RaiseBudget{
+		To: machine.Amount{Tokens: req.GetMaxTokens(), CostMicro: req.GetMaxCostMicroUsd()}, Reason: req.GetReason(),
+	}}, nil
 }
 
 // noted is what pause, resume and cancel have.

@@ -8,6 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
@@ -45,6 +46,8 @@ func countsToProto(out *pawlv1.Run, s *machine.State) {
 	out.TotalVisits, out.Transitions = int32(s.TotalVisits), int32(s.Transitions)
 	out.ToolCalls, out.Reframes = int32(s.ToolCalls), int32(s.Reframes)
 	out.Tokens, out.CostMicroUsd = s.Tokens, s.CostMicro
+	out.ReservedTokens, out.ReservedCostMicroUsd = rules.Reserved(s, -1)
+	out.Leased = s.Account != nil && s.Account.Leased
 	out.Visits = make(map[string]int32, len(s.Visits))
 	for _, c := range s.Visits {
 		out.Visits[c.State] = int32(c.N)

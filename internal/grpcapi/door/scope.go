@@ -15,11 +15,12 @@ var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
 	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead, runtime.ScopeRunsErase,
+	runtime.ScopeBudgetsWrite,
 }
 
 // ParseScopes reads a comma-separated list of scope names: packs:write,
 // runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete,
-// values:sensitive, store:read, runs:erase.
+// values:sensitive, store:read, runs:erase, budgets:write.
 // An unknown or empty name is an error that lists the known ones.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes

@@ -73,6 +73,9 @@ type Graph struct {
 	Erasable bool `json:",omitempty"`
 	// NoProgress is nil where loops may repeat themselves (x_pawl.no_progress).
 	NoProgress *NoProgress `json:",omitempty"`
+	// OnBudget is the state that is entered, once, where the budget of tokens or cost does not
+	// hold a step (x_pawl.on_budget); "" = the run ends.
+	OnBudget string `json:",omitempty"`
 	// Prices are those of models that the pack has (x_pawl.prices); they go before the
 	// operator's.
 	Prices map[string]Price `json:",omitempty"`
@@ -154,6 +157,9 @@ type Tool struct {
 	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
+	// CostMicro is what one attempt may cost at most, in micro-dollars; of an agent its lease.
+	// 0 = not said.
+	CostMicro int64 `json:",omitempty"`
 	// Agent marks a member key: its steps are delegations.
 	Agent bool
 	// ResultArtifact receives an accepted answer in the same commit; "" = none.

@@ -27,7 +27,7 @@ func CheckGraph(g *Graph) error {
 	for name, tool := range g.Tools {
 		_, ok := g.Artifacts[tool.ResultArtifact]
 		must(ok || tool.ResultArtifact == "", "tool %q writes undeclared artifact %q", name, tool.ResultArtifact)
-		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.OnError != Retry && tool.Retry.sound(), "tool %q: %+v", name, tool)
+		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.CostMicro >= 0 && tool.OnError != Retry && tool.Retry.sound(), "tool %q: %+v", name, tool)
 	}
 	b := &g.Budget
 	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps) >= 0 &&
@@ -36,6 +36,7 @@ func CheckGraph(g *Graph) error {
 	for model, p := range g.Prices {
 		must(model != "" && min(p.Input, p.Cached, p.Output, p.Reasoning) >= 0, "price of model %q: %+v", model, p)
 	}
+	must(g.OnBudget == "" || g.States[g.OnBudget] != nil, "on_budget: no state %q", g.OnBudget)
 	must(g.Retry.sound(), "retry: %+v", g.Retry)
 	must(g.NoProgress == nil || g.NoProgress.Window >= 2, "no_progress: %+v", g.NoProgress)
 	must(g.ModelCalls == nil || g.ModelCalls.Timeout >= 0 && g.ModelCalls.Retry.sound() && g.ModelCalls.Unknown() <= Escalate, "calls of models: %+v", g.ModelCalls)

@@ -31,6 +31,8 @@ type Delegation struct {
 	// bound. It is the same at each sending, so that a message that is sent again
 	// is the same message.
 	WallTime time.Duration
+	// Lease is what the agent's run may consume at most; zero = no bound.
+	Lease Amount
 	// Traceparent is the context of the attempt, the same at each sending; "" = the
 	// run is in no trace.
 	Traceparent string
@@ -56,8 +58,9 @@ type Outcome struct {
 	// pack's on_unknown says what follows.
 	Unknown bool
 	// Usage is what the agent's run consumed, its own delegations included; zero where
-	// the agent does not say.
-	Usage Usage
+	// the agent does not say. Metered: it says all, be it nothing.
+	Usage   Usage
+	Metered bool
 }
 
 // AgentMessage is what an agent is sent.
@@ -111,8 +114,10 @@ type AgentTask struct {
 	// for example "BUDGET_EXHAUSTED" and "max_visits:fix"; else empty.
 	Status string
 	Reason string
-	// Usage is what a run of a sidecar that has ended consumed in all; else zero.
-	Usage Usage
+	// Usage is what a run of a sidecar that has ended consumed in all; else zero. Metered:
+	// the agent says so.
+	Usage   Usage
+	Metered bool
 	// Message is what the task says of its state: a question, or what went wrong.
 	Message []Part
 	// Output of the last turn, where the agent tells it apart.

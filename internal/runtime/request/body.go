@@ -173,6 +173,10 @@ func (b Body) Plain(c machine.Command) {
 		b.Parts(c.Parts)
 		b.Number(uint64(c.Step))
 		b.Envelope(c.Envelope)
+	case machine.RaiseBudget:
+		b.Number(uint64(c.To.Tokens))
+		b.Number(uint64(c.To.CostMicro))
+		b.Text(c.Reason)
 	case machine.Pause:
 		b.Text(c.Note)
 	case machine.Resume:

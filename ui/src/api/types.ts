@@ -300,6 +300,7 @@ export const KINDS = [
   "stepDelegated",
   "noted",
   "modelNoted",
+  "budgetRaised",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

@@ -43,6 +43,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   stepDelegated: "Delegated",
   noted: "Noted",
   modelNoted: "Model noted",
+  budgetRaised: "Budget raised",
   unknown: "Record",
 };
 

@@ -278,6 +278,22 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         """Pauses the run. Raises RunTerminalError."""
         return await self._client.call(self._runs.pause(self.id, note, request_id))
 
+    async def raise_budget(
+        self,
+        reason: str,
+        *,
+        max_cost_micro_usd: int = 0,
+        max_tokens: int = 0,
+        request_id: str = "",
+    ) -> Outcome:
+        """Lets the run consume more in all than it may, for a reason that is recorded; 0
+        leaves a limit as it is. Scope budgets:write. Raises RunTerminalError, StateError
+        (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED)."""
+        call = self._runs.raise_budget(
+            self.id, max_tokens, max_cost_micro_usd, reason, request_id
+        )
+        return await self._client.call(call)
+
     async def resume(self, note: str = "", *, request_id: str = "") -> Outcome:
         """Ends a pause. Raises RunTerminalError."""
         return await self._client.call(self._runs.resume(self.id, note, request_id))

@@ -57,6 +57,7 @@ class Cause(_Word):
     EVENT = "EVENT"
     MAX_VISITS = "MAX_VISITS"
     TIMEOUT = "TIMEOUT"
+    BUDGET = "BUDGET"
 
 
 class ArtifactMode(_Word):
@@ -120,6 +121,7 @@ class RecordKind(_Word):
     STEP_DELEGATED = "STEP_DELEGATED"
     NOTED = "NOTED"
     MODEL_NOTED = "MODEL_NOTED"
+    BUDGET_RAISED = "BUDGET_RAISED"
 
 
 class Disposition(_Word):

@@ -42,10 +42,11 @@ from pawl._turn_requests import (
     suspend_request,
 )
 from pawl._values import ArtifactLike, Content, Fault, Json, OutputPiece, Usage
-from pawl.v1 import run_pb2
+from pawl.v1 import control_pb2, run_pb2
 
 T = TypeVar("T")
 _RUN = "/pawl.v1.RunService/"
+_CONTROL = "/pawl.v1.ControlService/"
 
 
 def _snapshot(message: Any) -> Snapshot:
@@ -330,6 +331,21 @@ class Runs:
             namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
         )
         return Operation(_RUN + "PauseRun", request, run_pb2.PauseRunResponse, outcomes.outcome)
+
+    def raise_budget(
+        self, run_id: str, max_tokens: int, max_cost_micro_usd: int, reason: str, request_id: str
+    ) -> Operation[Outcome]:
+        request = control_pb2.RaiseBudgetRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            max_tokens=max_tokens,
+            max_cost_micro_usd=max_cost_micro_usd,
+            reason=reason,
+            request_id=request_id or new_id(),
+        )
+        return Operation(
+            _CONTROL + "RaiseBudget", request, control_pb2.RaiseBudgetResponse, outcomes.outcome
+        )
 
     def resume(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:
         request = run_pb2.ResumeRunRequest(

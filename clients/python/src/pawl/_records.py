@@ -213,6 +213,19 @@ class StepCancelled:
     tool: str
     why: str
     kind: StepKind = StepKind.UNSPECIFIED
+    usage: Usage | None = None
+    """What is taken for consumed, since nobody will tell; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRaised:
+    """Whoever may lets the run consume more, up to these limits (0: there is none)."""
+
+    max_tokens: int
+    max_cost_micro_usd: int
+    previous_max_tokens: int
+    previous_max_cost_micro_usd: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +337,7 @@ Body: TypeAlias = (
     | ArtifactsSet
     | Noted
     | ModelNoted
+    | BudgetRaised
     | Paused
     | Resumed
     | Origin

@@ -245,6 +245,11 @@ class RunInfo:
     imported: bool
     erasable: bool
     erased: Erasure | None
+    reserved_tokens: int = 0
+    """What pending steps may consume at most; `tokens` and it are not left."""
+    reserved_cost_micro_usd: int = 0
+    leased: bool = False
+    """It spends of the account of the run that started it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

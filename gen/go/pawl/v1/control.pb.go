@@ -10,9 +10,12 @@
 package pawlv1
 
 import (
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
+	sync "sync"
 	unsafe "unsafe"
 )
 
@@ -23,20 +26,237 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// RaiseBudgetRequest names a run and what it may consume from now on.
+type RaiseBudgetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Tokens in all, above the limit that holds. Default 0: the limit stays.
+	MaxTokens int64 `protobuf:"varint,3,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// Cost in all, in millionths of a US dollar, above the limit that holds. Default 0: the
+	// limit stays.
+	MaxCostMicroUsd int64 `protobuf:"varint,4,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
+	// Why, kept in the record; required, at most 1024 bytes.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Idempotency id: the same id with the same body is answered with
+	// the first answer, for ever; with another body it is refused.
+	// Default: empty, no protection against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseBudgetRequest) Reset() {
+	*x = RaiseBudgetRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseBudgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseBudgetRequest) ProtoMessage() {}
+
+func (x *RaiseBudgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseBudgetRequest.ProtoReflect.Descriptor instead.
+func (*RaiseBudgetRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RaiseBudgetRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RaiseBudgetRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RaiseBudgetRequest) GetMaxTokens() int64 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *RaiseBudgetRequest) GetMaxCostMicroUsd() int64 {
+	if x != nil {
+		return x.MaxCostMicroUsd
+	}
+	return 0
+}
+
+func (x *RaiseBudgetRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RaiseBudgetRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// RaiseBudgetResponse is the act and what is left after it.
+type RaiseBudgetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The BudgetRaised.
+	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// What is left of the budgets once every pending step has consumed its bound.
+	Remaining *Remaining `protobuf:"bytes,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,3,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseBudgetResponse) Reset() {
+	*x = RaiseBudgetResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseBudgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseBudgetResponse) ProtoMessage() {}
+
+func (x *RaiseBudgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseBudgetResponse.ProtoReflect.Descriptor instead.
+func (*RaiseBudgetResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RaiseBudgetResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *RaiseBudgetResponse) GetRemaining() *Remaining {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+func (x *RaiseBudgetResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *RaiseBudgetResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *RaiseBudgetResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15pawl/v1/control.proto\x12\apawl.v12\x10\n" +
-	"\x0eControlServiceB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
+	"\x12RaiseBudgetRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12&\n" +
+	"\n" +
+	"max_tokens\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\tmaxTokens\x124\n" +
+	"\x12max_cost_micro_usd\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x0fmaxCostMicroUsd\x12\"\n" +
+	"\x06reason\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\bR\x06reason\x12'\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xcc\x01\n" +
+	"\x13RaiseBudgetResponse\x12'\n" +
+	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x120\n" +
+	"\tremaining\x18\x02 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\x12*\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate2\x84\x01\n" +
+	"\x0eControlService\x12r\n" +
+	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudgetB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
-var file_pawl_v1_control_proto_goTypes = []any{}
+var (
+	file_pawl_v1_control_proto_rawDescOnce sync.Once
+	file_pawl_v1_control_proto_rawDescData []byte
+)
+
+func file_pawl_v1_control_proto_rawDescGZIP() []byte {
+	file_pawl_v1_control_proto_rawDescOnce.Do(func() {
+		file_pawl_v1_control_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)))
+	})
+	return file_pawl_v1_control_proto_rawDescData
+}
+
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_pawl_v1_control_proto_goTypes = []any{
+	(*RaiseBudgetRequest)(nil),  // 0: pawl.v1.RaiseBudgetRequest
+	(*RaiseBudgetResponse)(nil), // 1: pawl.v1.RaiseBudgetResponse
+	(*Record)(nil),              // 2: pawl.v1.Record
+	(*Remaining)(nil),           // 3: pawl.v1.Remaining
+	(RunStatus)(0),              // 4: pawl.v1.RunStatus
+}
 var file_pawl_v1_control_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	3, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	4, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	0, // 3: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	1, // 4: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	4, // [4:5] is the sub-list for method output_type
+	3, // [3:4] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -44,18 +264,21 @@ func file_pawl_v1_control_proto_init() {
 	if File_pawl_v1_control_proto != nil {
 		return
 	}
+	file_pawl_v1_record_proto_init()
+	file_pawl_v1_run_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   0,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_pawl_v1_control_proto_goTypes,
 		DependencyIndexes: file_pawl_v1_control_proto_depIdxs,
+		MessageInfos:      file_pawl_v1_control_proto_msgTypes,
 	}.Build()
 	File_pawl_v1_control_proto = out.File
 	file_pawl_v1_control_proto_goTypes = nil

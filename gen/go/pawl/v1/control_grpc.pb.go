@@ -10,13 +10,20 @@
 package pawlv1
 
 import (
+	context "context"
 	grpc "google.golang.org/grpc"
+	codes "google.golang.org/grpc/codes"
+	status "google.golang.org/grpc/status"
 )
 
 // This is a compile-time assertion to ensure that this generated file
 // is compatible with the grpc package it is being compiled against.
 // Requires gRPC-Go v1.64.0 or later.
 const _ = grpc.SupportPackageIsVersion9
+
+const (
+	ControlService_RaiseBudget_FullMethodName = "/pawl.v1.ControlService/RaiseBudget"
+)
 
 // ControlServiceClient is the client API for ControlService service.
 //
@@ -28,6 +35,13 @@ const _ = grpc.SupportPackageIsVersion9
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceClient interface {
+	// Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
+	// The act is recorded with who did it and why. Scope budgets:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the limit that holds is not
+	// lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
+	// account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
+	RaiseBudget(ctx context.Context, in *RaiseBudgetRequest, opts ...grpc.CallOption) (*RaiseBudgetResponse, error)
 }
 
 type controlServiceClient struct {
@@ -36,6 +50,16 @@ type controlServiceClient struct {
 
 func NewControlServiceClient(cc grpc.ClientConnInterface) ControlServiceClient {
 	return &controlServiceClient{cc}
+}
+
+func (c *controlServiceClient) RaiseBudget(ctx context.Context, in *RaiseBudgetRequest, opts ...grpc.CallOption) (*RaiseBudgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RaiseBudgetResponse)
+	err := c.cc.Invoke(ctx, ControlService_RaiseBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // ControlServiceServer is the server API for ControlService service.
@@ -48,6 +72,13 @@ func NewControlServiceClient(cc grpc.ClientConnInterface) ControlServiceClient {
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceServer interface {
+	// Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
+	// The act is recorded with who did it and why. Scope budgets:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the limit that holds is not
+	// lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
+	// account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
+	RaiseBudget(context.Context, *RaiseBudgetRequest) (*RaiseBudgetResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -58,6 +89,9 @@ type ControlServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedControlServiceServer struct{}
 
+func (UnimplementedControlServiceServer) RaiseBudget(context.Context, *RaiseBudgetRequest) (*RaiseBudgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RaiseBudget not implemented")
+}
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
 
@@ -79,13 +113,36 @@ func RegisterControlServiceServer(s grpc.ServiceRegistrar, srv ControlServiceSer
 	s.RegisterService(&ControlService_ServiceDesc, srv)
 }
 
+func _ControlService_RaiseBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RaiseBudgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).RaiseBudget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_RaiseBudget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).RaiseBudget(ctx, req.(*RaiseBudgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var ControlService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "pawl.v1.ControlService",
 	HandlerType: (*ControlServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
-	Streams:     []grpc.StreamDesc{},
-	Metadata:    "pawl/v1/control.proto",
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "RaiseBudget",
+			Handler:    _ControlService_RaiseBudget_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "pawl/v1/control.proto",
 }

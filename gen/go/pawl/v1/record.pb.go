@@ -175,6 +175,8 @@ const (
 	Cause_CAUSE_MAX_VISITS Cause = 3
 	// The state's own timeout emitted the event.
 	Cause_CAUSE_TIMEOUT Cause = 4
+	// A step was refused that the budget does not hold (x_pawl.on_budget).
+	Cause_CAUSE_BUDGET Cause = 5
 )
 
 // Enum value maps for Cause.
@@ -185,6 +187,7 @@ var (
 		2: "CAUSE_EVENT",
 		3: "CAUSE_MAX_VISITS",
 		4: "CAUSE_TIMEOUT",
+		5: "CAUSE_BUDGET",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED": 0,
@@ -192,6 +195,7 @@ var (
 		"CAUSE_EVENT":       2,
 		"CAUSE_MAX_VISITS":  3,
 		"CAUSE_TIMEOUT":     4,
+		"CAUSE_BUDGET":      5,
 	}
 )
 
@@ -498,6 +502,8 @@ const (
 	RecordKind_RECORD_KIND_NOTED RecordKind = 32
 	// Record.model_noted.
 	RecordKind_RECORD_KIND_MODEL_NOTED RecordKind = 33
+	// Record.budget_raised.
+	RecordKind_RECORD_KIND_BUDGET_RAISED RecordKind = 38
 )
 
 // Enum value maps for RecordKind.
@@ -526,6 +532,7 @@ var (
 		31: "RECORD_KIND_STEP_DELEGATED",
 		32: "RECORD_KIND_NOTED",
 		33: "RECORD_KIND_MODEL_NOTED",
+		38: "RECORD_KIND_BUDGET_RAISED",
 	}
 	RecordKind_value = map[string]int32{
 		"RECORD_KIND_UNSPECIFIED":    0,
@@ -551,6 +558,7 @@ var (
 		"RECORD_KIND_STEP_DELEGATED": 31,
 		"RECORD_KIND_NOTED":          32,
 		"RECORD_KIND_MODEL_NOTED":    33,
+		"RECORD_KIND_BUDGET_RAISED":  38,
 	}
 )
 
@@ -2584,6 +2592,7 @@ type Record struct {
 	//	*Record_StepDelegated
 	//	*Record_Noted
 	//	*Record_ModelNoted
+	//	*Record_BudgetRaised
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2901,6 +2910,15 @@ func (x *Record) GetModelNoted() *ModelNoted {
 	return nil
 }
 
+func (x *Record) GetBudgetRaised() *BudgetRaised {
+	if x != nil {
+		if x, ok := x.Body.(*Record_BudgetRaised); ok {
+			return x.BudgetRaised
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -3015,6 +3033,11 @@ type Record_ModelNoted struct {
 	ModelNoted *ModelNoted `protobuf:"bytes,53,opt,name=model_noted,json=modelNoted,proto3,oneof"`
 }
 
+type Record_BudgetRaised struct {
+	// The run may consume more.
+	BudgetRaised *BudgetRaised `protobuf:"bytes,58,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -3058,6 +3081,8 @@ func (*Record_StepDelegated) isRecord_Body() {}
 func (*Record_Noted) isRecord_Body() {}
 
 func (*Record_ModelNoted) isRecord_Body() {}
+
+func (*Record_BudgetRaised) isRecord_Body() {}
 
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
@@ -4221,7 +4246,10 @@ type StepCancelled struct {
 	// Why, machine-readable.
 	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	// What the step is.
-	Kind          StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	Kind StepKind `protobuf:"varint,4,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	// What is taken for consumed and settled: the step was out, and nobody will tell. Unset:
+	// nothing.
+	Usage         *Usage `protobuf:"bytes,50,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4284,6 +4312,95 @@ func (x *StepCancelled) GetKind() StepKind {
 	return StepKind_STEP_KIND_UNSPECIFIED
 }
 
+func (x *StepCancelled) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// BudgetRaised: whoever may lets the run consume more. 0: there is no such limit.
+type BudgetRaised struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tokens, from now on.
+	MaxTokens int64 `protobuf:"varint,1,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// Cost in millionths of a US dollar, from now on.
+	MaxCostMicroUsd int64 `protobuf:"varint,2,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
+	// Tokens, before.
+	PreviousMaxTokens int64 `protobuf:"varint,3,opt,name=previous_max_tokens,json=previousMaxTokens,proto3" json:"previous_max_tokens,omitempty"`
+	// Cost in millionths of a US dollar, before.
+	PreviousMaxCostMicroUsd int64 `protobuf:"varint,4,opt,name=previous_max_cost_micro_usd,json=previousMaxCostMicroUsd,proto3" json:"previous_max_cost_micro_usd,omitempty"`
+	// Why, in the words of who did it.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BudgetRaised) Reset() {
+	*x = BudgetRaised{}
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BudgetRaised) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BudgetRaised) ProtoMessage() {}
+
+func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
+func (*BudgetRaised) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *BudgetRaised) GetMaxTokens() int64 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *BudgetRaised) GetMaxCostMicroUsd() int64 {
+	if x != nil {
+		return x.MaxCostMicroUsd
+	}
+	return 0
+}
+
+func (x *BudgetRaised) GetPreviousMaxTokens() int64 {
+	if x != nil {
+		return x.PreviousMaxTokens
+	}
+	return 0
+}
+
+func (x *BudgetRaised) GetPreviousMaxCostMicroUsd() int64 {
+	if x != nil {
+		return x.PreviousMaxCostMicroUsd
+	}
+	return 0
+}
+
+func (x *BudgetRaised) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ModelNoted is news of a MODEL step that neither asks nor answers it.
 type ModelNoted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4306,7 +4423,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4435,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4448,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -4391,7 +4508,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4403,7 +4520,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4416,7 +4533,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -4459,7 +4576,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4588,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4601,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -4537,7 +4654,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4666,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4679,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Noted) GetCall() string {
@@ -4590,7 +4707,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4719,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4732,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -4636,7 +4753,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4648,7 +4765,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4661,7 +4778,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Paused) GetNote() string {
@@ -4682,7 +4799,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4811,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4824,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Resumed) GetNote() string {
@@ -4736,7 +4853,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +4865,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +4878,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Origin) GetRunId() string {
@@ -4825,7 +4942,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4837,7 +4954,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4850,7 +4967,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -5062,7 +5179,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa9\f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe7\f\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -5102,7 +5219,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x0estep_delegated\x183 \x01(\v2\x16.pawl.v1.StepDelegatedH\x00R\rstepDelegated\x12&\n" +
 	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05noted\x126\n" +
 	"\vmodel_noted\x185 \x01(\v2\x13.pawl.v1.ModelNotedH\x00R\n" +
-	"modelNotedB\x06\n" +
+	"modelNoted\x12<\n" +
+	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaisedB\x06\n" +
 	"\x04body\"\x9c\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
@@ -5204,12 +5322,20 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12'\n" +
 	"\x06denial\x18\x04 \x01(\v2\x0f.pawl.v1.DenialR\x06denial\x12%\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"p\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\x96\x01\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12%\n" +
-	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\xcd\x01\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\x12$\n" +
+	"\x05usage\x182 \x01(\v2\x0e.pawl.v1.UsageR\x05usage\"\xe0\x01\n" +
+	"\fBudgetRaised\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\x01 \x01(\x03R\tmaxTokens\x12+\n" +
+	"\x12max_cost_micro_usd\x18\x02 \x01(\x03R\x0fmaxCostMicroUsd\x12.\n" +
+	"\x13previous_max_tokens\x18\x03 \x01(\x03R\x11previousMaxTokens\x12<\n" +
+	"\x1bprevious_max_cost_micro_usd\x18\x04 \x01(\x03R\x17previousMaxCostMicroUsd\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xcd\x01\n" +
 	"\n" +
 	"ModelNoted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
@@ -5265,13 +5391,14 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x15EXECUTION_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10EXECUTION_CALLER\x10\x01\x12\x15\n" +
 	"\x11EXECUTION_WORKERS\x10\x02\x12\x15\n" +
-	"\x11EXECUTION_SIDECAR\x10\x03*i\n" +
+	"\x11EXECUTION_SIDECAR\x10\x03*{\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vCAUSE_ENTRY\x10\x01\x12\x0f\n" +
 	"\vCAUSE_EVENT\x10\x02\x12\x14\n" +
 	"\x10CAUSE_MAX_VISITS\x10\x03\x12\x11\n" +
-	"\rCAUSE_TIMEOUT\x10\x04*b\n" +
+	"\rCAUSE_TIMEOUT\x10\x04\x12\x10\n" +
+	"\fCAUSE_BUDGET\x10\x05*b\n" +
 	"\fArtifactMode\x12\x1d\n" +
 	"\x19ARTIFACT_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ARTIFACT_MODE_REPLACE\x10\x01\x12\x18\n" +
@@ -5291,7 +5418,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\xab\x05\n" +
+	"\rAWAITING_AUTH\x10\x02*\xca\x05\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -5317,7 +5444,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x1aRECORD_KIND_OUTPUT_WRITTEN\x10\x1e\x12\x1e\n" +
 	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
 	"\x11RECORD_KIND_NOTED\x10 \x12\x1b\n" +
-	"\x17RECORD_KIND_MODEL_NOTED\x10!B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x17RECORD_KIND_MODEL_NOTED\x10!\x12\x1d\n" +
+	"\x19RECORD_KIND_BUDGET_RAISED\x10&B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -5332,7 +5460,7 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -5379,16 +5507,17 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(*StepResolved)(nil),          // 42: pawl.v1.StepResolved
 	(*StepRejected)(nil),          // 43: pawl.v1.StepRejected
 	(*StepCancelled)(nil),         // 44: pawl.v1.StepCancelled
-	(*ModelNoted)(nil),            // 45: pawl.v1.ModelNoted
-	(*OutputWritten)(nil),         // 46: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 47: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 48: pawl.v1.Noted
-	(*ArtifactsSet)(nil),          // 49: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 50: pawl.v1.Paused
-	(*Resumed)(nil),               // 51: pawl.v1.Resumed
-	(*Origin)(nil),                // 52: pawl.v1.Origin
-	(*Ended)(nil),                 // 53: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*BudgetRaised)(nil),          // 45: pawl.v1.BudgetRaised
+	(*ModelNoted)(nil),            // 46: pawl.v1.ModelNoted
+	(*OutputWritten)(nil),         // 47: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 48: pawl.v1.StepDelegated
+	(*Noted)(nil),                 // 49: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 50: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 51: pawl.v1.Paused
+	(*Resumed)(nil),               // 52: pawl.v1.Resumed
+	(*Origin)(nil),                // 53: pawl.v1.Origin
+	(*Ended)(nil),                 // 54: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
 	8,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
@@ -5405,8 +5534,8 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	21, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
 	12, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
 	22, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
-	54, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	54, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	55, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	55, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
 	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
 	32, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
 	33, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
@@ -5420,59 +5549,61 @@ var file_pawl_v1_record_proto_depIdxs = []int32{
 	42, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
 	43, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
 	44, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	49, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	50, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	51, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	52, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	53, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	50, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	51, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	52, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	53, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	54, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
 	40, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	46, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	47, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	48, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	45, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
-	30, // 39: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	9,  // 40: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	12, // 41: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	14, // 42: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	28, // 43: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	12, // 44: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	13, // 45: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	17, // 46: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	9,  // 47: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 48: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	25, // 49: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	54, // 50: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	17, // 51: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	54, // 52: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 53: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
-	18, // 54: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
-	24, // 55: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
-	17, // 56: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	25, // 57: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	54, // 58: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 59: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	17, // 60: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	5,  // 61: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
-	23, // 62: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
-	54, // 63: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
-	26, // 64: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	5,  // 65: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
-	5,  // 66: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
-	17, // 67: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
-	15, // 68: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	16, // 69: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	12, // 70: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	9,  // 71: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	9,  // 72: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 73: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	30, // 74: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	9,  // 75: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	11, // 76: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	77, // [77:77] is the sub-list for method output_type
-	77, // [77:77] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	47, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	48, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	49, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	46, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	45, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
+	30, // 40: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	9,  // 41: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	12, // 42: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	14, // 43: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	28, // 44: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	12, // 45: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	13, // 46: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	17, // 47: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	9,  // 48: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,  // 49: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	25, // 50: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	55, // 51: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	17, // 52: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	55, // 53: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 54: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	18, // 55: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	24, // 56: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	17, // 57: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	25, // 58: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	55, // 59: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 60: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	17, // 61: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,  // 62: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	23, // 63: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	55, // 64: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	26, // 65: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,  // 66: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	5,  // 67: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	17, // 68: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
+	17, // 69: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	15, // 70: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	16, // 71: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	12, // 72: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	9,  // 73: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	9,  // 74: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 75: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	30, // 76: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	9,  // 77: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	11, // 78: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	79, // [79:79] is the sub-list for method output_type
+	79, // [79:79] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -5521,6 +5652,7 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
+		(*Record_BudgetRaised)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -5528,7 +5660,7 @@ func file_pawl_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -354,6 +354,12 @@ type Run struct {
 	Imported bool `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
 	// True: its pack asks that its values can be erased.
 	Erasable bool `protobuf:"varint,82,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	// Tokens that its pending steps may consume at most: with `tokens` what is not left.
+	ReservedTokens int64 `protobuf:"varint,50,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	// Cost that its pending steps may come to at most, in millionths of a US dollar.
+	ReservedCostMicroUsd int64 `protobuf:"varint,51,opt,name=reserved_cost_micro_usd,json=reservedCostMicroUsd,proto3" json:"reserved_cost_micro_usd,omitempty"`
+	// True: it spends of the account of the run that started it, and gives back the rest at its end.
+	Leased bool `protobuf:"varint,52,opt,name=leased,proto3" json:"leased,omitempty"`
 	// Its values were erased: steps, artifacts and everything that held one are not told.
 	// Unset: they were not.
 	Erased        *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
@@ -706,6 +712,27 @@ func (x *Run) GetErasable() bool {
 	return false
 }
 
+func (x *Run) GetReservedTokens() int64 {
+	if x != nil {
+		return x.ReservedTokens
+	}
+	return 0
+}
+
+func (x *Run) GetReservedCostMicroUsd() int64 {
+	if x != nil {
+		return x.ReservedCostMicroUsd
+	}
+	return 0
+}
+
+func (x *Run) GetLeased() bool {
+	if x != nil {
+		return x.Leased
+	}
+	return false
+}
+
 func (x *Run) GetErased() *Erasure {
 	if x != nil {
 		return x.Erased
@@ -714,7 +741,7 @@ func (x *Run) GetErased() *Erasure {
 }
 
 // RunBudgets are the budgets of a run: those of its pack, lowered by who started it and
-// by the operator. 0 or unset: there is no such bound. GetTurn tells what is left.
+// by the operator, raised by RaiseBudget. 0 or unset: there is no such bound. GetTurn tells what is left.
 type RunBudgets struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Visits of all states.
@@ -6338,7 +6365,10 @@ type ResolveStepRequest struct {
 	Final bool `protobuf:"varint,9,opt,name=final,proto3" json:"final,omitempty"`
 	// How long to wait at least before the next attempt, up to the tool's longest pause; of
 	// an error that is not final. Default: unset, the pack's pauses alone.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// What the attempt consumed, above all what it cost. Default: unset, what the pack says
+	// that an attempt costs at most (x_pawl.tools.NAME.cost).
+	Usage         *Usage `protobuf:"bytes,50,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6450,6 +6480,13 @@ func (x *ResolveStepRequest) GetFinal() bool {
 func (x *ResolveStepRequest) GetRetryAfter() *durationpb.Duration {
 	if x != nil {
 		return x.RetryAfter
+	}
+	return nil
+}
+
+func (x *ResolveStepRequest) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
 	}
 	return nil
 }
@@ -9932,7 +9969,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xea\x0e\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xe2\x0f\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -9983,7 +10020,10 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\vforked_from\x18P \x01(\v2\x13.pawl.v1.ForkedFromR\n" +
 	"forkedFrom\x12\x1a\n" +
 	"\bimported\x18Q \x01(\bR\bimported\x12\x1a\n" +
-	"\berasable\x18R \x01(\bR\berasable\x12(\n" +
+	"\berasable\x18R \x01(\bR\berasable\x12'\n" +
+	"\x0freserved_tokens\x182 \x01(\x03R\x0ereservedTokens\x125\n" +
+	"\x17reserved_cost_micro_usd\x183 \x01(\x03R\x14reservedCostMicroUsd\x12\x16\n" +
+	"\x06leased\x184 \x01(\bR\x06leased\x12(\n" +
 	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -10487,7 +10527,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xe1\x03\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\x87\x04\n" +
 	"\x12ResolveStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -10503,7 +10543,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05final\x18\t \x01(\bR\x05final\x12J\n" +
 	"\vretry_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
-	"retryAfterB\x0f\n" +
+	"retryAfter\x12$\n" +
+	"\x05usage\x182 \x01(\v2\x0e.pawl.v1.UsageR\x05usageB\x0f\n" +
 	"\x06answer\x12\x05\xbaH\x02\b\x01\"\xdb\x01\n" +
 	"\x13ResolveStepResponse\x126\n" +
 	"\vdisposition\x18\x01 \x01(\x0e2\x14.pawl.v1.DispositionR\vdisposition\x12'\n" +
@@ -11115,159 +11156,160 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	112, // 134: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
 	122, // 135: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
 	117, // 136: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	0,   // 137: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 138: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	127, // 139: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 140: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	12,  // 141: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	133, // 142: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	70,  // 143: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	127, // 144: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	69,  // 145: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	71,  // 146: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	72,  // 147: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	113, // 148: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 149: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	134, // 150: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	133, // 151: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	127, // 152: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	72,  // 153: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 154: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	134, // 155: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 156: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	12,  // 157: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 158: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 159: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	81,  // 160: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	112, // 161: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 162: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	117, // 163: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 164: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	127, // 165: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	112, // 166: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 167: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	112, // 168: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 169: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	112, // 170: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 171: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	112, // 172: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	96,  // 173: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	112, // 174: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 175: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	102, // 176: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	13,  // 177: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	31,  // 178: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	33,  // 179: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	35,  // 180: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	44,  // 181: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	46,  // 182: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	50,  // 183: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	53,  // 184: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	65,  // 185: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	42,  // 186: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	48,  // 187: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	86,  // 188: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	88,  // 189: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	90,  // 190: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	54,  // 191: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	56,  // 192: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	59,  // 193: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	104, // 194: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	135, // 195: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	14,  // 196: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	32,  // 197: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	34,  // 198: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	36,  // 199: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	45,  // 200: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	47,  // 201: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	51,  // 202: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	64,  // 203: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	66,  // 204: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	43,  // 205: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	49,  // 206: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	87,  // 207: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	89,  // 208: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	91,  // 209: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	55,  // 210: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	58,  // 211: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	60,  // 212: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	13,  // 213: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	75,  // 214: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	16,  // 215: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	18,  // 216: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	25,  // 217: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	27,  // 218: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	29,  // 219: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	31,  // 220: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	33,  // 221: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	35,  // 222: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	40,  // 223: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	42,  // 224: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	44,  // 225: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	46,  // 226: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	48,  // 227: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	50,  // 228: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	53,  // 229: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	65,  // 230: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	54,  // 231: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	56,  // 232: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	59,  // 233: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	61,  // 234: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	67,  // 235: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	73,  // 236: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	77,  // 237: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	79,  // 238: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	82,  // 239: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	84,  // 240: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	86,  // 241: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	88,  // 242: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	90,  // 243: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	92,  // 244: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	94,  // 245: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	101, // 246: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	97,  // 247: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	99,  // 248: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	14,  // 249: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	76,  // 250: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	17,  // 251: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	24,  // 252: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	26,  // 253: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	28,  // 254: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	30,  // 255: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	32,  // 256: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	34,  // 257: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	36,  // 258: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	41,  // 259: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	43,  // 260: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	45,  // 261: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	47,  // 262: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	49,  // 263: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	51,  // 264: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	64,  // 265: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	66,  // 266: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	55,  // 267: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	58,  // 268: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	60,  // 269: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	62,  // 270: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	68,  // 271: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	74,  // 272: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	78,  // 273: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	80,  // 274: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	83,  // 275: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	85,  // 276: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	87,  // 277: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	89,  // 278: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	91,  // 279: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	93,  // 280: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	95,  // 281: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	103, // 282: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	98,  // 283: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	100, // 284: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	249, // [249:285] is the sub-list for method output_type
-	213, // [213:249] is the sub-list for method input_type
-	213, // [213:213] is the sub-list for extension type_name
-	213, // [213:213] is the sub-list for extension extendee
-	0,   // [0:213] is the sub-list for field type_name
+	120, // 137: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 138: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 139: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	127, // 140: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 141: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	12,  // 142: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	133, // 143: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	70,  // 144: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	127, // 145: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	69,  // 146: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	71,  // 147: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	72,  // 148: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	113, // 149: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 150: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	134, // 151: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	133, // 152: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	127, // 153: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	72,  // 154: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 155: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	134, // 156: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 157: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	12,  // 158: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 159: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 160: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	81,  // 161: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	112, // 162: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 163: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	117, // 164: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 165: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	127, // 166: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	112, // 167: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 168: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	112, // 169: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 170: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	112, // 171: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 172: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	112, // 173: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	96,  // 174: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	112, // 175: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 176: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	102, // 177: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	13,  // 178: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	31,  // 179: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	33,  // 180: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	35,  // 181: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	44,  // 182: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	46,  // 183: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	50,  // 184: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	53,  // 185: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	65,  // 186: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	42,  // 187: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	48,  // 188: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	86,  // 189: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	88,  // 190: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	90,  // 191: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	54,  // 192: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	56,  // 193: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	59,  // 194: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	104, // 195: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	135, // 196: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	14,  // 197: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	32,  // 198: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	34,  // 199: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	36,  // 200: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	45,  // 201: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	47,  // 202: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	51,  // 203: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	64,  // 204: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	66,  // 205: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	43,  // 206: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	49,  // 207: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	87,  // 208: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	89,  // 209: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	91,  // 210: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	55,  // 211: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	58,  // 212: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	60,  // 213: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	13,  // 214: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	75,  // 215: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	16,  // 216: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	18,  // 217: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	25,  // 218: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	27,  // 219: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	29,  // 220: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	31,  // 221: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	33,  // 222: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	35,  // 223: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	40,  // 224: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	42,  // 225: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	44,  // 226: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	46,  // 227: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	48,  // 228: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	50,  // 229: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	53,  // 230: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	65,  // 231: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	54,  // 232: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	56,  // 233: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	59,  // 234: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	61,  // 235: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	67,  // 236: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	73,  // 237: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	77,  // 238: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	79,  // 239: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	82,  // 240: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	84,  // 241: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	86,  // 242: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	88,  // 243: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	90,  // 244: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	92,  // 245: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	94,  // 246: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	101, // 247: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	97,  // 248: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	99,  // 249: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	14,  // 250: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	76,  // 251: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	17,  // 252: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	24,  // 253: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	26,  // 254: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	28,  // 255: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	30,  // 256: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	32,  // 257: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	34,  // 258: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	36,  // 259: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	41,  // 260: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	43,  // 261: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	45,  // 262: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	47,  // 263: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	49,  // 264: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	51,  // 265: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	64,  // 266: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	66,  // 267: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	55,  // 268: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	58,  // 269: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	60,  // 270: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	62,  // 271: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	68,  // 272: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	74,  // 273: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	78,  // 274: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	80,  // 275: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	83,  // 276: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	85,  // 277: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	87,  // 278: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	89,  // 279: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	91,  // 280: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	93,  // 281: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	95,  // 282: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	103, // 283: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	98,  // 284: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	100, // 285: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	250, // [250:286] is the sub-list for method output_type
+	214, // [214:250] is the sub-list for method input_type
+	214, // [214:214] is the sub-list for extension type_name
+	214, // [214:214] is the sub-list for extension extendee
+	0,   // [0:214] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

@@ -22,9 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from pawl.v1 import record_pb2 as pawl_dot_v1_dot_record__pb2
+from pawl.v1 import run_pb2 as pawl_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v12\x10\n\x0e\x43ontrolServiceB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\x32\x84\x01\n\x0e\x43ontrolService\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,6 +35,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pawl.v1.control_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1'
-  _globals['_CONTROLSERVICE']._serialized_start=34
-  _globals['_CONTROLSERVICE']._serialized_end=50
+  _globals['_CONTROLSERVICE'].methods_by_name['RaiseBudget']._loaded_options = None
+  _globals['_CONTROLSERVICE'].methods_by_name['RaiseBudget']._serialized_options = b'\202\323\344\223\002\"\"\035/v1/runs/{run_id}:raiseBudget:\001*'
+  _globals['_RAISEBUDGETREQUEST']._serialized_start=106
+  _globals['_RAISEBUDGETREQUEST']._serialized_end=324
+  _globals['_RAISEBUDGETRESPONSE']._serialized_start=327
+  _globals['_RAISEBUDGETRESPONSE']._serialized_end=543
+  _globals['_CONTROLSERVICE']._serialized_start=546
+  _globals['_CONTROLSERVICE']._serialized_end=678
 # @@protoc_insertion_point(module_scope)

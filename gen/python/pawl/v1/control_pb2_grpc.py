@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from pawl.v1 import control_pb2 as pawl_dot_v1_dot_control__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -38,6 +39,11 @@ class ControlServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.RaiseBudget = channel.unary_unary(
+                '/pawl.v1.ControlService/RaiseBudget',
+                request_serializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer(object):
@@ -48,9 +54,26 @@ class ControlServiceServicer(object):
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
 
+    def RaiseBudget(self, request, context):
+        """Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
+        The act is recorded with who did it and why. Scope budgets:write.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the limit that holds is not
+        lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
+        account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'RaiseBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseBudget,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'pawl.v1.ControlService', rpc_method_handlers)
@@ -66,3 +89,30 @@ class ControlService(object):
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
+
+    @staticmethod
+    def RaiseBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/RaiseBudget',
+            pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

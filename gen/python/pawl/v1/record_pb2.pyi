@@ -35,6 +35,7 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAUSE_EVENT: _ClassVar[Cause]
     CAUSE_MAX_VISITS: _ClassVar[Cause]
     CAUSE_TIMEOUT: _ClassVar[Cause]
+    CAUSE_BUDGET: _ClassVar[Cause]
 
 class ArtifactMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -88,6 +89,7 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_STEP_DELEGATED: _ClassVar[RecordKind]
     RECORD_KIND_NOTED: _ClassVar[RecordKind]
     RECORD_KIND_MODEL_NOTED: _ClassVar[RecordKind]
+    RECORD_KIND_BUDGET_RAISED: _ClassVar[RecordKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
 RUN_STATUS_WAITING: RunStatus
@@ -105,6 +107,7 @@ CAUSE_ENTRY: Cause
 CAUSE_EVENT: Cause
 CAUSE_MAX_VISITS: Cause
 CAUSE_TIMEOUT: Cause
+CAUSE_BUDGET: Cause
 ARTIFACT_MODE_UNSPECIFIED: ArtifactMode
 ARTIFACT_MODE_REPLACE: ArtifactMode
 ARTIFACT_MODE_APPEND: ArtifactMode
@@ -143,6 +146,7 @@ RECORD_KIND_OUTPUT_WRITTEN: RecordKind
 RECORD_KIND_STEP_DELEGATED: RecordKind
 RECORD_KIND_NOTED: RecordKind
 RECORD_KIND_MODEL_NOTED: RecordKind
+RECORD_KIND_BUDGET_RAISED: RecordKind
 
 class ArtifactValue(_message.Message):
     __slots__ = ("json", "text", "data", "media_type")
@@ -443,7 +447,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -477,6 +481,7 @@ class Record(_message.Message):
     STEP_DELEGATED_FIELD_NUMBER: _ClassVar[int]
     NOTED_FIELD_NUMBER: _ClassVar[int]
     MODEL_NOTED_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_RAISED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -510,7 +515,8 @@ class Record(_message.Message):
     step_delegated: StepDelegated
     noted: Noted
     model_noted: ModelNoted
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ...) -> None: ...
+    budget_raised: BudgetRaised
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -715,16 +721,32 @@ class StepRejected(_message.Message):
     def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., denial: _Optional[_Union[Denial, _Mapping]] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
 
 class StepCancelled(_message.Message):
-    __slots__ = ("step", "tool", "why", "kind")
+    __slots__ = ("step", "tool", "why", "kind", "usage")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     step: int
     tool: str
     why: str
     kind: StepKind
-    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
+    usage: Usage
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., why: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+
+class BudgetRaised(_message.Message):
+    __slots__ = ("max_tokens", "max_cost_micro_usd", "previous_max_tokens", "previous_max_cost_micro_usd", "reason")
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_MAX_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    max_tokens: int
+    max_cost_micro_usd: int
+    previous_max_tokens: int
+    previous_max_cost_micro_usd: int
+    reason: str
+    def __init__(self, max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ..., previous_max_tokens: _Optional[int] = ..., previous_max_cost_micro_usd: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ModelNoted(_message.Message):
     __slots__ = ("step", "attempt", "response_id", "usage", "request_changed", "request_hash")

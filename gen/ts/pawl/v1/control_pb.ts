@@ -5,14 +5,129 @@
 // @generated from file pawl/v1/control.proto (package pawl.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
+import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
+import type { Record, RunStatus } from "./record_pb.js";
+import { file_pawl_v1_record } from "./record_pb.js";
+import type { Remaining } from "./run_pb.js";
+import { file_pawl_v1_run } from "./run_pb.js";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEyEAoOQ29udHJvbFNlcnZpY2VCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z");
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIMoQBCg5Db250cm9sU2VydmljZRJyCgtSYWlzZUJ1ZGdldBIbLnBhd2wudjEuUmFpc2VCdWRnZXRSZXF1ZXN0GhwucGF3bC52MS5SYWlzZUJ1ZGdldFJlc3BvbnNlIiiC0+STAiI6ASoiHS92MS9ydW5zL3tydW5faWR9OnJhaXNlQnVkZ2V0QjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_pawl_v1_record, file_pawl_v1_run]);
+
+/**
+ * RaiseBudgetRequest names a run and what it may consume from now on.
+ *
+ * @generated from message pawl.v1.RaiseBudgetRequest
+ */
+export type RaiseBudgetRequest = Message<"pawl.v1.RaiseBudgetRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * The run; required. A ULID.
+   *
+   * @generated from field: string run_id = 2;
+   */
+  runId: string;
+
+  /**
+   * Tokens in all, above the limit that holds. Default 0: the limit stays.
+   *
+   * @generated from field: int64 max_tokens = 3;
+   */
+  maxTokens: bigint;
+
+  /**
+   * Cost in all, in millionths of a US dollar, above the limit that holds. Default 0: the
+   * limit stays.
+   *
+   * @generated from field: int64 max_cost_micro_usd = 4;
+   */
+  maxCostMicroUsd: bigint;
+
+  /**
+   * Why, kept in the record; required, at most 1024 bytes.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * Idempotency id: the same id with the same body is answered with
+   * the first answer, for ever; with another body it is refused.
+   * Default: empty, no protection against repeats. At most 128 bytes.
+   *
+   * @generated from field: string request_id = 6;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message pawl.v1.RaiseBudgetRequest.
+ * Use `create(RaiseBudgetRequestSchema)` to create a new message.
+ */
+export const RaiseBudgetRequestSchema: GenMessage<RaiseBudgetRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 0);
+
+/**
+ * RaiseBudgetResponse is the act and what is left after it.
+ *
+ * @generated from message pawl.v1.RaiseBudgetResponse
+ */
+export type RaiseBudgetResponse = Message<"pawl.v1.RaiseBudgetResponse"> & {
+  /**
+   * The BudgetRaised.
+   *
+   * @generated from field: pawl.v1.Record record = 1;
+   */
+  record?: Record | undefined;
+
+  /**
+   * What is left of the budgets once every pending step has consumed its bound.
+   *
+   * @generated from field: pawl.v1.Remaining remaining = 2;
+   */
+  remaining?: Remaining | undefined;
+
+  /**
+   * Status of the run after the call.
+   *
+   * @generated from field: pawl.v1.RunStatus status = 3;
+   */
+  status: RunStatus;
+
+  /**
+   * Last seq of the run after the call.
+   *
+   * @generated from field: uint64 seq = 4;
+   */
+  seq: bigint;
+
+  /**
+   * True: the id was used before with the same body; this is the first answer.
+   *
+   * @generated from field: bool duplicate = 5;
+   */
+  duplicate: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.RaiseBudgetResponse.
+ * Use `create(RaiseBudgetResponseSchema)` to create a new message.
+ */
+export const RaiseBudgetResponseSchema: GenMessage<RaiseBudgetResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 1);
 
 /**
  * ControlService is for whoever answers for what runs do. Its calls that change a run are
@@ -24,6 +139,21 @@ export const file_pawl_v1_control: GenFile = /*@__PURE__*/
  * @generated from service pawl.v1.ControlService
  */
 export const ControlService: GenService<{
+  /**
+   * Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
+   * The act is recorded with who did it and why. Scope budgets:write.
+   *
+   * Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the limit that holds is not
+   * lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
+   * account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
+   *
+   * @generated from rpc pawl.v1.ControlService.RaiseBudget
+   */
+  raiseBudget: {
+    methodKind: "unary";
+    input: typeof RaiseBudgetRequestSchema;
+    output: typeof RaiseBudgetResponseSchema;
+  },
 }> = /*@__PURE__*/
   serviceDesc(file_pawl_v1_control, 0);
 

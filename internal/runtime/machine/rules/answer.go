@@ -43,9 +43,13 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:
 		return machine.IgnoredStale, nil
 	}
-	used, err := t.stepUsage(step, c.Usage)
+	told, err := t.stepUsage(step, c.Usage)
 	if err != nil {
 		return 0, err
+	}
+	used, exceeded := consumed(step, told, c.Metered)
+	if exceeded != nil {
+		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, false
 	}
 	if c.OK {
 		return t.accept(i, c, used)
@@ -127,7 +131,7 @@ func (t *txn) boundArtifact(c *machine.ResolveStep) ([]machine.ArtifactWrite, er
 // settleStep closes a step with the answer that the record seq holds.
 func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]byte) {
 	step := &t.steps()[i]
-	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = status, seq, hash, 0
+	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
 	t.settleEffect(step)
 	if turn := t.s.Turn; turn != nil && turn.Suspended && len(awaitedSteps(t.s)) == 0 {
 		t.offerAgain()
@@ -144,7 +148,8 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	step := &t.steps()[i]
 	tool := toolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
-	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry)
+	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry) &&
+		t.refusedBy(i, step.Bound) == ""
 	if policy == machine.Retry {
 		policy = tool.OnError
 	}
@@ -167,7 +172,7 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	}
 	hash := answerHash(false, nil, answer.Error)
 	if policy == machine.Escalate {
-		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline = machine.StepStatusError, seq, hash, 0
+		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = machine.StepStatusError, seq, hash, 0, machine.Amount{}
 		t.settleEffect(step)
 		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
 			t.end(ending{status: machine.Escalated, reason: "tool_error:" + step.Tool})
@@ -189,7 +194,9 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 			policy = machine.Return
 		}
 	}
-	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker}, false, 0)
+	used, _ := consumed(step, machine.Usage{}, false)
+	t.settle(used)
+	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: used}, false, 0)
 }
 
 // loseStep: the worker that executed a pending step is gone. A call of a model has none: it
@@ -213,7 +220,7 @@ func (t *txn) cancelSteps(why string) {
 			continue
 		}
 		step := &t.steps()[i]
-		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind())})
+		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind()), Usage: t.forgo(step)})
 		if step.Delegation {
 			t.callOff(step)
 		}

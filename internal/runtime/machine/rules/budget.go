@@ -19,15 +19,15 @@ func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadli
 // overBudget returns the first budget that is exceeded, or "". N tool calls,
 // tokens or micro-dollars are allowed exactly; one more exceeds.
 func (t *txn) overBudget() string {
-	b := &t.g.Budget
+	b, limit := &t.g.Budget, LimitOf(t.g, t.s)
 	switch {
 	case t.overdue():
 		return "max_wall_time_sec"
 	case b.MaxToolCalls > 0 && t.s.ToolCalls > b.MaxToolCalls:
 		return "max_tool_calls"
-	case b.MaxTokens > 0 && t.s.Tokens > b.MaxTokens:
+	case limit.Tokens > 0 && t.s.Tokens > limit.Tokens:
 		return "max_tokens"
-	case b.MaxCostMicroUSD > 0 && t.s.CostMicro > b.MaxCostMicroUSD:
+	case limit.CostMicro > 0 && t.s.CostMicro > limit.CostMicro:
 		return "max_cost_usd"
 	}
 	return ""

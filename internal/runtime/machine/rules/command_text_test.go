@@ -233,7 +233,7 @@ func (a args) command() machine.Command {
 func (a args) otherCommand() machine.Command {
 	switch a.d.Cmd {
 	case "ok":
-		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage()}
+		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage(), Metered: a.has("metered")}
 	case "error":
 		code := "BROKEN"
 		if a.has("code") {
@@ -241,7 +241,7 @@ func (a args) otherCommand() machine.Command {
 		}
 		return machine.ResolveStep{
 			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
-			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(),
+			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(), Metered: a.has("metered"),
 		}
 	case "ask", "answer", "unanswered", "response":
 		return a.modelCommand()
@@ -254,6 +254,8 @@ func (a args) otherCommand() machine.Command {
 		return a.note()
 	case "fire":
 		return a.fire()
+	case "raise":
+		return machine.RaiseBudget{To: machine.Amount{Tokens: a.number("tokens", 0), CostMicro: a.number("cost", 0)}, Reason: a.text("reason")}
 	case "pause":
 		return machine.Pause{Note: a.text("note")}
 	case "resume":
@@ -268,7 +270,7 @@ func (a args) otherCommand() machine.Command {
 func (a args) start() machine.Start {
 	start := machine.Start{
 		Namespace: 1, RunID: "R", Execution: machine.Caller, Depth: int(a.number("depth", 0)),
-		MaxWallTime: a.seconds("wall"), MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"),
+		MaxWallTime: a.seconds("wall"), Lease: machine.Amount{Tokens: a.number("lease_tokens", 0), CostMicro: a.number("lease", 0)}, MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"),
 		Limits: machine.Limits{
 			MaxTransitions: int(a.number("max_transitions", 0)), MaxArtifactBytes: a.number("artifact_bytes", 0),
 			MaxRunArtifactBytes: a.number("run_artifact_bytes", 0), MaxMessageBytes: a.number("message_bytes", 0),

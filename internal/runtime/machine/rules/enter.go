@@ -112,7 +112,7 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	}
 	if e.from != nil {
 		tr.From = e.from.Name
-		if len(redirects) == 0 {
+		if len(redirects) == 0 && e.cause != machine.CauseBudget {
 			t.follow(e.from.Name, e.event)
 		}
 	}

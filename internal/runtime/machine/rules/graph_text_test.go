@@ -168,6 +168,8 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			tool.OnError = policies[value]
 		case "on_unknown":
 			tool.OnUnknown = policies[value]
+		case "cost":
+			tool.CostMicro, err = strconv.ParseInt(value, 10, 64)
 		case "agent":
 			tool.Agent = true
 		case "bind":
@@ -260,6 +262,8 @@ func parseBounds(g *machine.Graph, words []string) error {
 			g.WallExcludesWaiting = true
 		case key == "agent":
 			g.Agent = value
+		case key == "on_budget":
+			g.OnBudget = value
 		case key == "no_progress":
 			window, over, _ := strings.Cut(value, ":")
 			g.NoProgress = &machine.NoProgress{Artifacts: strings.Contains(over, "a"), ToolCalls: strings.Contains(over, "c")}

@@ -80,8 +80,7 @@ func (c *checker) bounds() {
 		return
 	}
 	c.must(b.MaxToolCalls == 0 || s.ToolCalls <= b.MaxToolCalls, "%d tool calls", s.ToolCalls)
-	c.must(b.MaxTokens == 0 || s.Tokens <= b.MaxTokens, "%d tokens", s.Tokens)
-	c.must(b.MaxCostMicroUSD == 0 || s.CostMicro <= b.MaxCostMicroUSD, "%d micro-dollars", s.CostMicro)
+	c.ledger()
 }
 
 // life: status and reason say the same as everything else.

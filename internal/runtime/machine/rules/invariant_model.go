@@ -115,6 +115,8 @@ func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 		return b.Usage, 0
 	case *machine.ModelNoted:
 		return b.Usage, 0
+	case *machine.StepCancelled:
+		return b.Usage, 0
 	case *machine.StepRequested:
 		if b.Kind != machine.KindModel {
 			return used, 1

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -148,7 +147,7 @@ func (t *txn) checkAnswerRoom(size int64) error {
 // asked only where the executor says what it costs: no answer that was paid for is to be
 // refused for want of it.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
-	if t.rules.costIsKnown && t.g.Budget.MaxCostMicroUSD > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
+	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
 	}
 	c.Bound, err = t.price(c.Bound)
@@ -166,25 +165,18 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
 	}
-	b := &t.g.Budget
-	tokens, cost := Reserved(t.s, i)
-	tokens = addCapped(addCapped(t.s.Tokens, tokens), max(1, mayTokens))
-	cost = addCapped(addCapped(t.s.CostMicro, cost), max(1, mayCost))
-	switch {
-	case b.MaxTokens > 0 && tokens > b.MaxTokens:
-		return machine.BudgetExhausted, "max_tokens"
-	case b.MaxCostMicroUSD > 0 && cost > b.MaxCostMicroUSD:
-		return machine.BudgetExhausted, "max_cost_usd"
+	if reason := t.refusedBy(i, machine.Amount{Tokens: max(1, mayTokens), CostMicro: max(1, mayCost)}); reason != "" {
+		return machine.BudgetExhausted, reason
 	}
 	return machine.Running, ""
 }
 
-// denyModel ends the run before the call.
+// denyModel ends the run, or the visit, before the call.
 func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
-	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: machine.KindModel})
 	t.outcomes = []machine.StepOutcome{{Key: key, Denial: denial}}
-	t.end(ending{status: status, reason: reason})
+	t.closeFor(status, reason)
 }
 
 // issueModel gives the request the run's next step number and returns its index.

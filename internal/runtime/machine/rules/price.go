@@ -20,7 +20,7 @@ func (t *txn) price(u machine.Usage) (machine.Usage, error) {
 		u.CostMicro = p.Cost(u)
 		return u, nil
 	}
-	if !t.rules.costIsKnown || t.g.Budget.MaxCostMicroUSD == 0 || u.CostMicro > 0 || u.InputTokens|u.OutputTokens == 0 {
+	if !t.rules.costIsKnown || LimitOf(t.g, t.s).CostMicro == 0 || u.CostMicro > 0 || u.InputTokens|u.OutputTokens == 0 {
 		return u, nil
 	}
 	return u, Unpriced(u.Model, "usage.model")

@@ -107,7 +107,7 @@ func printUsage(u machine.Usage) string {
 	return text
 }
 
-var causes = map[machine.Cause]string{machine.CauseEntry: "ENTRY", machine.CauseEvent: "EVENT", machine.CauseMaxVisits: "MAX_VISITS", machine.CauseTimeout: "TIMEOUT"}
+var causes = map[machine.Cause]string{machine.CauseEntry: "ENTRY", machine.CauseEvent: "EVENT", machine.CauseMaxVisits: "MAX_VISITS", machine.CauseTimeout: "TIMEOUT", machine.CauseBudget: "BUDGET"}
 
 func printRecord(r machine.Record) string {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", r.Body), "*machine.")
@@ -171,6 +171,8 @@ func printStepBody(b machine.Body) string {
 			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts), printAnswer(b.Answer))
 	case *machine.ModelNoted:
 		return words(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
+	case *machine.BudgetRaised:
+		return words(fmt.Sprintf("%d/%d -> %d/%d", b.From.Tokens, b.From.CostMicro, b.To.Tokens, b.To.CostMicro), b.Reason)
 	case *machine.Noted:
 		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *machine.StepRejected:
@@ -180,7 +182,7 @@ func printStepBody(b machine.Body) string {
 	case *machine.StepDelegated:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
 	case *machine.StepCancelled:
-		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why)
+		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why, printUsage(b.Usage))
 	}
 	return fmt.Sprintf("%+v", b)
 }
@@ -189,10 +191,11 @@ func printStepBody(b machine.Body) string {
 // has it or the one before does.
 func printAsked(b *machine.StepRequested) string {
 	if b.Kind != machine.KindModel {
+		bound := strings.Replace(printUsage(b.Bound), "usage", "bound", 1)
 		if b.Call != nil {
-			return fmt.Sprintf("call=%d/%d", b.Call.Step, b.Call.Index)
+			return words(fmt.Sprintf("call=%d/%d", b.Call.Step, b.Call.Index), bound)
 		}
-		return ""
+		return bound
 	}
 	return words("model", flag("as before", b.Model == nil), flag("changed", b.Changed), strings.Replace(printUsage(b.Bound), "usage", "bound", 1))
 }

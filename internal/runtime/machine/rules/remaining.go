@@ -16,12 +16,12 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 		n := max(0, limit-used)
 		return &n
 	}
-	b := &g.Budget
+	b, limit := &g.Budget, LimitOf(g, s)
 	r := machine.Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
 		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
 		Steps:     left(int64(s.MaxSteps), toolSteps(s)),
-		Tokens:    left(b.MaxTokens, s.Tokens), CostMicro: left(b.MaxCostMicroUSD, s.CostMicro),
+		Tokens:    left(limit.Tokens, s.Tokens), CostMicro: left(limit.CostMicro, s.CostMicro),
 	}
 	switch {
 	case s.WallLeft != 0:
@@ -34,10 +34,13 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	return r
 }
 
-// EffectiveBudget is what holds for a run: its pack's budget, lowered by its start.
+// EffectiveBudget is what holds for a run: its pack's budget, lowered by its start or a
+// lease, raised by whoever may.
 // asked is the wall time that the start asked for; 0 = none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
+	limit := LimitOf(g, s)
+	b.MaxTokens, b.MaxCostMicroUSD = limit.Tokens, limit.CostMicro
 	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
 	return b
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -182,7 +181,12 @@ func (t *txn) takeAsks(asks []ask) {
 				t.rejectLast(asks[i:], status, reason)
 				return
 			}
-			t.outcomes[i] = t.issue(a)
+			bound := t.boundFor(new(toolOf(t.g, a.Tool)))
+			if reason := t.refusedBy(-1, bound); reason != "" {
+				t.rejectLast(asks[i:], machine.BudgetExhausted, reason)
+				return
+			}
+			t.outcomes[i] = t.issue(a, bound)
 		}
 	}
 }
@@ -207,13 +211,13 @@ func (t *txn) told(kind machine.StepKind) machine.StepKind {
 // the run with it.
 func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	a := &rest[0]
-	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: t.kindOf(a)})
 	t.endAsks(rest, status, reason)
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }
 
-// endAsks ends the run before the remaining requests; none is issued.
+// endAsks ends the run, or the visit, before the remaining requests; none is issued.
 func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 	if t.outcomes == nil {
 		t.outcomes = make([]machine.StepOutcome, len(rest))
@@ -224,9 +228,8 @@ func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 			t.outcomes[i].Status = machine.StepStatusCancelled
 		}
 	}
+	t.closeFor(status, reason)
 	for i := range rest {
-		denial := &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
-		t.outcomes[done+i] = machine.StepOutcome{Key: rest[i].key, Denial: denial}
+		t.outcomes[done+i] = machine.StepOutcome{Key: rest[i].key, Denial: t.notMade()}
 	}
-	t.end(ending{status: status, reason: reason})
 }

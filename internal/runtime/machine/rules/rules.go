@@ -73,6 +73,8 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 		return t.answerModel(&c)
 	case machine.NoteModel:
 		return t.noteModel(&c)
+	case machine.RaiseBudget:
+		return machine.Accepted, t.raiseBudget(&c)
 	case machine.LoseTurn:
 		return t.loseTurn(&c), nil
 	case machine.LoseStep:

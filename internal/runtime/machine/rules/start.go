@@ -87,6 +87,8 @@ func checkBounds(c *machine.Start) error {
 		{"limits.max_queued_inputs", int64(l.MaxQueuedInputs)},
 		{"max_wall_time", int64(c.MaxWallTime)},
 		{"max_steps", int64(c.MaxSteps)},
+		{"lease.tokens", c.Lease.Tokens},
+		{"lease.cost_micro_usd", c.Lease.CostMicro},
 	}
 	for _, b := range bounds {
 		if b.n < 0 {
@@ -113,6 +115,11 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
 		Erasable: g.Erasable,
 	}
+	if c.Lease != (machine.Amount{}) {
+		s.Account = &machine.Account{Leased: true, Limit: machine.Amount{
+			Tokens: smaller(g.Budget.MaxTokens, c.Lease.Tokens), CostMicro: smaller(g.Budget.MaxCostMicroUSD, c.Lease.CostMicro),
+		}}
+	}
 	if wall := smaller(g.Budget.MaxWallTime, c.MaxWallTime); wall > 0 {
 		s.Deadline = addCapped(at, int64(wall))
 	}
@@ -137,7 +144,7 @@ func orDefault[N int | int64 | time.Duration](n, def N) N {
 }
 
 // smaller of two bounds of which 0 is none.
-func smaller[N int | time.Duration](a, b N) N {
+func smaller[N int | int64 | time.Duration](a, b N) N {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

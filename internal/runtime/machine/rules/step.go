@@ -32,7 +32,7 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 }
 
 // issue gives the request the run's next step number and makes it pending.
-func (t *txn) issue(a *ask) machine.StepOutcome {
+func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	tool := toolOf(t.g, a.Tool)
 	s, turn := t.s, t.turn()
 	s.LastStep++
@@ -45,11 +45,12 @@ func (t *txn) issue(a *ask) machine.StepOutcome {
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
+		Bound: usageOfBound(bound),
 	})
 	s.Steps = append(t.steps(), machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq, RequestSeq: seq,
-		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound,
 	})
 	t.takeEffect(&s.Steps[len(s.Steps)-1])
 	return machine.StepOutcome{Key: a.key, Step: s.LastStep, Status: machine.StepStatusPending}

@@ -1,0 +1,91 @@
+package pack
+
+import (
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// costs checks what steps may cost, and where a run goes that cannot pay for one.
+func (c *checker) costs(x *XPawl) {
+	at := func(tokens ...string) string {
+		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
+	}
+	for _, tool := range keys(x.Tools) {
+		cost := x.Tools[tool].Cost
+		if cost != nil && x.MaxCostUSD != nil && *cost > *x.MaxCostUSD {
+			c.f.err(ruleXPawl, at("tools", tool, "cost"), "Raise max_cost_usd, or say what a call really costs at most.",
+				"the cost %v is more than max_cost_usd %v: no call would ever fit", *cost, *x.MaxCostUSD)
+		}
+	}
+	switch {
+	case x.OnBudget == "":
+	case c.doc.Workflow.States[x.OnBudget] == nil:
+		c.f.err(ruleXPawlRef, at("on_budget"), "", "%s is not a state; states: %s", quote(x.OnBudget), c.stateNames())
+	case x.MaxTokens == nil && x.MaxCostUSD == nil:
+		c.f.warn(ruleXPawl, at("on_budget"), "Set max_cost_usd or max_tokens.",
+			"there is no budget to reach: the state %s is entered so only by runs that spend of a lease", quote(x.OnBudget))
+	}
+}
+
+// reachable are the states that a run can visit which begins in start: by events, by forced
+// exits, and where it cannot pay for a step.
+func (p *Pack) reachable(start string) []string {
+	states, found := p.Doc.Workflow.States, reachable(p.Doc.Workflow.States, start)
+	for _, name := range reachable(states, p.XPawl().OnBudget) {
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// compileCosts says where a run goes that cannot pay for a step; a graph of one prompt has
+// no other state.
+func (p *Pack) compileCosts(g *machine.Graph) {
+	if to := p.XPawl().OnBudget; g.States[to] != nil {
+		g.OnBudget = to
+	}
+}
+
+// costOf is a cost in micro-dollars; 0 = not said.
+func costOf(usd *float64) int64 {
+	if usd == nil {
+		return 0
+	}
+	return machine.MicroUSD(*usd)
+}
+
+// wrapUp adds what a run may visit from x_pawl.on_budget on: it is entered once at most,
+// with whatever is left of the guards.
+func (a *analysis) wrapUp(t *Termination) {
+	at := a.flow.at(a.pack.XPawl().OnBudget)
+	if at == none {
+		return
+	}
+	rest := a.flow.terminate(at, a.residue, a.work)
+	switch {
+	case !t.Bounded:
+	case !rest.Bounded:
+		*t = *rest
+	default:
+		sum := addSat(*t.MaxVisits, *rest.MaxVisits)
+		t.bound(sum, union(t.BoundedBy, rest.BoundedBy))
+		t.Exact = false
+	}
+}
+
+// union keeps the order; "acyclic" is the word of a flow that has nothing else.
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	if len(all) > 1 {
+		all = slices.DeleteFunc(all, func(s string) bool { return s == "acyclic" })
+	}
+	return all
+}

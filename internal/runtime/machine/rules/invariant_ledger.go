@@ -1,0 +1,18 @@
+package rules
+
+import (
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// ledger: what was consumed is within what holds, and where a ledger is kept so is what is
+// reserved besides; what is over has nothing reserved.
+func (c *checker) ledger() {
+	s, limit := c.s, LimitOf(c.g, c.s)
+	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)
+	c.must(limit.CostMicro == 0 || s.CostMicro <= limit.CostMicro, "%d micro-dollars", s.CostMicro)
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		c.must(p.Bound == (machine.Amount{}) || p.Status == machine.StepStatusPending && p.Model == nil, "step %d holds %+v", p.Step, p.Bound)
+		c.must(min(p.Bound.Tokens, p.Bound.CostMicro) >= 0, "step %d: %+v", p.Step, p.Bound)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
@@ -50,6 +51,8 @@ type app struct {
 	observers *observers
 	// prices are the operator's, of models.
 	prices *tariff.Table
+	// accounts are the operator's, over runs.
+	accounts *account.Ledger
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
 	own       string
 	executors *executors
@@ -104,12 +107,9 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	conf.Quotas.Replace(quotas)
-	prices, err := readPrices(opts.config)
-	if err != nil {
+	if err = a.reckon(&conf); err != nil {
 		return nil, err
 	}
-	a.prices = tariff.New(prices)
-	conf.Prices = a.prices
 	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
 		return nil, err
 	}

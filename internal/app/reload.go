@@ -44,19 +44,21 @@ func (a *app) reload(ctx context.Context) {
 	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
 	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
 	prices, pricesErr := readPrices(a.opts.config)
+	budgets, budgetsErr := readBudgets(a.opts.config)
 	models, modelsErr := readModels(a.opts.config, os.LookupEnv)
 	limits, limitsErr := readLimits(a.opts.config)
-	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, modelsErr, limitsErr); err == nil {
+	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, budgetsErr, modelsErr, limitsErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
 	a.audited("reload", err)
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, models and prices stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, models and prices stay as they were", "error", err)
 		return
 	}
 	a.engine.Quotas.Replace(quotas)
 	a.prices.Replace(prices)
 	a.engine.Admission.Replace(limits)
+	a.accounts.Replace(budgets)
 	a.opts.models.Replace(models)
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)

@@ -31,6 +31,7 @@ const (
 	queryDir    = "internal/runtime/query"
 	gateDir     = "internal/runtime/gate"
 	allowDir    = "internal/runtime/allowance"
+	accountDir  = "internal/runtime/account"
 	tariffDir   = "internal/runtime/tariff"
 	effectDir   = "internal/runtime/effect"
 	// Calls that wait for limits.
@@ -47,7 +48,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -68,13 +69,14 @@ var table = []rule{
 	// Below the way: what it calls to decide.
 	{dir: gateDir, may: []string{machineDir}},
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
+	{dir: accountDir, may: []string{machineDir, rulesDir}},
 	{dir: tariffDir, may: []string{machineDir}},
 	{dir: effectDir, may: []string{machineDir, requestDir, historyDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
 	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},
-	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: admissionDir, may: room("internal/condition")},

@@ -119,6 +119,10 @@ type Config struct {
 	// in a minute, of what is counted together; "" = any number. It is read again at SIGHUP.
 	CallLimits string `yaml:"call_limits" json:"call_limits"`
 
+	// Budgets is a file of accounts over runs: what all that have a label may reserve and
+	// spend in a day, a month or ever; "" = none. It is read again at SIGHUP.
+	Budgets string `yaml:"budgets" json:"budgets"`
+
 	// Audit is a directory for a line of each call that changes something or is refused;
 	// created when absent. "" = none.
 	Audit string `yaml:"audit" json:"audit"`

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -20,7 +20,7 @@ import (
 //     happens in that turn, so nothing of one run happens twice at once.
 //  2. stamp: time, token and authority become part of the Input (stamp.go, authority.go).
 //     No lock; the machine asks for nothing after it.
-//  3. decide: rules.Step, pure. It changes neither the state nor anything outside it.
+//  3. decide: rules.Step, pure, through the ledger of accounts. It changes neither the state nor anything outside it.
 //  4. commit: Store.Commit returns after the sync. Before it nothing is shown, after it
 //     the new state is ([runOwner.committed]); in between only the store knows.
 //  5. follow: followers in the turn hear of the commit in the run's order; then the turn
@@ -138,6 +138,7 @@ func (e *Engine) giveBack(sl *slot, t *transit) {
 	if !t.ended {
 		t.state = nil
 	}
+	t.hold.End(t.batch != nil)
 	var done *Commit
 	if t.batch != nil {
 		done = t.done()
@@ -173,6 +174,8 @@ type transit struct {
 	// batch was committed, as entry; nil and zero if nothing was.
 	batch *machine.Batch
 	entry machine.Entry
+	// hold is what the input has changed of the operator's accounts.
+	hold account.Hold
 	// told is what followers are told of the commit.
 	told Commit
 	// ended: run returned, it did not panic.
@@ -215,7 +218,9 @@ func (t *transit) take(ctx context.Context) (Answer, error) {
 // business key that another step has.
 func (t *transit) step(ctx context.Context) (machine.Result, error) {
 	for {
-		result, err := rules.Step(t.program.Graph, t.state, t.input)
+		t.hold.End(false)
+		result, hold, err := t.e.cfg.Accounts.Step(t.program.Graph, t.state, t.input)
+		t.hold = hold
 		if err != nil || result.Batch == nil {
 			return result, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -62,6 +63,8 @@ type Config struct {
 	MaxRunsInFlight int
 	// Quotas bounds what namespaces and principals may have; nil = nothing does.
 	Quotas *allowance.Book
+	// Accounts are the operator's, over runs; nil = nothing is counted.
+	Accounts *account.Ledger
 	// Prices are those of models that packs do not price; nil = none.
 	Prices *tariff.Table
 	// MaxInputs bounds the inputs under way, commits included, when one comes that asks

@@ -43,7 +43,7 @@ func measure(w *Writes) size {
 		z.inTree += int64(len(w.runID)) + 64
 	}
 	for i := range w.ops {
-		key, value := int64(len(w.ops[i].Key)), int64(len(w.ops[i].Value))
+		key, value := int64(len(w.ops[i].Key)), w.ops[i].ValueBytes()
 		z.bytes += key + value
 		if value >= valueThreshold {
 			value = 12
@@ -221,6 +221,9 @@ func (c *committer) add(g *group, r *request) error {
 // place sets a key, and lowers the watermark of its queue in the same group if the
 // row is due before it.
 func (c *committer) place(g *group, op *layout.Op) error {
+	if err := op.Merge(func(key []byte) ([]byte, error) { return c.lookup(g, key) }); err != nil {
+		return err
+	}
 	if queue := layout.Kinds[op.Key[0]].Queue; queue != nil && !op.Delete {
 		if lowered := c.marks.set(queue(op.Key)); lowered != nil {
 			if err := g.set(lowered); err != nil {

@@ -42,6 +42,9 @@ type Batch struct {
 	Ready, ReadyChanged bool
 	// Index changes, only where a value changed.
 	Index []IndexChange
+	// Charged is what changes of the operator's accounts, each of them once. The ledger of
+	// accounts reads it, too.
+	Charged []ChargeChange
 }
 
 // DedupeScope says in which set an idempotency id is unique.

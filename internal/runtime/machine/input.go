@@ -18,7 +18,10 @@ type Input struct {
 	// Semantics is the version of the rules that the input is taken by, stamped by the
 	// host ([Current]); 0 = [SemanticsFirst].
 	Semantics Semantics
-	Command   Command
+	// Billed are the operator's accounts that the input is counted in, by name; none for
+	// inputs that move no money.
+	Billed  []Bill
+	Command Command
 }
 
 // Command is the kind of an Input and its fields; one of the types below.

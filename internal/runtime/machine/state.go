@@ -151,6 +151,10 @@ type State struct {
 	// Account is nil where the pack's budget holds as it stands.
 	Account *Account
 
+	// Charges are what the run takes of the operator's accounts, in the order in which it
+	// came to them.
+	Charges []Charge
+
 	// Erasable: its values are stored under a key of its own, and can be erased. Set at
 	// its beginning, for ever.
 	Erasable bool

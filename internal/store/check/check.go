@@ -25,6 +25,8 @@ type Report struct {
 	Deleted int64
 	// Erased runs are those whose values were.
 	Erased int64
+	// Accounts are those that runs are charged to.
+	Accounts int64
 }
 
 // Fault is the first thing that a check found wrong.
@@ -68,8 +70,8 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *layout.Txn) error {
-		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64)}
-		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased} {
+		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}}
+		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased, c.accounts} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -105,6 +107,8 @@ type Checker struct {
 	report *Report
 	// entries counts the journal entries of each namespace.
 	entries map[uint32]int64
+	// sums are the charges of the runs that were checked.
+	sums accountSums
 	// last is the head that was asked for last: queue and index rows of one run
 	// often lie together.
 	last *machine.State
@@ -156,6 +160,7 @@ func (c *Checker) runs() error {
 			return &Fault{Namespace: ns, Run: run, Row: "head", Detail: fmt.Sprintf("holds run %s of namespace %d", st.RunID, st.Namespace)}
 		}
 		c.report.Runs++
+		c.sums.add(st)
 		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool)}
 		return r.check()
 	})

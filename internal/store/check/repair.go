@@ -40,14 +40,14 @@ type RowRepair struct{ Made, Changed, Removed int64 }
 // meanwhile. A run whose graph is not found is among the broken.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
-		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}},
+		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
 		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, out: Repair{Rows: map[string]*RowRepair{}},
 	}
 	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.accounts, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -240,7 +240,7 @@ func (one *runRepair) entry(value []byte) error {
 
 func (one *runRepair) fold(op *layout.Op) {
 	switch kind := op.Key[0]; {
-	case kind == layout.KindEntry:
+	case kind == layout.KindEntry, kind == layout.KindAccount:
 	case one.imported && kind != layout.KindSnapshot && kind != layout.KindArtifact && kind != layout.KindMessage && kind != layout.KindBlobRef:
 	case op.Delete:
 		delete(one.rows, string(op.Key))
@@ -271,6 +271,9 @@ func (one *runRepair) end() {
 // compare writes the rows that are not as they must be.
 func (one *runRepair) compare() error {
 	one.end()
+	if !one.imported {
+		one.sums.add(one.Progress)
+	}
 	for key, want := range one.rows {
 		one.wanted[one.hash([]byte(key))] = struct{}{}
 		if want == nil {

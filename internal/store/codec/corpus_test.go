@@ -162,6 +162,11 @@ func freshSamples(t *testing.T) map[string][]byte {
 	}
 	ledgerSamples(t, fresh)
 	effectSamples(t, fresh)
+	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}
+	billed := accounts.entry(machine.Cancel{}, &machine.Ended{})
+	accounts.fill(reflect.ValueOf(&billed.Input.Billed).Elem())
+	fresh["entry with accounts"] = encode(t, billed)
+	fresh["head, accounts"] = EncodeHead(accounts.state(), [32]byte{23})
 	asked, answered := modelBodiesOfInputs()
 	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)
 	return fresh

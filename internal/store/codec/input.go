@@ -21,7 +21,12 @@ func appendInput(b []byte, num protowire.Number, in *machine.Input) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return shut(appendUint(b, 36, uint64(in.Semantics)), mark), nil
+	b = appendUint(b, 36, uint64(in.Semantics))
+	for i := range in.Billed {
+		inner, mark := open(b, 230)
+		b = shut(appendBill(inner, &in.Billed[i]), mark)
+	}
+	return shut(b, mark), nil
 }
 
 func readInput(b []byte) (machine.Input, error) {
@@ -39,6 +44,10 @@ func readInput(b []byte) (machine.Input, error) {
 			s.fixed(in.BodyHash[:])
 		case 36:
 			in.Semantics = fit[machine.Semantics](s)
+		case 230:
+			var bill machine.Bill
+			s.keep(readBill(s.message(), &bill))
+			in.Billed = append(in.Billed, bill)
 		default:
 			if in.Command != nil {
 				s.unknown()

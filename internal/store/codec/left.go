@@ -8,7 +8,7 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 // leftOfInput is what is left of an input.
 func leftOfInput(in *machine.Input) machine.Input {
 	return machine.Input{
-		At: in.At, Principal: in.Principal, ID: in.ID, Semantics: in.Semantics, Command: leftOfCommand(in.Command),
+		At: in.At, Principal: in.Principal, ID: in.ID, Semantics: in.Semantics, Billed: in.Billed, Command: leftOfCommand(in.Command),
 	}
 }
 
@@ -167,7 +167,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
 		LastStep: s.LastStep, ModelSteps: s.ModelSteps, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
-		Forked: s.Forked, Account: s.Account, Erasable: s.Erasable, Imported: s.Imported,
+		Forked: s.Forked, Account: s.Account, Charges: s.Charges, Erasable: s.Erasable, Imported: s.Imported,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // stays are the texts that are left of each kind, by the name of their field. What is not in
 // this list was a value.
 var stays = []string{
-	"Assignment.Worker", "Count.State", "EdgeCount.Event", "EdgeCount.State", "EmitEvent.Event", "CompleteTurn.Event",
+	"Assignment.Worker", "Bill.Account", "Charge.Account", "Count.State", "EdgeCount.Event", "EdgeCount.State", "EmitEvent.Event", "CompleteTurn.Event",
 	"Ended.Event", "Ended.Intended", "Ended.Reason", "Fork.RunID", "Forked.RunID", "InputReceived.MessageID", "InputReceived.Scopes",
 	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "Noted.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
 	"Record.Principal", "Redirect.Guard", "Redirect.State", "ResolveStep.Tool", "ResolveStep.Worker", "SendInput.Scopes", "Start.RunID",

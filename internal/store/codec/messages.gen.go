@@ -2406,6 +2406,11 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 220)
 		b = shut(appendAccount(b, v.Account), mark)
 	}
+	for i := range v.Charges {
+		var mark int
+		b, mark = open(b, 230)
+		b = shut(appendCharge(b, &v.Charges[i]), mark)
+	}
 	return b
 }
 
@@ -2530,6 +2535,9 @@ func readState(b []byte, v *machine.State) error {
 		case 220:
 			v.Account = new(machine.Account)
 			s.keep(readAccount(s.message(), v.Account))
+		case 230:
+			v.Charges = append(v.Charges, machine.Charge{})
+			s.keep(readCharge(s.message(), &v.Charges[len(v.Charges)-1]))
 		default:
 			s.unknown()
 		}
@@ -2912,6 +2920,72 @@ func readEffect(b []byte, v *machine.Effect) error {
 			v.Asked = fit[uint64](s)
 		case 4:
 			v.Answer = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendAccountRow(b []byte, v *machine.AccountRow) []byte {
+	b = appendInt(b, 1, int64(v.Window))
+	b = appendInt(b, 2, int64(v.Tokens))
+	b = appendInt(b, 3, int64(v.CostMicro))
+	b = appendInt(b, 4, int64(v.HeldTokens))
+	b = appendInt(b, 5, int64(v.HeldCostMicro))
+	b = appendInt(b, 6, int64(v.GoneTokens))
+	b = appendInt(b, 7, int64(v.GoneCostMicro))
+	return b
+}
+
+func readAccountRow(b []byte, v *machine.AccountRow) error {
+	s := newScan("account row", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Window = int64(s.int64())
+		case 2:
+			v.Tokens = int64(s.int64())
+		case 3:
+			v.CostMicro = int64(s.int64())
+		case 4:
+			v.HeldTokens = int64(s.int64())
+		case 5:
+			v.HeldCostMicro = int64(s.int64())
+		case 6:
+			v.GoneTokens = int64(s.int64())
+		case 7:
+			v.GoneCostMicro = int64(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendBill(b []byte, v *machine.Bill) []byte {
+	b = appendString(b, 1, v.Account)
+	b = appendInt(b, 2, int64(v.Window))
+	b = appendBool(b, 3, v.Short)
+	b = appendInt(b, 4, int64(v.LeftTokens))
+	b = appendInt(b, 5, int64(v.LeftCostMicro))
+	return b
+}
+
+func readBill(b []byte, v *machine.Bill) error {
+	s := newScan("bill", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Account = s.string()
+		case 2:
+			v.Window = int64(s.int64())
+		case 3:
+			v.Short = s.bool()
+		case 4:
+			v.LeftTokens = int64(s.int64())
+		case 5:
+			v.LeftCostMicro = int64(s.int64())
 		default:
 			s.unknown()
 		}
@@ -4028,6 +4102,39 @@ func readAccount(b []byte, v *machine.Account) error {
 			v.Leased = s.bool()
 		case 3:
 			v.WrappedUp = s.bool()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendCharge(b []byte, v *machine.Charge) []byte {
+	b = appendString(b, 1, v.Account)
+	b = appendInt(b, 2, int64(v.Window))
+	b = appendInt(b, 3, int64(v.Tokens))
+	b = appendInt(b, 4, int64(v.CostMicro))
+	b = appendInt(b, 5, int64(v.HeldTokens))
+	b = appendInt(b, 6, int64(v.HeldCostMicro))
+	return b
+}
+
+func readCharge(b []byte, v *machine.Charge) error {
+	s := newScan("charge", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Account = s.string()
+		case 2:
+			v.Window = int64(s.int64())
+		case 3:
+			v.Tokens = int64(s.int64())
+		case 4:
+			v.CostMicro = int64(s.int64())
+		case 5:
+			v.HeldTokens = int64(s.int64())
+		case 6:
+			v.HeldCostMicro = int64(s.int64())
 		default:
 			s.unknown()
 		}

@@ -142,3 +142,15 @@ func DecodeErased(value []byte) (e machine.Erased, err error) {
 	err = decode("erased run", value, &e, readErased)
 	return e, err
 }
+
+// AccountBytes bounds the value of an account's row: seven figures with their tags.
+const AccountBytes = 1 + 7*11
+
+// EncodeAccount makes the value of an account's row; its name is in the key.
+func EncodeAccount(r *machine.AccountRow) []byte { return appendAccountRow(row(AccountBytes), r) }
+
+// DecodeAccount is the inverse of [EncodeAccount], less the name.
+func DecodeAccount(value []byte) (r machine.AccountRow, err error) {
+	err = decode("account", value, &r, readAccountRow)
+	return r, err
+}

@@ -13,6 +13,8 @@ import (
 type Op struct {
 	Key, Value []byte
 	Delete     bool
+	// merge makes the value of the one that is stored, nil = none is; nil: Value it is.
+	merge func(stored []byte) ([]byte, error)
 }
 
 // Made is what an entry makes: its own row, and all that follows from it.
@@ -55,7 +57,7 @@ const HeadEvery = 16
 // of the batch, so that a check knows which heads there must be.
 func headDue(b *machine.Batch) bool {
 	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
-	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved > 0 || b.ReadyChanged ||
+	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved+len(b.Charged) > 0 || b.ReadyChanged ||
 		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
 }
 
@@ -118,6 +120,7 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	w.effects(batch)
 	w.rows(batch)
 	w.queues(batch)
+	w.charges(batch)
 	w.refers(st.RunID, plain)
 	return w, nil
 }

@@ -50,7 +50,8 @@ const (
 	KindDeleted = 'D' // D <run>                  what is kept of a run that was deleted
 	KindErased  = 'E' // E <run>                  the values of the run were erased
 
-	KindEffect = 'S' // S <sha256>               business key: the step that has the effect
+	KindEffect  = 'S' // S <sha256>               business key: the step that has the effect
+	KindAccount = 'A' // A <account>              what runs have reserved and settled of an account
 
 	KindBackup = 'B' // B <id>                   backup that others may follow on; in namespace 0
 )
@@ -282,6 +283,11 @@ func Dropped(key []byte) ([]byte, error) {
 		return nil, fmt.Errorf("malformed removal key %x", key)
 	}
 	return append(Prefix(nil, key[5], binary.BigEndian.Uint32(key[1:])), key[6:]...), nil
+}
+
+// AccountKey appends the key of an account's row.
+func AccountKey(b []byte, ns uint32, account string) []byte {
+	return AppendName(Prefix(b, KindAccount, ns), account)
 }
 
 // BackupKey is the key of the mark of a backup.

@@ -60,7 +60,8 @@ var Kinds = [256]keyKind{
 	KindDeleted:      {Row: "deleted run", Guarded: true},
 	KindErased:       {Row: "erased run", Guarded: true},
 
-	KindEffect: {Row: "business key", Guarded: true},
+	KindEffect:  {Row: "business key", Guarded: true},
+	KindAccount: {Row: "account", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
 }

@@ -123,6 +123,7 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 		}
 		page := newPage(txn, ns, run, r.Rows)
 		more, err = page.fill(ctx, &position{})
+		c.Ops = append(c.Ops, layout.LeaveAccounts(end.Head)...)
 		c.Ops = append(append(c.Ops, layout.Op{Key: layout.DeletedKey(ns, run), Value: codec.EncodeDeleted(&d)}), page.ops...)
 		c.Bytes = page.freed
 		return err

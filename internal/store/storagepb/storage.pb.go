@@ -130,7 +130,8 @@ type Input struct {
 	//	*Input_Fork
 	Command isInput_Command `protobuf_oneof:"command"`
 	// Version of the rules that the input was taken by; 0 = the first.
-	Semantics     uint32 `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
+	Semantics     uint32  `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
+	Billed        []*Bill `protobuf:"bytes,230,rep,name=billed,proto3" json:"billed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -405,6 +406,13 @@ func (x *Input) GetSemantics() uint32 {
 	return 0
 }
 
+func (x *Input) GetBilled() []*Bill {
+	if x != nil {
+		return x.Billed
+	}
+	return nil
+}
+
 type isInput_Command interface {
 	isInput_Command()
 }
@@ -541,6 +549,261 @@ func (*Input_RaiseBudget) isInput_Command() {}
 
 func (*Input_Fork) isInput_Command() {}
 
+// Bill names an account that an input is counted in.
+type Bill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Window        int64                  `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`
+	Short         bool                   `protobuf:"varint,3,opt,name=short,proto3" json:"short,omitempty"`
+	LeftTokens    int64                  `protobuf:"varint,4,opt,name=left_tokens,json=leftTokens,proto3" json:"left_tokens,omitempty"`
+	LeftCostMicro int64                  `protobuf:"varint,5,opt,name=left_cost_micro,json=leftCostMicro,proto3" json:"left_cost_micro,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bill) Reset() {
+	*x = Bill{}
+	mi := &file_storage_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bill) ProtoMessage() {}
+
+func (x *Bill) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bill.ProtoReflect.Descriptor instead.
+func (*Bill) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Bill) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Bill) GetWindow() int64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *Bill) GetShort() bool {
+	if x != nil {
+		return x.Short
+	}
+	return false
+}
+
+func (x *Bill) GetLeftTokens() int64 {
+	if x != nil {
+		return x.LeftTokens
+	}
+	return 0
+}
+
+func (x *Bill) GetLeftCostMicro() int64 {
+	if x != nil {
+		return x.LeftCostMicro
+	}
+	return 0
+}
+
+// Charge is what a run takes of an account.
+type Charge struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	Window        int64                  `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`
+	Tokens        int64                  `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro     int64                  `protobuf:"varint,4,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	HeldTokens    int64                  `protobuf:"varint,5,opt,name=held_tokens,json=heldTokens,proto3" json:"held_tokens,omitempty"`
+	HeldCostMicro int64                  `protobuf:"varint,6,opt,name=held_cost_micro,json=heldCostMicro,proto3" json:"held_cost_micro,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Charge) Reset() {
+	*x = Charge{}
+	mi := &file_storage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Charge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Charge) ProtoMessage() {}
+
+func (x *Charge) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Charge.ProtoReflect.Descriptor instead.
+func (*Charge) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Charge) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *Charge) GetWindow() int64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *Charge) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Charge) GetCostMicro() int64 {
+	if x != nil {
+		return x.CostMicro
+	}
+	return 0
+}
+
+func (x *Charge) GetHeldTokens() int64 {
+	if x != nil {
+		return x.HeldTokens
+	}
+	return 0
+}
+
+func (x *Charge) GetHeldCostMicro() int64 {
+	if x != nil {
+		return x.HeldCostMicro
+	}
+	return 0
+}
+
+// AccountRow stands under an account: the sum over all runs.
+type AccountRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Window        int64                  `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`
+	Tokens        int64                  `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro     int64                  `protobuf:"varint,3,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	HeldTokens    int64                  `protobuf:"varint,4,opt,name=held_tokens,json=heldTokens,proto3" json:"held_tokens,omitempty"`
+	HeldCostMicro int64                  `protobuf:"varint,5,opt,name=held_cost_micro,json=heldCostMicro,proto3" json:"held_cost_micro,omitempty"`
+	GoneTokens    int64                  `protobuf:"varint,6,opt,name=gone_tokens,json=goneTokens,proto3" json:"gone_tokens,omitempty"`
+	GoneCostMicro int64                  `protobuf:"varint,7,opt,name=gone_cost_micro,json=goneCostMicro,proto3" json:"gone_cost_micro,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountRow) Reset() {
+	*x = AccountRow{}
+	mi := &file_storage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountRow) ProtoMessage() {}
+
+func (x *AccountRow) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountRow.ProtoReflect.Descriptor instead.
+func (*AccountRow) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AccountRow) GetWindow() int64 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *AccountRow) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *AccountRow) GetCostMicro() int64 {
+	if x != nil {
+		return x.CostMicro
+	}
+	return 0
+}
+
+func (x *AccountRow) GetHeldTokens() int64 {
+	if x != nil {
+		return x.HeldTokens
+	}
+	return 0
+}
+
+func (x *AccountRow) GetHeldCostMicro() int64 {
+	if x != nil {
+		return x.HeldCostMicro
+	}
+	return 0
+}
+
+func (x *AccountRow) GetGoneTokens() int64 {
+	if x != nil {
+		return x.GoneTokens
+	}
+	return 0
+}
+
+func (x *AccountRow) GetGoneCostMicro() int64 {
+	if x != nil {
+		return x.GoneCostMicro
+	}
+	return 0
+}
+
 type Start struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -565,7 +828,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_storage_proto_msgTypes[2]
+	mi := &file_storage_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +840,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[2]
+	mi := &file_storage_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +853,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{2}
+	return file_storage_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Start) GetNamespace() uint32 {
@@ -710,7 +973,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +985,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +998,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{3}
+	return file_storage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Task) GetContextId() string {
@@ -772,7 +1035,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +1047,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +1060,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{4}
+	return file_storage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Envelope) GetMessageId() string {
@@ -852,7 +1115,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1127,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1140,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{5}
+	return file_storage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OutputPiece) GetId() string {
@@ -948,7 +1211,7 @@ type WriteOutput struct {
 
 func (x *WriteOutput) Reset() {
 	*x = WriteOutput{}
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1223,7 @@ func (x *WriteOutput) String() string {
 func (*WriteOutput) ProtoMessage() {}
 
 func (x *WriteOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1236,7 @@ func (x *WriteOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutput.ProtoReflect.Descriptor instead.
 func (*WriteOutput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{6}
+	return file_storage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WriteOutput) GetTurnSeq() uint64 {
@@ -1017,7 +1280,7 @@ type Remote struct {
 
 func (x *Remote) Reset() {
 	*x = Remote{}
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1292,7 @@ func (x *Remote) String() string {
 func (*Remote) ProtoMessage() {}
 
 func (x *Remote) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1305,7 @@ func (x *Remote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remote.ProtoReflect.Descriptor instead.
 func (*Remote) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{7}
+	return file_storage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Remote) GetTaskId() string {
@@ -1092,7 +1355,7 @@ type NoteDelegation struct {
 
 func (x *NoteDelegation) Reset() {
 	*x = NoteDelegation{}
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1367,7 @@ func (x *NoteDelegation) String() string {
 func (*NoteDelegation) ProtoMessage() {}
 
 func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1380,7 @@ func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDelegation.ProtoReflect.Descriptor instead.
 func (*NoteDelegation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{8}
+	return file_storage_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NoteDelegation) GetStep() uint32 {
@@ -1161,7 +1424,7 @@ type EmitEvent struct {
 
 func (x *EmitEvent) Reset() {
 	*x = EmitEvent{}
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1436,7 @@ func (x *EmitEvent) String() string {
 func (*EmitEvent) ProtoMessage() {}
 
 func (x *EmitEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1449,7 @@ func (x *EmitEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEvent.ProtoReflect.Descriptor instead.
 func (*EmitEvent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{9}
+	return file_storage_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EmitEvent) GetEvent() string {
@@ -1237,7 +1500,7 @@ type SendInput struct {
 
 func (x *SendInput) Reset() {
 	*x = SendInput{}
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1512,7 @@ func (x *SendInput) String() string {
 func (*SendInput) ProtoMessage() {}
 
 func (x *SendInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1525,7 @@ func (x *SendInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInput.ProtoReflect.Descriptor instead.
 func (*SendInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{10}
+	return file_storage_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SendInput) GetParts() []*Part {
@@ -1310,7 +1573,7 @@ type SetArtifacts struct {
 
 func (x *SetArtifacts) Reset() {
 	*x = SetArtifacts{}
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1585,7 @@ func (x *SetArtifacts) String() string {
 func (*SetArtifacts) ProtoMessage() {}
 
 func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1598,7 @@ func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifacts.ProtoReflect.Descriptor instead.
 func (*SetArtifacts) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{11}
+	return file_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetArtifacts) GetArtifacts() []*ArtifactWrite {
@@ -1373,7 +1636,7 @@ type CompleteTurn struct {
 
 func (x *CompleteTurn) Reset() {
 	*x = CompleteTurn{}
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1648,7 @@ func (x *CompleteTurn) String() string {
 func (*CompleteTurn) ProtoMessage() {}
 
 func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1661,7 @@ func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurn.ProtoReflect.Descriptor instead.
 func (*CompleteTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{12}
+	return file_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CompleteTurn) GetTurnSeq() uint64 {
@@ -1507,7 +1770,7 @@ type RequestModel struct {
 
 func (x *RequestModel) Reset() {
 	*x = RequestModel{}
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1782,7 @@ func (x *RequestModel) String() string {
 func (*RequestModel) ProtoMessage() {}
 
 func (x *RequestModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1795,7 @@ func (x *RequestModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModel.ProtoReflect.Descriptor instead.
 func (*RequestModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{13}
+	return file_storage_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RequestModel) GetTurnSeq() uint64 {
@@ -1603,7 +1866,7 @@ type AnswerModel struct {
 
 func (x *AnswerModel) Reset() {
 	*x = AnswerModel{}
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1878,7 @@ func (x *AnswerModel) String() string {
 func (*AnswerModel) ProtoMessage() {}
 
 func (x *AnswerModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1891,7 @@ func (x *AnswerModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModel.ProtoReflect.Descriptor instead.
 func (*AnswerModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{14}
+	return file_storage_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AnswerModel) GetTurnSeq() uint64 {
@@ -1715,7 +1978,7 @@ type NoteModel struct {
 
 func (x *NoteModel) Reset() {
 	*x = NoteModel{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1990,7 @@ func (x *NoteModel) String() string {
 func (*NoteModel) ProtoMessage() {}
 
 func (x *NoteModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2003,7 @@ func (x *NoteModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModel.ProtoReflect.Descriptor instead.
 func (*NoteModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NoteModel) GetTurnSeq() uint64 {
@@ -1802,7 +2065,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2077,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2090,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ModelRequest) GetModel() string {
@@ -1897,7 +2160,7 @@ type Said struct {
 
 func (x *Said) Reset() {
 	*x = Said{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2172,7 @@ func (x *Said) String() string {
 func (*Said) ProtoMessage() {}
 
 func (x *Said) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2185,7 @@ func (x *Said) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Said.ProtoReflect.Descriptor instead.
 func (*Said) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Said) GetStep() uint32 {
@@ -1957,7 +2220,7 @@ type ModelText struct {
 
 func (x *ModelText) Reset() {
 	*x = ModelText{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2232,7 @@ func (x *ModelText) String() string {
 func (*ModelText) ProtoMessage() {}
 
 func (x *ModelText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2245,7 @@ func (x *ModelText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelText.ProtoReflect.Descriptor instead.
 func (*ModelText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ModelText) GetHash() []byte {
@@ -2018,7 +2281,7 @@ type ModelMessage struct {
 
 func (x *ModelMessage) Reset() {
 	*x = ModelMessage{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2293,7 @@ func (x *ModelMessage) String() string {
 func (*ModelMessage) ProtoMessage() {}
 
 func (x *ModelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2306,7 @@ func (x *ModelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelMessage.ProtoReflect.Descriptor instead.
 func (*ModelMessage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ModelMessage) GetMessage() *Message {
@@ -2087,7 +2350,7 @@ type TalkRange struct {
 
 func (x *TalkRange) Reset() {
 	*x = TalkRange{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2362,7 @@ func (x *TalkRange) String() string {
 func (*TalkRange) ProtoMessage() {}
 
 func (x *TalkRange) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2375,7 @@ func (x *TalkRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TalkRange.ProtoReflect.Descriptor instead.
 func (*TalkRange) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TalkRange) GetState() string {
@@ -2160,7 +2423,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2435,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2448,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolResult) GetSaid() *Said {
@@ -2217,7 +2480,7 @@ type ModelAnswer struct {
 
 func (x *ModelAnswer) Reset() {
 	*x = ModelAnswer{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2492,7 @@ func (x *ModelAnswer) String() string {
 func (*ModelAnswer) ProtoMessage() {}
 
 func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2505,7 @@ func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelAnswer.ProtoReflect.Descriptor instead.
 func (*ModelAnswer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ModelAnswer) GetParts() []*Part {
@@ -2305,7 +2568,7 @@ type ModelCall struct {
 
 func (x *ModelCall) Reset() {
 	*x = ModelCall{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2580,7 @@ func (x *ModelCall) String() string {
 func (*ModelCall) ProtoMessage() {}
 
 func (x *ModelCall) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2593,7 @@ func (x *ModelCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCall.ProtoReflect.Descriptor instead.
 func (*ModelCall) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ModelCall) GetId() string {
@@ -2364,7 +2627,7 @@ type CallRef struct {
 
 func (x *CallRef) Reset() {
 	*x = CallRef{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2639,7 @@ func (x *CallRef) String() string {
 func (*CallRef) ProtoMessage() {}
 
 func (x *CallRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2652,7 @@ func (x *CallRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRef.ProtoReflect.Descriptor instead.
 func (*CallRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CallRef) GetStep() uint32 {
@@ -2421,7 +2684,7 @@ type FailTurn struct {
 
 func (x *FailTurn) Reset() {
 	*x = FailTurn{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2696,7 @@ func (x *FailTurn) String() string {
 func (*FailTurn) ProtoMessage() {}
 
 func (x *FailTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2709,7 @@ func (x *FailTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurn.ProtoReflect.Descriptor instead.
 func (*FailTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FailTurn) GetTurnSeq() uint64 {
@@ -2509,7 +2772,7 @@ type SuspendTurn struct {
 
 func (x *SuspendTurn) Reset() {
 	*x = SuspendTurn{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +2784,7 @@ func (x *SuspendTurn) String() string {
 func (*SuspendTurn) ProtoMessage() {}
 
 func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +2797,7 @@ func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurn.ProtoReflect.Descriptor instead.
 func (*SuspendTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SuspendTurn) GetTurnSeq() uint64 {
@@ -2571,7 +2834,7 @@ type RequestSteps struct {
 
 func (x *RequestSteps) Reset() {
 	*x = RequestSteps{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2846,7 @@ func (x *RequestSteps) String() string {
 func (*RequestSteps) ProtoMessage() {}
 
 func (x *RequestSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2859,7 @@ func (x *RequestSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestSteps.ProtoReflect.Descriptor instead.
 func (*RequestSteps) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RequestSteps) GetTurnSeq() uint64 {
@@ -2655,7 +2918,7 @@ type ResolveStep struct {
 
 func (x *ResolveStep) Reset() {
 	*x = ResolveStep{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2930,7 @@ func (x *ResolveStep) String() string {
 func (*ResolveStep) ProtoMessage() {}
 
 func (x *ResolveStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2943,7 @@ func (x *ResolveStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStep.ProtoReflect.Descriptor instead.
 func (*ResolveStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResolveStep) GetStep() uint32 {
@@ -2779,7 +3042,7 @@ type FireTimer struct {
 
 func (x *FireTimer) Reset() {
 	*x = FireTimer{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +3054,7 @@ func (x *FireTimer) String() string {
 func (*FireTimer) ProtoMessage() {}
 
 func (x *FireTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3067,7 @@ func (x *FireTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireTimer.ProtoReflect.Descriptor instead.
 func (*FireTimer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FireTimer) GetKind() uint32 {
@@ -2844,7 +3107,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +3119,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +3132,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Note) GetNote() string {
@@ -2892,7 +3155,7 @@ type LoseTurn struct {
 
 func (x *LoseTurn) Reset() {
 	*x = LoseTurn{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3167,7 @@ func (x *LoseTurn) String() string {
 func (*LoseTurn) ProtoMessage() {}
 
 func (x *LoseTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3180,7 @@ func (x *LoseTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseTurn.ProtoReflect.Descriptor instead.
 func (*LoseTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LoseTurn) GetTurnSeq() uint64 {
@@ -2966,7 +3229,7 @@ type LoseStep struct {
 
 func (x *LoseStep) Reset() {
 	*x = LoseStep{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3241,7 @@ func (x *LoseStep) String() string {
 func (*LoseStep) ProtoMessage() {}
 
 func (x *LoseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3254,7 @@ func (x *LoseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseStep.ProtoReflect.Descriptor instead.
 func (*LoseStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LoseStep) GetStep() uint32 {
@@ -3042,7 +3305,7 @@ type Fork struct {
 
 func (x *Fork) Reset() {
 	*x = Fork{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3317,7 @@ func (x *Fork) String() string {
 func (*Fork) ProtoMessage() {}
 
 func (x *Fork) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3330,7 @@ func (x *Fork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fork.ProtoReflect.Descriptor instead.
 func (*Fork) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Fork) GetNamespace() uint32 {
@@ -3199,7 +3462,7 @@ type Talk struct {
 
 func (x *Talk) Reset() {
 	*x = Talk{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3474,7 @@ func (x *Talk) String() string {
 func (*Talk) ProtoMessage() {}
 
 func (x *Talk) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3487,7 @@ func (x *Talk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Talk.ProtoReflect.Descriptor instead.
 func (*Talk) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Talk) GetState() string {
@@ -3251,7 +3514,7 @@ type QueuedInput struct {
 
 func (x *QueuedInput) Reset() {
 	*x = QueuedInput{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3526,7 @@ func (x *QueuedInput) String() string {
 func (*QueuedInput) ProtoMessage() {}
 
 func (x *QueuedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3539,7 @@ func (x *QueuedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
 func (*QueuedInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *QueuedInput) GetParts() []*Part {
@@ -3308,7 +3571,7 @@ type TakenStep struct {
 
 func (x *TakenStep) Reset() {
 	*x = TakenStep{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3583,7 @@ func (x *TakenStep) String() string {
 func (*TakenStep) ProtoMessage() {}
 
 func (x *TakenStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3596,7 @@ func (x *TakenStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
 func (*TakenStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TakenStep) GetStep() uint32 {
@@ -3398,7 +3661,7 @@ type Forked struct {
 
 func (x *Forked) Reset() {
 	*x = Forked{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3673,7 @@ func (x *Forked) String() string {
 func (*Forked) ProtoMessage() {}
 
 func (x *Forked) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3686,7 @@ func (x *Forked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forked.ProtoReflect.Descriptor instead.
 func (*Forked) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Forked) GetRunId() string {
@@ -3475,7 +3738,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3487,7 +3750,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3500,7 +3763,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -3540,7 +3803,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3815,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3828,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -3636,7 +3899,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3911,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3924,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Fault) GetCode() string {
@@ -3702,7 +3965,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3977,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3990,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -3799,7 +4062,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4074,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4087,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Price) GetInput() int64 {
@@ -3866,7 +4129,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4141,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4154,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -3929,7 +4192,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4204,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4217,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -4014,7 +4277,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4289,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4302,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Message) GetRole() string {
@@ -4101,7 +4364,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4376,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4389,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Label) GetKey() string {
@@ -4156,7 +4419,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4168,7 +4431,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4181,7 +4444,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -4231,7 +4494,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4506,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4519,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Parent) GetRunId() string {
@@ -4326,7 +4589,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4338,7 +4601,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4351,7 +4614,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -4743,7 +5006,7 @@ type Transition struct {
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4755,7 +5018,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4768,7 +5031,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Transition) GetFrom() string {
@@ -4858,7 +5121,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4870,7 +5133,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4883,7 +5146,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -4952,7 +5215,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4964,7 +5227,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4977,7 +5240,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -5005,7 +5268,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5017,7 +5280,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5030,7 +5293,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -5075,7 +5338,7 @@ type TurnCompleted struct {
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5087,7 +5350,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5100,7 +5363,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -5205,7 +5468,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5217,7 +5480,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5230,7 +5493,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -5268,7 +5531,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5280,7 +5543,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5293,7 +5556,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -5354,7 +5617,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5366,7 +5629,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5379,7 +5642,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -5449,7 +5712,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5461,7 +5724,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5474,7 +5737,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -5509,7 +5772,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5521,7 +5784,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5534,7 +5797,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -5568,7 +5831,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5580,7 +5843,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5593,7 +5856,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -5634,7 +5897,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5646,7 +5909,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5659,7 +5922,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -5800,7 +6063,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5812,7 +6075,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5825,7 +6088,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -5967,7 +6230,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5979,7 +6242,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5992,7 +6255,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -6043,7 +6306,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6055,7 +6318,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6068,7 +6331,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -6117,7 +6380,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6129,7 +6392,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6142,7 +6405,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Amount) GetTokens() int64 {
@@ -6171,7 +6434,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6183,7 +6446,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6196,7 +6459,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -6230,7 +6493,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +6505,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +6518,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -6283,7 +6546,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6295,7 +6558,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6308,7 +6571,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -6347,7 +6610,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6359,7 +6622,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6372,7 +6635,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -6427,7 +6690,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6439,7 +6702,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6452,7 +6715,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -6486,7 +6749,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6498,7 +6761,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6511,7 +6774,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Origin) GetRunId() string {
@@ -6592,7 +6855,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6604,7 +6867,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6617,7 +6880,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -6680,7 +6943,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6692,7 +6955,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6705,7 +6968,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -6732,7 +6995,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6744,7 +7007,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6757,7 +7020,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Redirect) GetState() string {
@@ -6829,13 +7092,14 @@ type State struct {
 	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
 	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
+	Charges        []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6847,7 +7111,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6860,7 +7124,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -7227,6 +7491,13 @@ func (x *State) GetAccount() *Account {
 	return nil
 }
 
+func (x *State) GetCharges() []*Charge {
+	if x != nil {
+		return x.Charges
+	}
+	return nil
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -7237,7 +7508,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7249,7 +7520,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7262,7 +7533,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Count) GetState() string {
@@ -7290,7 +7561,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +7573,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +7586,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -7350,7 +7621,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7362,7 +7633,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7375,7 +7646,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Repeat) GetState() string {
@@ -7416,7 +7687,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7428,7 +7699,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7441,7 +7712,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -7533,7 +7804,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7545,7 +7816,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7558,7 +7829,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -7705,7 +7976,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7717,7 +7988,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7730,7 +8001,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -7813,7 +8084,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7825,7 +8096,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7838,7 +8109,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -7870,7 +8141,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7882,7 +8153,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7895,7 +8166,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -7958,7 +8229,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7970,7 +8241,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7983,7 +8254,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Conversation) GetState() string {
@@ -8020,7 +8291,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8032,7 +8303,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8045,7 +8316,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -8086,7 +8357,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8098,7 +8369,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8111,7 +8382,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -8132,7 +8403,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8144,7 +8415,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8157,7 +8428,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -8191,7 +8462,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8203,7 +8474,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8216,7 +8487,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -8238,7 +8509,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8250,7 +8521,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8263,7 +8534,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Place) GetRunId() string {
@@ -8290,7 +8561,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8302,7 +8573,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8315,7 +8586,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -8345,7 +8616,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8357,7 +8628,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8370,7 +8641,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PackName) GetDigest() string {
@@ -8413,7 +8684,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8425,7 +8696,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8438,7 +8709,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -8477,7 +8748,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8489,7 +8760,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8502,7 +8773,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -8554,7 +8825,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8566,7 +8837,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8579,7 +8850,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -8636,7 +8907,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8648,7 +8919,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8661,7 +8932,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -8796,7 +9067,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8808,7 +9079,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8821,7 +9092,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -8874,7 +9145,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8886,7 +9157,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8899,7 +9170,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -8963,7 +9234,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8975,7 +9246,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8988,7 +9259,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -9075,7 +9346,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9087,7 +9358,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9100,7 +9371,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -9144,7 +9415,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9156,7 +9427,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9169,7 +9440,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Effect) GetRunId() string {
@@ -9208,7 +9479,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xce\v\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xfe\v\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -9241,8 +9512,37 @@ const file_storage_proto_rawDesc = "" +
 	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12A\n" +
 	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
-	"\tsemantics\x18$ \x01(\rR\tsemanticsB\t\n" +
-	"\acommand\"\xc7\x04\n" +
+	"\tsemantics\x18$ \x01(\rR\tsemantics\x12.\n" +
+	"\x06billed\x18\xe6\x01 \x03(\v2\x15.pawl.storage.v1.BillR\x06billedB\t\n" +
+	"\acommand\"\x97\x01\n" +
+	"\x04Bill\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x16\n" +
+	"\x06window\x18\x02 \x01(\x03R\x06window\x12\x14\n" +
+	"\x05short\x18\x03 \x01(\bR\x05short\x12\x1f\n" +
+	"\vleft_tokens\x18\x04 \x01(\x03R\n" +
+	"leftTokens\x12&\n" +
+	"\x0fleft_cost_micro\x18\x05 \x01(\x03R\rleftCostMicro\"\xba\x01\n" +
+	"\x06Charge\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x16\n" +
+	"\x06window\x18\x02 \x01(\x03R\x06window\x12\x16\n" +
+	"\x06tokens\x18\x03 \x01(\x03R\x06tokens\x12\x1d\n" +
+	"\n" +
+	"cost_micro\x18\x04 \x01(\x03R\tcostMicro\x12\x1f\n" +
+	"\vheld_tokens\x18\x05 \x01(\x03R\n" +
+	"heldTokens\x12&\n" +
+	"\x0fheld_cost_micro\x18\x06 \x01(\x03R\rheldCostMicro\"\xed\x01\n" +
+	"\n" +
+	"AccountRow\x12\x16\n" +
+	"\x06window\x18\x01 \x01(\x03R\x06window\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x1d\n" +
+	"\n" +
+	"cost_micro\x18\x03 \x01(\x03R\tcostMicro\x12\x1f\n" +
+	"\vheld_tokens\x18\x04 \x01(\x03R\n" +
+	"heldTokens\x12&\n" +
+	"\x0fheld_cost_micro\x18\x05 \x01(\x03R\rheldCostMicro\x12\x1f\n" +
+	"\vgone_tokens\x18\x06 \x01(\x03R\n" +
+	"goneTokens\x12&\n" +
+	"\x0fgone_cost_micro\x18\a \x01(\x03R\rgoneCostMicro\"\xc7\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -9795,7 +10095,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x84\x0e\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xb8\x0e\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -9853,7 +10153,8 @@ const file_storage_proto_rawDesc = "" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
 	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
 	"\berasable\x18] \x01(\bR\berasable\x123\n" +
-	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\"+\n" +
+	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\x122\n" +
+	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -10043,293 +10344,298 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
-	(*Start)(nil),              // 2: pawl.storage.v1.Start
-	(*Task)(nil),               // 3: pawl.storage.v1.Task
-	(*Envelope)(nil),           // 4: pawl.storage.v1.Envelope
-	(*OutputPiece)(nil),        // 5: pawl.storage.v1.OutputPiece
-	(*WriteOutput)(nil),        // 6: pawl.storage.v1.WriteOutput
-	(*Remote)(nil),             // 7: pawl.storage.v1.Remote
-	(*NoteDelegation)(nil),     // 8: pawl.storage.v1.NoteDelegation
-	(*EmitEvent)(nil),          // 9: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),          // 10: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),       // 11: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),       // 12: pawl.storage.v1.CompleteTurn
-	(*RequestModel)(nil),       // 13: pawl.storage.v1.RequestModel
-	(*AnswerModel)(nil),        // 14: pawl.storage.v1.AnswerModel
-	(*NoteModel)(nil),          // 15: pawl.storage.v1.NoteModel
-	(*ModelRequest)(nil),       // 16: pawl.storage.v1.ModelRequest
-	(*Said)(nil),               // 17: pawl.storage.v1.Said
-	(*ModelText)(nil),          // 18: pawl.storage.v1.ModelText
-	(*ModelMessage)(nil),       // 19: pawl.storage.v1.ModelMessage
-	(*TalkRange)(nil),          // 20: pawl.storage.v1.TalkRange
-	(*ToolResult)(nil),         // 21: pawl.storage.v1.ToolResult
-	(*ModelAnswer)(nil),        // 22: pawl.storage.v1.ModelAnswer
-	(*ModelCall)(nil),          // 23: pawl.storage.v1.ModelCall
-	(*CallRef)(nil),            // 24: pawl.storage.v1.CallRef
-	(*FailTurn)(nil),           // 25: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),        // 26: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),       // 27: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),        // 28: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),          // 29: pawl.storage.v1.FireTimer
-	(*Note)(nil),               // 30: pawl.storage.v1.Note
-	(*LoseTurn)(nil),           // 31: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),           // 32: pawl.storage.v1.LoseStep
-	(*Fork)(nil),               // 33: pawl.storage.v1.Fork
-	(*Talk)(nil),               // 34: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),        // 35: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),          // 36: pawl.storage.v1.TakenStep
-	(*Forked)(nil),             // 37: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),      // 38: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),        // 39: pawl.storage.v1.StepRequest
-	(*Fault)(nil),              // 40: pawl.storage.v1.Fault
-	(*Usage)(nil),              // 41: pawl.storage.v1.Usage
-	(*Price)(nil),              // 42: pawl.storage.v1.Price
-	(*Assignment)(nil),         // 43: pawl.storage.v1.Assignment
-	(*Part)(nil),               // 44: pawl.storage.v1.Part
-	(*Message)(nil),            // 45: pawl.storage.v1.Message
-	(*Label)(nil),              // 46: pawl.storage.v1.Label
-	(*Limits)(nil),             // 47: pawl.storage.v1.Limits
-	(*Parent)(nil),             // 48: pawl.storage.v1.Parent
-	(*Record)(nil),             // 49: pawl.storage.v1.Record
-	(*Transition)(nil),         // 50: pawl.storage.v1.Transition
-	(*InputReceived)(nil),      // 51: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),         // 52: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),       // 53: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),      // 54: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),      // 55: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),      // 56: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),         // 57: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),      // 58: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),      // 59: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),          // 60: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),      // 61: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),       // 62: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),       // 63: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),      // 64: pawl.storage.v1.StepCancelled
-	(*Amount)(nil),             // 65: pawl.storage.v1.Amount
-	(*Account)(nil),            // 66: pawl.storage.v1.Account
-	(*RaiseBudget)(nil),        // 67: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 68: pawl.storage.v1.BudgetRaised
-	(*ModelNoted)(nil),         // 69: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 70: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 71: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 72: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 73: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 74: pawl.storage.v1.Redirect
-	(*State)(nil),              // 75: pawl.storage.v1.State
-	(*Count)(nil),              // 76: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 77: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 78: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 79: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 80: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 81: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 82: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 83: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 84: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 85: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 86: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 87: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 88: pawl.storage.v1.Places
-	(*Place)(nil),              // 89: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 90: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 91: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 92: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 93: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 94: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 95: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 96: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 97: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 98: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 99: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 100: pawl.storage.v1.Effect
+	(*Bill)(nil),               // 2: pawl.storage.v1.Bill
+	(*Charge)(nil),             // 3: pawl.storage.v1.Charge
+	(*AccountRow)(nil),         // 4: pawl.storage.v1.AccountRow
+	(*Start)(nil),              // 5: pawl.storage.v1.Start
+	(*Task)(nil),               // 6: pawl.storage.v1.Task
+	(*Envelope)(nil),           // 7: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),        // 8: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),        // 9: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),             // 10: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),     // 11: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),          // 12: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),          // 13: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),       // 14: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),       // 15: pawl.storage.v1.CompleteTurn
+	(*RequestModel)(nil),       // 16: pawl.storage.v1.RequestModel
+	(*AnswerModel)(nil),        // 17: pawl.storage.v1.AnswerModel
+	(*NoteModel)(nil),          // 18: pawl.storage.v1.NoteModel
+	(*ModelRequest)(nil),       // 19: pawl.storage.v1.ModelRequest
+	(*Said)(nil),               // 20: pawl.storage.v1.Said
+	(*ModelText)(nil),          // 21: pawl.storage.v1.ModelText
+	(*ModelMessage)(nil),       // 22: pawl.storage.v1.ModelMessage
+	(*TalkRange)(nil),          // 23: pawl.storage.v1.TalkRange
+	(*ToolResult)(nil),         // 24: pawl.storage.v1.ToolResult
+	(*ModelAnswer)(nil),        // 25: pawl.storage.v1.ModelAnswer
+	(*ModelCall)(nil),          // 26: pawl.storage.v1.ModelCall
+	(*CallRef)(nil),            // 27: pawl.storage.v1.CallRef
+	(*FailTurn)(nil),           // 28: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),        // 29: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),       // 30: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),        // 31: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),          // 32: pawl.storage.v1.FireTimer
+	(*Note)(nil),               // 33: pawl.storage.v1.Note
+	(*LoseTurn)(nil),           // 34: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),           // 35: pawl.storage.v1.LoseStep
+	(*Fork)(nil),               // 36: pawl.storage.v1.Fork
+	(*Talk)(nil),               // 37: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),        // 38: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),          // 39: pawl.storage.v1.TakenStep
+	(*Forked)(nil),             // 40: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),      // 41: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),        // 42: pawl.storage.v1.StepRequest
+	(*Fault)(nil),              // 43: pawl.storage.v1.Fault
+	(*Usage)(nil),              // 44: pawl.storage.v1.Usage
+	(*Price)(nil),              // 45: pawl.storage.v1.Price
+	(*Assignment)(nil),         // 46: pawl.storage.v1.Assignment
+	(*Part)(nil),               // 47: pawl.storage.v1.Part
+	(*Message)(nil),            // 48: pawl.storage.v1.Message
+	(*Label)(nil),              // 49: pawl.storage.v1.Label
+	(*Limits)(nil),             // 50: pawl.storage.v1.Limits
+	(*Parent)(nil),             // 51: pawl.storage.v1.Parent
+	(*Record)(nil),             // 52: pawl.storage.v1.Record
+	(*Transition)(nil),         // 53: pawl.storage.v1.Transition
+	(*InputReceived)(nil),      // 54: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),         // 55: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),       // 56: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),      // 57: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),      // 58: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),      // 59: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),         // 60: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),      // 61: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),      // 62: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),          // 63: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),      // 64: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),       // 65: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),       // 66: pawl.storage.v1.StepRejected
+	(*StepCancelled)(nil),      // 67: pawl.storage.v1.StepCancelled
+	(*Amount)(nil),             // 68: pawl.storage.v1.Amount
+	(*Account)(nil),            // 69: pawl.storage.v1.Account
+	(*RaiseBudget)(nil),        // 70: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 71: pawl.storage.v1.BudgetRaised
+	(*ModelNoted)(nil),         // 72: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 73: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 74: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 75: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 76: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 77: pawl.storage.v1.Redirect
+	(*State)(nil),              // 78: pawl.storage.v1.State
+	(*Count)(nil),              // 79: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 80: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 81: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 82: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 83: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 84: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 85: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 86: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 87: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 88: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 89: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 90: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 91: pawl.storage.v1.Places
+	(*Place)(nil),              // 92: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 93: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 94: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 95: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 96: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 97: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 98: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 99: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 100: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 101: pawl.storage.v1.Deleted
+	(*Erased)(nil),             // 102: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 103: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	49,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
-	2,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
-	9,   // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
-	10,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
-	11,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
-	12,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	25,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	26,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	27,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	28,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	29,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	30,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	30,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	30,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	31,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	32,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
-	6,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
-	8,   // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
-	13,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
-	14,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
-	15,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
-	67,  // 22: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	33,  // 23: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	44,  // 24: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	46,  // 25: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	47,  // 26: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	48,  // 27: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	3,   // 28: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	4,   // 29: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	65,  // 30: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	44,  // 31: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	5,   // 32: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	43,  // 33: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 34: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	44,  // 35: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	38,  // 36: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	43,  // 37: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	44,  // 38: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	4,   // 39: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	38,  // 40: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 41: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	45,  // 42: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	41,  // 43: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 44: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	43,  // 45: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	16,  // 46: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	41,  // 47: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	43,  // 48: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	22,  // 49: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 50: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	41,  // 51: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 52: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 53: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	17,  // 54: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	18,  // 55: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	18,  // 56: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	18,  // 57: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	19,  // 58: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	45,  // 59: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	20,  // 60: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	17,  // 61: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	21,  // 62: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	17,  // 63: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	44,  // 64: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	23,  // 65: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	40,  // 66: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	41,  // 67: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 68: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 69: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	39,  // 70: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	43,  // 71: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	40,  // 72: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	41,  // 73: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	43,  // 74: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 75: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	47,  // 76: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	75,  // 77: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	38,  // 78: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	38,  // 79: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	34,  // 80: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	35,  // 81: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	36,  // 82: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	45,  // 83: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	44,  // 84: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	40,  // 85: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	16,  // 86: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	22,  // 87: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 88: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	24,  // 89: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	42,  // 90: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	44,  // 91: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	4,   // 92: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	50,  // 93: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	51,  // 94: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	52,  // 95: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	53,  // 96: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	54,  // 97: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	57,  // 98: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	58,  // 99: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	59,  // 100: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	61,  // 101: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	62,  // 102: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	63,  // 103: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	64,  // 104: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	70,  // 105: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	30,  // 106: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	30,  // 107: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	71,  // 108: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	72,  // 109: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	60,  // 110: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	55,  // 111: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	56,  // 112: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	73,  // 113: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	69,  // 114: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	68,  // 115: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	74,  // 116: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	38,  // 117: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 118: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	4,   // 119: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	43,  // 120: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	44,  // 121: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	45,  // 122: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	41,  // 123: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 124: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	17,  // 125: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	5,   // 126: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	7,   // 127: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	44,  // 128: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	40,  // 129: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	41,  // 130: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	16,  // 131: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	41,  // 132: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	24,  // 133: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	40,  // 134: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	38,  // 135: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	41,  // 136: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	22,  // 137: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	40,  // 138: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	41,  // 139: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	65,  // 140: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	65,  // 141: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	65,  // 142: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	65,  // 143: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	41,  // 144: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	38,  // 145: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	75,  // 146: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	38,  // 147: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	34,  // 148: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	36,  // 149: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	74,  // 150: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	38,  // 151: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 152: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	47,  // 153: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	48,  // 154: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	76,  // 155: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	77,  // 156: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	79,  // 157: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	80,  // 158: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	83,  // 159: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	84,  // 160: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	82,  // 161: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	78,  // 162: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	37,  // 163: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	3,   // 164: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	66,  // 165: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	43,  // 166: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	7,   // 167: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	81,  // 168: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	24,  // 169: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	65,  // 170: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	43,  // 171: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	42,  // 172: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	87,  // 173: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	89,  // 174: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	96,  // 175: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	46,  // 176: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	177, // [177:177] is the sub-list for method output_type
-	177, // [177:177] is the sub-list for method input_type
-	177, // [177:177] is the sub-list for extension type_name
-	177, // [177:177] is the sub-list for extension extendee
-	0,   // [0:177] is the sub-list for field type_name
+	52,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	5,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
+	12,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
+	13,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
+	14,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
+	15,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
+	28,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	29,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	30,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	31,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	32,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	33,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	33,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	33,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	34,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	35,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	9,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
+	11,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
+	16,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
+	17,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
+	18,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
+	70,  // 22: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	36,  // 23: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	2,   // 24: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
+	47,  // 25: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	49,  // 26: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	50,  // 27: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 28: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	6,   // 29: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	7,   // 30: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	68,  // 31: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	47,  // 32: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	8,   // 33: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	46,  // 34: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 35: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 36: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	41,  // 37: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 38: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 39: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	7,   // 40: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	41,  // 41: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 42: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	48,  // 43: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	44,  // 44: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 45: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 46: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	19,  // 47: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 48: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	46,  // 49: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 50: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 51: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	44,  // 52: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 53: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 54: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	20,  // 55: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	21,  // 56: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	21,  // 57: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	21,  // 58: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	22,  // 59: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	48,  // 60: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	23,  // 61: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	20,  // 62: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	24,  // 63: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	20,  // 64: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	47,  // 65: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	26,  // 66: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	43,  // 67: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	44,  // 68: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 69: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 70: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	42,  // 71: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	46,  // 72: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 73: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	44,  // 74: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 75: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	49,  // 76: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	50,  // 77: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	78,  // 78: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	41,  // 79: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	41,  // 80: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 81: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	38,  // 82: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	39,  // 83: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	48,  // 84: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	47,  // 85: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	43,  // 86: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	19,  // 87: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	25,  // 88: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 89: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	27,  // 90: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	45,  // 91: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	47,  // 92: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	7,   // 93: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	53,  // 94: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	54,  // 95: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	55,  // 96: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	56,  // 97: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	57,  // 98: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	60,  // 99: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	61,  // 100: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	62,  // 101: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	64,  // 102: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	65,  // 103: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	66,  // 104: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	67,  // 105: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	73,  // 106: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	33,  // 107: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	33,  // 108: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	74,  // 109: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	75,  // 110: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	63,  // 111: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	58,  // 112: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	59,  // 113: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	76,  // 114: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	72,  // 115: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	71,  // 116: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	77,  // 117: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 118: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 119: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	7,   // 120: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 121: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 122: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	48,  // 123: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	44,  // 124: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 125: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	20,  // 126: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	8,   // 127: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	10,  // 128: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 129: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	43,  // 130: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	44,  // 131: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	19,  // 132: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 133: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	27,  // 134: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	43,  // 135: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	41,  // 136: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 137: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	25,  // 138: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 139: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	44,  // 140: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	68,  // 141: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	68,  // 142: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	68,  // 143: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	68,  // 144: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	44,  // 145: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 146: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	78,  // 147: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	41,  // 148: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 149: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	39,  // 150: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	77,  // 151: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 152: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 153: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	50,  // 154: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 155: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	79,  // 156: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	80,  // 157: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	82,  // 158: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	83,  // 159: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	86,  // 160: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	87,  // 161: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	85,  // 162: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	81,  // 163: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	40,  // 164: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	6,   // 165: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	69,  // 166: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 167: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	46,  // 168: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 169: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	84,  // 170: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	27,  // 171: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	68,  // 172: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	46,  // 173: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	45,  // 174: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	90,  // 175: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	92,  // 176: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	99,  // 177: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	49,  // 178: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	179, // [179:179] is the sub-list for method output_type
+	179, // [179:179] is the sub-list for method input_type
+	179, // [179:179] is the sub-list for extension type_name
+	179, // [179:179] is the sub-list for extension extendee
+	0,   // [0:179] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -10361,7 +10667,7 @@ func file_storage_proto_init() {
 		(*Input_RaiseBudget)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[49].OneofWrappers = []any{
+	file_storage_proto_msgTypes[52].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -10386,14 +10692,14 @@ func file_storage_proto_init() {
 		(*Record_ModelNoted)(nil),
 		(*Record_BudgetRaised)(nil),
 	}
-	file_storage_proto_msgTypes[50].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   101,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

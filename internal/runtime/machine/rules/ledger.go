@@ -35,7 +35,7 @@ func (t *txn) account() *machine.Account {
 	return &account
 }
 
-// refusedBy is the budget that does not hold so much beside what was consumed and what
+// refusedBy is the budget, or the operator's account, that does not hold so much beside what was consumed and what
 // pending steps but the one at index i may; "" = it fits.
 func (t *txn) refusedBy(i int, more machine.Amount) string {
 	limit := LimitOf(t.g, t.s)
@@ -47,7 +47,7 @@ func (t *txn) refusedBy(i int, more machine.Amount) string {
 	case limit.CostMicro > 0 && more.CostMicro > 0 && cost > limit.CostMicro:
 		return "max_cost_usd"
 	}
-	return ""
+	return t.exhausted(tokens, cost, more)
 }
 
 // boundFor is what a call of the tool may consume: its cost, or the agent's lease. What the
@@ -127,7 +127,7 @@ const whyBudget = "budget"
 // wrapsUp: a refusal for the reason leads to x_pawl.on_budget. A run that is at its end, or
 // wraps up, has no other state to go to.
 func (t *txn) wrapsUp(reason string) bool {
-	if t.g.OnBudget == "" || reason != "max_tokens" && reason != "max_cost_usd" {
+	if t.g.OnBudget == "" || reason != "max_tokens" && reason != "max_cost_usd" && !strings.HasPrefix(reason, AccountExhausted) {
 		return false
 	}
 	return t.s.Current != t.g.OnBudget && !t.node().Terminal && (t.s.Account == nil || !t.s.Account.WrappedUp)
@@ -135,7 +135,11 @@ func (t *txn) wrapsUp(reason string) bool {
 
 // refusal is what is recorded of a step that a bound does not hold.
 func (t *txn) refusal(status machine.Status, reason string) *machine.Denial {
-	denial := &machine.Denial{Code: strings.ToUpper(reason), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	bound, account, _ := strings.Cut(reason, ":")
+	denial := &machine.Denial{Code: strings.ToUpper(bound), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
+	if account != "" {
+		denial.Message = fmt.Sprintf("the account %s does not hold it: the run ended %s", account, status)
+	}
 	if t.wrapsUp(reason) {
 		denial.Message = fmt.Sprintf("the run's budget does not hold it: the run goes to state %q", t.g.OnBudget)
 	}

@@ -32,6 +32,7 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	t.diffSteps(b)
 	b.OutboxAdded = append(b.OutboxAdded, t.cancels...)
 	t.diffIndexes(b)
+	t.bill(b)
 	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 }
 

@@ -38,6 +38,7 @@ var (
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
 		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
 		{"Effect", machine.Effect{}},
+		{"AccountRow", machine.AccountRow{}}, {"Bill", machine.Bill{}},
 	}
 )
 
@@ -87,8 +88,9 @@ var unstored = map[string]bool{
 	"ArtifactVersion.Name": true,
 	"State.Unlisted":       true,                       // found in the entries
 	"State.Key":            true, "State.Erased": true, // known by the row
-	"Erased.RunID":     true,
-	"Effect.Key":       true,
+	"Erased.RunID":         true,
+	"Effect.Key":           true,
+	"AccountRow.Namespace": true, "AccountRow.Account": true,
 	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/tariff"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// readBudgets reads the operator's accounts over runs.
+func readBudgets(c config.Config) (*account.Table, error) {
+	if c.Budgets == "" {
+		return account.NewTable(nil)
+	}
+	file, err := config.ReadBudgets(c.Budgets)
+	if err != nil {
+		return nil, err
+	}
+	accounts := make([]account.Account, len(file.Accounts))
+	for i, b := range file.Accounts {
+		accounts[i] = account.Account{
+			Label: b.Label, Value: b.Value, Window: account.Window(b.Window), Zone: b.TimeZone, MaxTokens: b.MaxTokens, MaxCostMicro: limitOf(b.MaxCostUSD),
+		}
+	}
+	table, err := account.NewTable(accounts)
+	if err != nil {
+		return nil, fmt.Errorf("budgets file %s: %w", c.Budgets, err)
+	}
+	return table, nil
+}
+
+// limitOf is a limit in micro-dollars, -1 for what is none.
+func limitOf(usd float64) int64 {
+	if usd >= 0 {
+		return machine.MicroUSD(usd)
+	}
+	return -1
+}
+
+// reckon reads what models cost, and what runs may spend.
+func (a *app) reckon(conf *house.Config) error {
+	prices, err := readPrices(a.opts.config)
+	if err != nil {
+		return err
+	}
+	a.prices = tariff.New(prices)
+	a.accounts, err = newAccounts(a.opts.config, a.store)
+	conf.Prices, conf.Accounts = a.prices, a.accounts
+	return err
+}
+
+// newAccounts makes the ledger of what the store has.
+func newAccounts(c config.Config, s *store.Store) (*account.Ledger, error) {
+	table, err := readBudgets(c)
+	if err != nil {
+		return nil, err
+	}
+	var rows []machine.AccountRow
+	err = s.View(func(txn *layout.Txn) (err error) {
+		rows, err = layout.Accounts(txn)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read accounts: %w", err)
+	}
+	return account.New(table, rows), nil
+}

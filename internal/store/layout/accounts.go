@@ -1,0 +1,94 @@
+package layout
+
+import (
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+)
+
+// ReadAccount reads an account's row.
+func ReadAccount(key, value []byte) (machine.AccountRow, error) {
+	ns, name, err := RunOf(key)
+	if err != nil {
+		return machine.AccountRow{}, err
+	}
+	row, err := codec.DecodeAccount(value)
+	row.Namespace, row.Account = ns, name
+	return row, err
+}
+
+// Accounts reads the rows of all accounts.
+func Accounts(txn *Txn) ([]machine.AccountRow, error) {
+	var rows []machine.AccountRow
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{KindAccount}})
+	defer it.Close()
+	for it.Rewind(); Has(it, []byte{KindAccount}); it.Next() {
+		value, err := CopyOf(it.Item())
+		if err != nil {
+			return nil, err
+		}
+		row, err := ReadAccount(it.Item().KeyCopy(nil), value)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// charges adds to the rows of accounts what the batch changes of them. Many runs share a
+// row: the committer, who is alone, makes its value.
+func (w *Made) charges(batch *machine.Batch) {
+	for _, c := range batch.Charged {
+		key := w.set(AccountKey(w.keys, w.Ns, c.After.Account), nil)
+		w.Ops[len(w.Ops)-1] = mergeAccount(key, func(row *machine.AccountRow) { row.Add(c) })
+	}
+}
+
+// LeaveAccounts are the ops of a run that goes: what it had of accounts is no run's.
+func LeaveAccounts(st *machine.State) []Op {
+	if st.Imported {
+		return nil
+	}
+	ops := make([]Op, 0, len(st.Charges))
+	for _, c := range st.Charges {
+		ops = append(ops, mergeAccount(AccountKey(nil, st.Namespace, c.Account), func(row *machine.AccountRow) { row.Leave(c) }))
+	}
+	return ops
+}
+
+func mergeAccount(key []byte, change func(*machine.AccountRow)) Op {
+	return Op{Key: key, merge: func(stored []byte) ([]byte, error) {
+		var row machine.AccountRow
+		if stored != nil {
+			var err error
+			if row, err = codec.DecodeAccount(stored); err != nil {
+				return nil, err
+			}
+		}
+		change(&row)
+		return codec.EncodeAccount(&row), nil
+	}}
+}
+
+// Merge makes the value of a row that many batches change; lookup reads it as the batch
+// before leaves it.
+func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
+	if o.merge == nil {
+		return nil
+	}
+	stored, err := lookup(o.Key)
+	if err == nil {
+		o.Value, err = o.merge(stored)
+	}
+	return err
+}
+
+// ValueBytes is the size of the value, at most.
+func (o *Op) ValueBytes() int64 {
+	if o.merge != nil {
+		return codec.AccountBytes
+	}
+	return int64(len(o.Value))
+}

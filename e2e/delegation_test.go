@@ -34,10 +34,15 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	args := []string{"--pack", "testdata/team.pack.yaml", "--allow-tool", "*"}
+	return newPairOf(t, "team/helper", "helper", "--pack", "testdata/team.pack.yaml", "--allow-tool", "*")
+}
+
+// newPairOf is one of a pack whose agent is the tenant's of b.
+func newPairOf(t *testing.T, tenant, agent string, args ...string) *pair {
+	t.Helper()
 	b := newSidecar(t, args...)
-	card := cardOf(t, doorTo(t, b.socket))
-	p := &pair{a: newSidecar(t, append(args, "--agent", "helper="+card)...), b: b}
+	card := cardOf(t, doorTo(t, b.socket), tenant)
+	p := &pair{a: newSidecar(t, append(args, "--agent", agent+"="+card)...), b: b}
 	p.b.start()
 	p.a.start()
 	// Begun only now: the first test to come builds the binary.
@@ -76,14 +81,14 @@ func doorTo(t *testing.T, socket string) string {
 	return door.Addr().String()
 }
 
-// cardOf serves the helper's card, which names an address for gRPC, as a sidecar would.
-func cardOf(t *testing.T, addr string) string {
+// cardOf serves an agent's card, which names an address for gRPC, as a sidecar would.
+func cardOf(t *testing.T, addr, tenant string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"name": "helper",
 			"supportedInterfaces": []any{
-				map[string]string{"url": addr, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": "team/helper"},
+				map[string]string{"url": addr, "protocolBinding": "GRPC", "protocolVersion": "1.0", "tenant": tenant},
 			},
 			// What every sidecar's card says: without it, a message whose fate is unknown is
 			// not sent again but goes by the pack's on_unknown.

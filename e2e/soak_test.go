@@ -86,7 +86,7 @@ func newSoak(t *testing.T, lasts time.Duration) *soak {
 		"--pack", "testdata/crash.pack.yaml", "--pack", "testdata/count.json", "--pack", "testdata/team.pack.yaml",
 		"--allow-tool", "*", "--metrics", "127.0.0.1:0", "--push-allow", "127.0.0.1",
 		// Its own agent, over A2A.
-		"--agent", "helper=" + cardOf(t, doorTo(t, s.socket)),
+		"--agent", "helper=" + cardOf(t, doorTo(t, s.socket), "team/helper"),
 	}
 	s.start()
 	return s

@@ -41,11 +41,16 @@ func (p *Pack) reachable(start string) []string {
 	return found
 }
 
-// compileCosts says where a run goes that cannot pay for a step; a graph of one prompt has
-// no other state.
+// compileCosts says whether a ledger is kept, for all runs of the pack alike, and where a run
+// goes that cannot pay for a step; a graph of one prompt has no other state.
 func (p *Pack) compileCosts(g *machine.Graph) {
-	if to := p.XPawl().OnBudget; g.States[to] != nil {
-		g.OnBudget = to
+	x := p.XPawl()
+	g.Ledger = x.OnBudget != ""
+	for _, limits := range x.Tools {
+		g.Ledger = g.Ledger || limits.Cost != nil
+	}
+	if g.States[x.OnBudget] != nil {
+		g.OnBudget = x.OnBudget
 	}
 }
 

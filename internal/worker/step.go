@@ -14,6 +14,8 @@ type Step struct {
 	Assignment *pawlv1.StepAssignment
 	w          *Worker
 	cancel     context.CancelFunc
+	// spent is told with the answer; nil = the pack's word.
+	spent *pawlv1.Usage
 }
 
 // IdempotencyKey is "RUN/STEP", the same for every attempt of the call: what the
@@ -101,5 +103,10 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 		fault, final, _ := faultOf(failed)
 		req.Answer, req.Final = &pawlv1.ResolveStepRequest_Error{Error: fault}, final
 	}
+	req.Usage = s.spent
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
 }
+
+// Spent says what the step consumed, to be told with its answer; without, the sidecar takes
+// what the pack says that it costs at most.
+func (s *Step) Spent(usage *pawlv1.Usage) { s.spent = usage }

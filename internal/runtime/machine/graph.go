@@ -73,6 +73,9 @@ type Graph struct {
 	Erasable bool `json:",omitempty"`
 	// NoProgress is nil where loops may repeat themselves (x_pawl.no_progress).
 	NoProgress *NoProgress `json:",omitempty"`
+	// Ledger: the pack says what a tool costs, or what follows where the budget does not hold a
+	// step; so steps are held to the budget before they are made, and agents have leases.
+	Ledger bool `json:",omitempty"`
 	// OnBudget is the state that is entered, once, where the budget of tokens or cost does not
 	// hold a step (x_pawl.on_budget); "" = the run ends.
 	OnBudget string `json:",omitempty"`

@@ -170,6 +170,7 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			tool.OnUnknown = policies[value]
 		case "cost":
 			tool.CostMicro, err = strconv.ParseInt(value, 10, 64)
+			g.Ledger = true
 		case "agent":
 			tool.Agent = true
 		case "bind":
@@ -263,7 +264,7 @@ func parseBounds(g *machine.Graph, words []string) error {
 		case key == "agent":
 			g.Agent = value
 		case key == "on_budget":
-			g.OnBudget = value
+			g.OnBudget, g.Ledger = value, true
 		case key == "no_progress":
 			window, over, _ := strings.Cut(value, ":")
 			g.NoProgress = &machine.NoProgress{Artifacts: strings.Contains(over, "a"), ToolCalls: strings.Contains(over, "c")}

@@ -14,15 +14,7 @@ import (
 
 // keepsLedger: steps of tools and agents are held to the budget before they are made.
 func keepsLedger(g *machine.Graph, s *machine.State) bool {
-	if g.OnBudget != "" || s.Account != nil && s.Account.Leased {
-		return true
-	}
-	for name := range g.Tools {
-		if g.Tools[name].CostMicro > 0 {
-			return true
-		}
-	}
-	return false
+	return g.Ledger || s.Account != nil && s.Account.Leased
 }
 
 // account returns the run's account for changing.

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -35,6 +36,8 @@ type options struct {
 	log    *slog.Logger
 	// models are what the sidecar asks itself.
 	models *model.Table
+	// schedules are those of the file at the start.
+	schedules []*schedule.Schedule
 	// audit is nil where there is none; the app closes it.
 	audit *audit.Log
 }
@@ -98,7 +101,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	opts.models = model.NewTable(models)
-	a = &app{opts: opts, store: s, observers: watching, own: executing(opts.config), ended: make(chan error, 5)}
+	a = &app{opts: opts, store: s, observers: watching, own: executing(opts.config), ended: make(chan error, 6)}
 	conf := houseConfig(opts, s)
 	conf.Models = opts.models.Names
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
@@ -107,7 +110,7 @@ func build(opts options, s *store.Store, watching *observers) (a *app, err error
 		return nil, err
 	}
 	conf.Quotas.Replace(quotas)
-	if err = a.reckon(&conf); err != nil {
+	if err = errors.Join(a.reckon(&conf), a.scheduling(&conf, watching.metrics)); err != nil {
 		return nil, err
 	}
 	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
@@ -245,13 +248,14 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 func (a *app) start() error {
 	var ctx context.Context
 	ctx, a.halt = context.WithCancel(context.Background())
-	a.loops = 5
+	a.loops = 6
 	a.observers.start(a.engine, a.store)
 	go func() { a.ended <- a.engine.Run(ctx) }()
 	go func() { a.ended <- a.server.Serve() }()
 	go func() { a.ended <- a.send(ctx) }()
 	go func() { a.ended <- a.engine.Blobs.Run(ctx) }()
 	go func() { a.ended <- a.engine.Retain.Run(ctx) }()
+	go func() { a.ended <- a.engine.Schedules.Run(ctx) }()
 	return a.execute()
 }
 

@@ -45,14 +45,18 @@ func (a *app) reload(ctx context.Context) {
 	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
 	prices, pricesErr := readPrices(a.opts.config)
 	budgets, budgetsErr := readBudgets(a.opts.config)
+	schedules, schedulesErr := readSchedules(a.opts.config, a.engine.Namespaces())
 	models, modelsErr := readModels(a.opts.config, os.LookupEnv)
 	limits, limitsErr := readLimits(a.opts.config)
-	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, budgetsErr, modelsErr, limitsErr); err == nil {
+	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, budgetsErr, modelsErr, schedulesErr, limitsErr); err == nil {
 		err = a.server.SetRights(rights)
+	}
+	if err == nil {
+		err = a.schedule(ctx, schedules)
 	}
 	a.audited("reload", err)
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, models and prices stay as they were", "error", err)
+		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
 		return
 	}
 	a.engine.Quotas.Replace(quotas)
@@ -63,5 +67,5 @@ func (a *app) reload(ctx context.Context) {
 	if a.sends != nil {
 		a.sends.directory.agents.Replace(remotes)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(models), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(models), "schedules", len(schedules), "tls", a.opts.config.TLSCert != "")
 }

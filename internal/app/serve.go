@@ -52,6 +52,9 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 		return err
 	}
 	names, err := a.registerPacks(ctx, c.Packs)
+	if err == nil {
+		err = a.schedule(ctx, a.opts.schedules)
+	}
 	err = errors.Join(err, a.start())
 	go a.reloads(ctx, hangups)
 	if err == nil {

@@ -37,6 +37,7 @@ const (
 	// Calls that wait for limits.
 	admissionDir = "internal/runtime/admission"
 	dialogueDir  = "internal/runtime/dialogue"
+	scheduleDir  = "internal/runtime/schedule"
 	cacheDir     = "internal/cache"
 	genDir       = "gen"
 	// Rooms of what leaves.
@@ -82,25 +83,26 @@ var table = []rule{
 	{dir: admissionDir, may: room("internal/condition")},
 	{dir: "internal/runtime/blob", may: room()},
 	{dir: "internal/runtime/retain", may: room()},
+	{dir: scheduleDir, may: room()},
 	{dir: "internal/runtime/travel", may: room()},
 	{dir: "internal/runtime/watch", may: room(cacheDir)},
 	{dir: "internal/runtime/work", may: room(cacheDir)},
 	{dir: registryDir, may: room()},
 	{dir: queryDir, may: room()},
-	{dir: "internal/house", may: []string{"internal/runtime", admissionDir, allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	{dir: "internal/house", may: []string{scheduleDir, "internal/runtime", admissionDir, allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
 	{dir: "internal/telemetry", may: []string{machineDir, cacheDir, admissionDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
-	{dir: "internal/grpcapi", may: []string{cacheDir, admissionDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/calm", "internal/grpcapi/envelope", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
+	{dir: "internal/grpcapi", may: []string{scheduleDir, cacheDir, admissionDir, allowDir, "internal/house", subscriptionDir, "internal/runtime", "internal/runtime/watch", programDir, requestDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/work", "internal/pack", genDir, "internal/grpcapi/fault", "internal/grpcapi/convert", "internal/grpcapi/redact", "internal/grpcapi/sent", "internal/grpcapi/depot", "internal/grpcapi/calm", "internal/grpcapi/envelope", "internal/grpcapi/door", "internal/grpcapi/oidc", "internal/grpcapi/quota", "internal/grpcapi/trail", "internal/audit", "internal/grpcapi/gateway"}, wire: true},
 	{dir: "internal/grpcapi/calm"},
 	{dir: "internal/grpcapi/envelope", may: []string{machineDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
 	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{scheduleDir, rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
 	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},

@@ -123,6 +123,10 @@ type Config struct {
 	// spend in a day, a month or ever; "" = none. It is read again at SIGHUP.
 	Budgets string `yaml:"budgets" json:"budgets"`
 
+	// Schedules is a file that says which runs begin when; "" = none do. It is read again at
+	// SIGHUP.
+	Schedules string `yaml:"schedules" json:"schedules"`
+
 	// Audit is a directory for a line of each call that changes something or is refused;
 	// created when absent. "" = none.
 	Audit string `yaml:"audit" json:"audit"`

@@ -43,6 +43,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.CallLimits, "limits", c.CallLimits, "YAML file of how many calls of models and tools there may be at once and in a minute (any number by default)")
 	fs.StringVar(&c.Prices, "prices", c.Prices, "YAML file of what models cost that packs do not price: MODEL: {input, cached, output, reasoning}, US dollars for a million tokens")
 	fs.StringVar(&c.Budgets, "budgets", c.Budgets, "YAML file of accounts over runs: what all with a label may spend in a day, a month or ever (none by default)")
+	fs.StringVar(&c.Schedules, "schedules", c.Schedules, "YAML file of runs that begin by the clock: ID: {cron, time_zone, pack, ...}; read again at SIGHUP")
 	fs.StringVar(&c.Audit, "audit", c.Audit, "directory for a line of each call that changes something or is refused (off by default)")
 	fs.StringVar(&c.AuditKey, "audit-key", c.AuditKey, "file of the key that the audit's chain is made with (a plain hash by default)")
 	fs.Var(&c.AuditBytes, "audit-bytes", "size at which a file of the audit is full")

@@ -6,13 +6,24 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
 // controlService is pawl.v1.ControlService. Its calls that change a run go the way of
 // those of RunService, see [handled].
 type controlService struct {
 	pawlv1.UnimplementedControlServiceServer
-	runs *runService
+	runs      *runService
+	schedules *schedule.Room
+}
+
+// ListSchedules implements pawl.v1.ControlService.
+func (s *controlService) ListSchedules(ctx context.Context, in *pawlv1.ListSchedulesRequest) (*pawlv1.ListSchedulesResponse, error) {
+	shown, err := s.schedules.ListSchedules(callOf(ctx, in.GetNamespace()))
+	if err != nil {
+		return nil, err
+	}
+	return convert.SchedulesToProto(shown), nil
 }
 
 // RaiseBudget implements pawl.v1.ControlService.

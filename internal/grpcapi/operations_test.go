@@ -39,7 +39,7 @@ func promisedScopes(t *testing.T) map[string]runtime.Scopes {
 	t.Helper()
 	promises := map[string]runtime.Scopes{}
 	for file, service := range map[string]string{
-		"pack": "PackService", "run": "RunService", "worker": "WorkerService", "delivery": "DeliveryService", "store": "StoreService",
+		"pack": "PackService", "run": "RunService", "worker": "WorkerService", "delivery": "DeliveryService", "store": "StoreService", "control": "ControlService",
 	} {
 		source, err := os.ReadFile("../../proto/pawl/v1/" + file + ".proto")
 		if err != nil {

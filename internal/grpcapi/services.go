@@ -22,7 +22,7 @@ func (s *Server) registerServices(validator protovalidate.Validator) {
 	}
 	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
 	envelope.Register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
-	envelope.Register(s.grpc, &pawlv1.ControlService_ServiceDesc, &controlService{runs: s.runs})
+	envelope.Register(s.grpc, &pawlv1.ControlService_ServiceDesc, &controlService{runs: s.runs, schedules: s.cfg.House.Schedules})
 	envelope.Register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
 	envelope.Register(s.grpc, &pawlv1.StoreService_ServiceDesc, depot.New(s.cfg.Store, s.runs.guarded))
 	envelope.Register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/retain"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 	"github.com/pawl-dev/pawl/internal/runtime/travel"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -51,6 +52,12 @@ type Config struct {
 	// Telling: agents are told what is no longer wanted of them.
 	Telling bool
 
+	// Agenda keeps how far schedules are; nil: there are none. Instants is told what became
+	// of their instants, Starts is nil or the reason why no run may begin by one now.
+	Agenda   schedule.Store
+	Instants func(schedule.Told)
+	Starts   func() error
+
 	// Work is what the operator says of workers; what the room needs of the way and of
 	// the store is set by [New].
 	Work work.Config
@@ -85,6 +92,8 @@ type House struct {
 	Retain        *retain.Room
 	Travel        *travel.Room
 	Work          *work.Room
+	// Schedules fires what the operator's file says.
+	Schedules *schedule.Room
 }
 
 // New builds the way, then the rooms over it; nothing is started. All faults of the
@@ -127,6 +136,9 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Clock: cfg.Clock, Store: deletionsOf(cfg), Runs: cfg.Store, Archive: cfg.Archive, Policy: cfg.Retention, Telling: cfg.Telling,
 		Also:    func(ctx context.Context) error { return h.Subscriptions.Forget(ctx) },
 		Deleted: h.forget,
+	})
+	h.Schedules, errs[7] = schedule.New(schedule.Config{
+		Way: engine, Clock: cfg.Clock, Store: cfg.Agenda, Used: cfg.Store, Tell: cfg.Instants, Ready: cfg.Starts,
 	})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, engine.Close())

@@ -86,6 +86,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},
 
+	{Name: "/pawl.v1.ControlService/ListSchedules", Scopes: RunsRead},
+
 	{Name: "/pawl.v1.DeliveryService/ListConsumers", Scopes: RunsRead},
 	{Name: "/pawl.v1.DeliveryService/AckConsumer", Scopes: RunsRead, Changes: true},
 	{Name: "/pawl.v1.DeliveryService/DeleteConsumer", Scopes: RunsRead, Changes: true},

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/agenda"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/letters"
@@ -170,6 +171,13 @@ func (s *Store) TrimLetters(ctx context.Context, ns uint32, before int64, most i
 func (s *Store) letters() *letters.Trimmer {
 	return &letters.Trimmer{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
 		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops, frees: true})
+	}}
+}
+
+// Agenda keeps how far schedules are.
+func (s *Store) Agenda() *agenda.Agenda {
+	return &agenda.Agenda{View: s.view, Write: func(ctx context.Context, ns uint32, ops []layout.Op) error {
+		return s.write(ctx, &Writes{ns: ns, entry: -1, ops: ops})
 	}}
 }
 

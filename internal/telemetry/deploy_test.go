@@ -68,6 +68,7 @@ func everything(t *testing.T) *telemetry.Metrics {
 	m.Spans(1, true)
 	m.Refused("pawl.v1.RunService/GetRun", "RUN_NOT_FOUND")
 	m.Ignored("stale")
+	m.Instants("nightly", "fired", 1)
 	return m
 }
 

@@ -39,6 +39,7 @@ type Metrics struct {
 	retained    *prometheus.CounterVec
 	freed       *prometheus.CounterVec
 	forgotten   *prometheus.CounterVec
+	instants    *prometheus.CounterVec
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
@@ -53,6 +54,7 @@ func NewMetrics() *Metrics {
 	m.countDeliveries()
 	m.countAnswers()
 	m.countRetention()
+	m.countSchedules()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.causes = map[machine.Cause]prometheus.Counter{}

@@ -82,6 +82,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		pawlv1.RegisterDeliveryServiceHandlerClient(ctx, routes, pawlv1.NewDeliveryServiceClient(conn)),
 		pawlv1.RegisterControlServiceHandlerClient(ctx, routes, pawlv1.NewControlServiceClient(conn)),
 		pawlv1.RegisterStoreServiceHandlerClient(ctx, routes, pawlv1.NewStoreServiceClient(conn)),
+		pawlv1.RegisterControlServiceHandlerClient(ctx, routes, pawlv1.NewControlServiceClient(conn)),
 	)
 }
 

@@ -71,7 +71,7 @@ func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, 
 	var report Report
 	err := view(func(txn *layout.Txn) error {
 		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}}
-		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased, c.accounts} {
+		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased, c.accounts, c.schedules} {
 			if err := part(); err != nil {
 				return err
 			}

@@ -2993,6 +2993,45 @@ func readBill(b []byte, v *machine.Bill) error {
 	return s.err
 }
 
+func appendScheduleMark(b []byte, v *machine.ScheduleMark) []byte {
+	b = appendString(b, 1, v.Rule)
+	b = appendTime(b, 2, v.After)
+	b = appendString(b, 3, v.Principal)
+	b = appendString(b, 4, v.RunID)
+	b = appendTime(b, 5, v.At)
+	b = appendUint(b, 6, uint64(v.Fired))
+	b = appendUint(b, 7, uint64(v.Missed))
+	b = appendUint(b, 8, uint64(v.Skipped))
+	return b
+}
+
+func readScheduleMark(b []byte, v *machine.ScheduleMark) error {
+	s := newScan("schedule mark", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Rule = s.string()
+		case 2:
+			v.After = s.time()
+		case 3:
+			v.Principal = s.string()
+		case 4:
+			v.RunID = s.string()
+		case 5:
+			v.At = s.time()
+		case 6:
+			v.Fired = fit[uint64](s)
+		case 7:
+			v.Missed = fit[uint64](s)
+		case 8:
+			v.Skipped = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendPart(b []byte, v *machine.Part) []byte {
 	b = appendUint(b, 1, uint64(v.Kind))
 	b = appendString(b, 2, v.Text)

@@ -119,6 +119,15 @@ func DecodeEffect(value []byte) (e machine.Effect, err error) {
 	return e, err
 }
 
+// EncodeSchedule makes the value of a schedule's row; its id is in the key.
+func EncodeSchedule(m *machine.ScheduleMark) []byte { return appendScheduleMark(row(96), m) }
+
+// DecodeSchedule is the inverse of [EncodeSchedule], less the id.
+func DecodeSchedule(value []byte) (m machine.ScheduleMark, err error) {
+	err = decode("schedule", value, &m, readScheduleMark)
+	return m, err
+}
+
 // EncodeNumber makes the value of rows that hold one number: a seq, a turn, a
 // watermark.
 func EncodeNumber(n uint64) []byte {

@@ -54,6 +54,8 @@ const (
 	KindAccount = 'A' // A <account>              what runs have reserved and settled of an account
 
 	KindBackup = 'B' // B <id>                   backup that others may follow on; in namespace 0
+
+	KindSchedule = 'T' // T <id>                 how far a schedule is
 )
 
 // MaxKey bounds a key in bytes: keys are held in memory, and Badger takes 65 000.

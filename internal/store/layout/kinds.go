@@ -64,6 +64,8 @@ var Kinds = [256]keyKind{
 	KindAccount: {Row: "account", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
+
+	KindSchedule: {Row: "schedule"},
 }
 
 // Buries: a value that may be large is removed. See the room space for what comes of it.

@@ -9332,6 +9332,107 @@ func (x *Deleted) GetStartId() string {
 	return ""
 }
 
+// ScheduleMark stands under a namespace and the id of a schedule.
+type ScheduleMark struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rule          string                 `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	After         uint64                 `protobuf:"fixed64,2,opt,name=after,proto3" json:"after,omitempty"`
+	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	RunId         string                 `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	At            uint64                 `protobuf:"fixed64,5,opt,name=at,proto3" json:"at,omitempty"`
+	Fired         uint64                 `protobuf:"varint,6,opt,name=fired,proto3" json:"fired,omitempty"`
+	Missed        uint64                 `protobuf:"varint,7,opt,name=missed,proto3" json:"missed,omitempty"`
+	Skipped       uint64                 `protobuf:"varint,8,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleMark) Reset() {
+	*x = ScheduleMark{}
+	mi := &file_storage_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleMark) ProtoMessage() {}
+
+func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
+func (*ScheduleMark) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ScheduleMark) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *ScheduleMark) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ScheduleMark) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ScheduleMark) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ScheduleMark) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *ScheduleMark) GetFired() uint64 {
+	if x != nil {
+		return x.Fired
+	}
+	return 0
+}
+
+func (x *ScheduleMark) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *ScheduleMark) GetSkipped() uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
 // Erased stands under a run whose values were erased.
 type Erased struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -9346,7 +9447,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9358,7 +9459,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9371,7 +9472,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -9415,7 +9516,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9427,7 +9528,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9440,7 +9541,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *Effect) GetRunId() string {
@@ -10320,7 +10421,16 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"start_kind\x18\t \x01(\rR\tstartKind\x12\x19\n" +
 	"\bstart_id\x18\n" +
-	" \x01(\tR\astartId\"L\n" +
+	" \x01(\tR\astartId\"\xc5\x01\n" +
+	"\fScheduleMark\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x06R\x05after\x12\x1c\n" +
+	"\tprincipal\x18\x03 \x01(\tR\tprincipal\x12\x15\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\x12\x0e\n" +
+	"\x02at\x18\x05 \x01(\x06R\x02at\x12\x14\n" +
+	"\x05fired\x18\x06 \x01(\x04R\x05fired\x12\x16\n" +
+	"\x06missed\x18\a \x01(\x04R\x06missed\x12\x18\n" +
+	"\askipped\x18\b \x01(\x04R\askipped\"L\n" +
 	"\x06Erased\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
@@ -10344,7 +10454,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -10448,8 +10558,9 @@ var file_storage_proto_goTypes = []any{
 	(*SubscriptionFilter)(nil), // 99: pawl.storage.v1.SubscriptionFilter
 	(*DeadLetter)(nil),         // 100: pawl.storage.v1.DeadLetter
 	(*Deleted)(nil),            // 101: pawl.storage.v1.Deleted
-	(*Erased)(nil),             // 102: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 103: pawl.storage.v1.Effect
+	(*ScheduleMark)(nil),       // 102: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 103: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 104: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -10699,7 +10810,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   104,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

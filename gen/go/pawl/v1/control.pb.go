@@ -14,6 +14,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -202,11 +203,378 @@ func (x *RaiseBudgetResponse) GetDuplicate() bool {
 	return false
 }
 
+// ListSchedulesRequest asks for the schedules of a namespace.
+type ListSchedulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulesRequest) Reset() {
+	*x = ListSchedulesRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulesRequest) ProtoMessage() {}
+
+func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
+func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListSchedulesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// ListSchedulesResponse is the schedules, of one moment.
+type ListSchedulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1000.
+	Schedules     []*Schedule `protobuf:"bytes,1,rep,name=schedules,proto3" json:"schedules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSchedulesResponse) Reset() {
+	*x = ListSchedulesResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSchedulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSchedulesResponse) ProtoMessage() {}
+
+func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
+func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
+	if x != nil {
+		return x.Schedules
+	}
+	return nil
+}
+
+// Schedule is an entry of the operator's file (--schedules): runs that begin by the clock.
+type Schedule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id in the file. The request id of an instant's run is "schedule/", this, "/" and the
+	// instant; its label pawl.schedule is this.
+	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
+	// Five fields of cron, or a word like "@daily".
+	Cron string `protobuf:"bytes,2,opt,name=cron,proto3" json:"cron,omitempty"`
+	// Name of the zone whose clock counts.
+	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// What becomes of missed instants: none, last or all.
+	CatchUp string `protobuf:"bytes,4,opt,name=catch_up,json=catchUp,proto3" json:"catch_up,omitempty"`
+	// What becomes of an instant while the run of the one before goes on: allow or skip.
+	Overlap string `protobuf:"bytes,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	// Longest that an instant is put off, in seconds.
+	JitterSec int32 `protobuf:"varint,6,opt,name=jitter_sec,json=jitterSec,proto3" json:"jitter_sec,omitempty"`
+	// Pack of the runs, as the file names it.
+	Pack string `protobuf:"bytes,7,opt,name=pack,proto3" json:"pack,omitempty"`
+	// Agent of the runs; empty: the pack's workflow.
+	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Principal that starts the runs.
+	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Scopes of the principal.
+	Scopes []string `protobuf:"bytes,10,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// The next instants, at most 5; none: none is in sight. Each is fired as much later as
+	// its jitter is.
+	Next []*timestamppb.Timestamp `protobuf:"bytes,11,rep,name=next,proto3" json:"next,omitempty"`
+	// Instant of the last run that it began; unset: it began none.
+	LastAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// That run; empty: none, or nobody knows which.
+	LastRunId string `protobuf:"bytes,13,opt,name=last_run_id,json=lastRunId,proto3" json:"last_run_id,omitempty"`
+	// Runs that it began.
+	Fired uint64 `protobuf:"varint,14,opt,name=fired,proto3" json:"fired,omitempty"`
+	// Instants that were given up.
+	Missed uint64 `protobuf:"varint,15,opt,name=missed,proto3" json:"missed,omitempty"`
+	// Instants at which the run before went on.
+	Skipped uint64 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// Unset: nothing is wrong.
+	Fault         *ScheduleFault `protobuf:"bytes,17,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Schedule) Reset() {
+	*x = Schedule{}
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Schedule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Schedule) ProtoMessage() {}
+
+func (x *Schedule) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
+func (*Schedule) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Schedule) GetScheduleId() string {
+	if x != nil {
+		return x.ScheduleId
+	}
+	return ""
+}
+
+func (x *Schedule) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+func (x *Schedule) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *Schedule) GetCatchUp() string {
+	if x != nil {
+		return x.CatchUp
+	}
+	return ""
+}
+
+func (x *Schedule) GetOverlap() string {
+	if x != nil {
+		return x.Overlap
+	}
+	return ""
+}
+
+func (x *Schedule) GetJitterSec() int32 {
+	if x != nil {
+		return x.JitterSec
+	}
+	return 0
+}
+
+func (x *Schedule) GetPack() string {
+	if x != nil {
+		return x.Pack
+	}
+	return ""
+}
+
+func (x *Schedule) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Schedule) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Schedule) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Schedule) GetNext() []*timestamppb.Timestamp {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Schedule) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *Schedule) GetLastRunId() string {
+	if x != nil {
+		return x.LastRunId
+	}
+	return ""
+}
+
+func (x *Schedule) GetFired() uint64 {
+	if x != nil {
+		return x.Fired
+	}
+	return 0
+}
+
+func (x *Schedule) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *Schedule) GetSkipped() uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Schedule) GetFault() *ScheduleFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// ScheduleFault says why an instant's run was not begun yet. It is tried again until it is
+// begun or the instant is missed.
+type ScheduleFault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instant.
+	Instant *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=instant,proto3" json:"instant,omitempty"`
+	// Attempts that were made.
+	Attempts int32 `protobuf:"varint,2,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// When the first of them was.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Reason of StartRun's refusal, for example PACK_NOT_FOUND; empty: another fault.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What came of the last attempt.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleFault) Reset() {
+	*x = ScheduleFault{}
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleFault) ProtoMessage() {}
+
+func (x *ScheduleFault) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleFault.ProtoReflect.Descriptor instead.
+func (*ScheduleFault) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ScheduleFault) GetInstant() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Instant
+	}
+	return nil
+}
+
+func (x *ScheduleFault) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *ScheduleFault) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ScheduleFault) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ScheduleFault) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
+	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
 	"\x12RaiseBudgetRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12&\n" +
@@ -222,9 +590,41 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\tremaining\x18\x02 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate2\x84\x01\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"V\n" +
+	"\x14ListSchedulesRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"H\n" +
+	"\x15ListSchedulesResponse\x12/\n" +
+	"\tschedules\x18\x01 \x03(\v2\x11.pawl.v1.ScheduleR\tschedules\"\x8b\x04\n" +
+	"\bSchedule\x12\x1f\n" +
+	"\vschedule_id\x18\x01 \x01(\tR\n" +
+	"scheduleId\x12\x12\n" +
+	"\x04cron\x18\x02 \x01(\tR\x04cron\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12\x19\n" +
+	"\bcatch_up\x18\x04 \x01(\tR\acatchUp\x12\x18\n" +
+	"\aoverlap\x18\x05 \x01(\tR\aoverlap\x12\x1d\n" +
+	"\n" +
+	"jitter_sec\x18\x06 \x01(\x05R\tjitterSec\x12\x12\n" +
+	"\x04pack\x18\a \x01(\tR\x04pack\x12\x14\n" +
+	"\x05agent\x18\b \x01(\tR\x05agent\x12\x1c\n" +
+	"\tprincipal\x18\t \x01(\tR\tprincipal\x12\x16\n" +
+	"\x06scopes\x18\n" +
+	" \x03(\tR\x06scopes\x12.\n" +
+	"\x04next\x18\v \x03(\v2\x1a.google.protobuf.TimestampR\x04next\x123\n" +
+	"\alast_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x1e\n" +
+	"\vlast_run_id\x18\r \x01(\tR\tlastRunId\x12\x14\n" +
+	"\x05fired\x18\x0e \x01(\x04R\x05fired\x12\x16\n" +
+	"\x06missed\x18\x0f \x01(\x04R\x06missed\x12\x18\n" +
+	"\askipped\x18\x10 \x01(\x04R\askipped\x12,\n" +
+	"\x05fault\x18\x11 \x01(\v2\x16.pawl.v1.ScheduleFaultR\x05fault\"\xc5\x01\n" +
+	"\rScheduleFault\x124\n" +
+	"\ainstant\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\ainstant\x12\x1a\n" +
+	"\battempts\x18\x02 \x01(\x05R\battempts\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage2\xeb\x01\n" +
 	"\x0eControlService\x12r\n" +
-	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudgetB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudget\x12e\n" +
+	"\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedulesB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_control_proto_rawDescOnce sync.Once
@@ -238,25 +638,38 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_control_proto_rawDescData
 }
 
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_pawl_v1_control_proto_goTypes = []any{
-	(*RaiseBudgetRequest)(nil),  // 0: pawl.v1.RaiseBudgetRequest
-	(*RaiseBudgetResponse)(nil), // 1: pawl.v1.RaiseBudgetResponse
-	(*Record)(nil),              // 2: pawl.v1.Record
-	(*Remaining)(nil),           // 3: pawl.v1.Remaining
-	(RunStatus)(0),              // 4: pawl.v1.RunStatus
+	(*RaiseBudgetRequest)(nil),    // 0: pawl.v1.RaiseBudgetRequest
+	(*RaiseBudgetResponse)(nil),   // 1: pawl.v1.RaiseBudgetResponse
+	(*ListSchedulesRequest)(nil),  // 2: pawl.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil), // 3: pawl.v1.ListSchedulesResponse
+	(*Schedule)(nil),              // 4: pawl.v1.Schedule
+	(*ScheduleFault)(nil),         // 5: pawl.v1.ScheduleFault
+	(*Record)(nil),                // 6: pawl.v1.Record
+	(*Remaining)(nil),             // 7: pawl.v1.Remaining
+	(RunStatus)(0),                // 8: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
-	2, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	3, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	4, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
-	0, // 3: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	1, // 4: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6,  // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	7,  // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	8,  // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	4,  // 3: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
+	9,  // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	9,  // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	5,  // 6: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
+	9,  // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	9,  // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	0,  // 9: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	2,  // 10: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	1,  // 11: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	3,  // 12: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -272,7 +685,7 @@ func file_pawl_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

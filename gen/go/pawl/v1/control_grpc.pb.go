@@ -22,7 +22,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ControlService_RaiseBudget_FullMethodName = "/pawl.v1.ControlService/RaiseBudget"
+	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
+	ControlService_ListSchedules_FullMethodName = "/pawl.v1.ControlService/ListSchedules"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -42,6 +43,11 @@ type ControlServiceClient interface {
 	// lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
 	// account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
 	RaiseBudget(ctx context.Context, in *RaiseBudgetRequest, opts ...grpc.CallOption) (*RaiseBudgetResponse, error)
+	// Lists the operator's schedules, what became of them and their next instants, in the
+	// order of the ids. It changes nothing. Scope runs:read.
+	//
+	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
 }
 
 type controlServiceClient struct {
@@ -56,6 +62,16 @@ func (c *controlServiceClient) RaiseBudget(ctx context.Context, in *RaiseBudgetR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RaiseBudgetResponse)
 	err := c.cc.Invoke(ctx, ControlService_RaiseBudget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSchedulesResponse)
+	err := c.cc.Invoke(ctx, ControlService_ListSchedules_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +95,11 @@ type ControlServiceServer interface {
 	// lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
 	// account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
 	RaiseBudget(context.Context, *RaiseBudgetRequest) (*RaiseBudgetResponse, error)
+	// Lists the operator's schedules, what became of them and their next instants, in the
+	// order of the ids. It changes nothing. Scope runs:read.
+	//
+	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -91,6 +112,9 @@ type UnimplementedControlServiceServer struct{}
 
 func (UnimplementedControlServiceServer) RaiseBudget(context.Context, *RaiseBudgetRequest) (*RaiseBudgetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RaiseBudget not implemented")
+}
+func (UnimplementedControlServiceServer) ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSchedules not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -131,6 +155,24 @@ func _ControlService_RaiseBudget_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_ListSchedules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSchedulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ListSchedules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ListSchedules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ListSchedules(ctx, req.(*ListSchedulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -141,6 +183,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RaiseBudget",
 			Handler:    _ControlService_RaiseBudget_Handler,
+		},
+		{
+			MethodName: "ListSchedules",
+			Handler:    _ControlService_ListSchedules_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -23,11 +23,12 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pawl.v1 import record_pb2 as pawl_dot_v1_dot_record__pb2
 from pawl.v1 import run_pb2 as pawl_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\x32\x84\x01\n\x0e\x43ontrolService\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"8\n\x14ListSchedulesRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace:\x00\"L\n\x15ListSchedulesResponse\x12\x31\n\tschedules\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ScheduleB\x00R\tschedules:\x00\"\xaf\x04\n\x08Schedule\x12!\n\x0bschedule_id\x18\x01 \x01(\tB\x00R\nscheduleId\x12\x14\n\x04\x63ron\x18\x02 \x01(\tB\x00R\x04\x63ron\x12\x1d\n\ttime_zone\x18\x03 \x01(\tB\x00R\x08timeZone\x12\x1b\n\x08\x63\x61tch_up\x18\x04 \x01(\tB\x00R\x07\x63\x61tchUp\x12\x1a\n\x07overlap\x18\x05 \x01(\tB\x00R\x07overlap\x12\x1f\n\njitter_sec\x18\x06 \x01(\x05\x42\x00R\tjitterSec\x12\x14\n\x04pack\x18\x07 \x01(\tB\x00R\x04pack\x12\x16\n\x05\x61gent\x18\x08 \x01(\tB\x00R\x05\x61gent\x12\x1e\n\tprincipal\x18\t \x01(\tB\x00R\tprincipal\x12\x18\n\x06scopes\x18\n \x03(\tB\x00R\x06scopes\x12\x30\n\x04next\x18\x0b \x03(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x04next\x12\x35\n\x07last_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x06lastAt\x12 \n\x0blast_run_id\x18\r \x01(\tB\x00R\tlastRunId\x12\x16\n\x05\x66ired\x18\x0e \x01(\x04\x42\x00R\x05\x66ired\x12\x18\n\x06missed\x18\x0f \x01(\x04\x42\x00R\x06missed\x12\x1a\n\x07skipped\x18\x10 \x01(\x04\x42\x00R\x07skipped\x12.\n\x05\x66\x61ult\x18\x11 \x01(\x0b\x32\x16.pawl.v1.ScheduleFaultB\x00R\x05\x66\x61ult:\x00\"\xd1\x01\n\rScheduleFault\x12\x36\n\x07instant\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07instant\x12\x1c\n\x08\x61ttempts\x18\x02 \x01(\x05\x42\x00R\x08\x61ttempts\x12\x32\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x18\n\x06reason\x18\x04 \x01(\tB\x00R\x06reason\x12\x1a\n\x07message\x18\x05 \x01(\tB\x00R\x07message:\x00\x32\xeb\x01\n\x0e\x43ontrolService\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*\x12\x65\n\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedulesB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,10 +38,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1'
   _globals['_CONTROLSERVICE'].methods_by_name['RaiseBudget']._loaded_options = None
   _globals['_CONTROLSERVICE'].methods_by_name['RaiseBudget']._serialized_options = b'\202\323\344\223\002\"\"\035/v1/runs/{run_id}:raiseBudget:\001*'
-  _globals['_RAISEBUDGETREQUEST']._serialized_start=106
-  _globals['_RAISEBUDGETREQUEST']._serialized_end=324
-  _globals['_RAISEBUDGETRESPONSE']._serialized_start=327
-  _globals['_RAISEBUDGETRESPONSE']._serialized_end=543
-  _globals['_CONTROLSERVICE']._serialized_start=546
-  _globals['_CONTROLSERVICE']._serialized_end=678
+  _globals['_CONTROLSERVICE'].methods_by_name['ListSchedules']._loaded_options = None
+  _globals['_CONTROLSERVICE'].methods_by_name['ListSchedules']._serialized_options = b'\202\323\344\223\002\017\022\r/v1/schedules'
+  _globals['_RAISEBUDGETREQUEST']._serialized_start=139
+  _globals['_RAISEBUDGETREQUEST']._serialized_end=357
+  _globals['_RAISEBUDGETRESPONSE']._serialized_start=360
+  _globals['_RAISEBUDGETRESPONSE']._serialized_end=576
+  _globals['_LISTSCHEDULESREQUEST']._serialized_start=578
+  _globals['_LISTSCHEDULESREQUEST']._serialized_end=634
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=636
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=712
+  _globals['_SCHEDULE']._serialized_start=715
+  _globals['_SCHEDULE']._serialized_end=1274
+  _globals['_SCHEDULEFAULT']._serialized_start=1277
+  _globals['_SCHEDULEFAULT']._serialized_end=1486
+  _globals['_CONTROLSERVICE']._serialized_start=1489
+  _globals['_CONTROLSERVICE']._serialized_end=1724
 # @@protoc_insertion_point(module_scope)

@@ -1,9 +1,13 @@
+import datetime
+
 from google.api import annotations_pb2 as _annotations_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from pawl.v1 import record_pb2 as _record_pb2
 from pawl.v1 import run_pb2 as _run_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -37,3 +41,67 @@ class RaiseBudgetResponse(_message.Message):
     seq: int
     duplicate: bool
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., remaining: _Optional[_Union[_run_pb2.Remaining, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ListSchedulesRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class ListSchedulesResponse(_message.Message):
+    __slots__ = ("schedules",)
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    schedules: _containers.RepeatedCompositeFieldContainer[Schedule]
+    def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
+
+class Schedule(_message.Message):
+    __slots__ = ("schedule_id", "cron", "time_zone", "catch_up", "overlap", "jitter_sec", "pack", "agent", "principal", "scopes", "next", "last_at", "last_run_id", "fired", "missed", "skipped", "fault")
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    JITTER_SEC_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRED_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    schedule_id: str
+    cron: str
+    time_zone: str
+    catch_up: str
+    overlap: str
+    jitter_sec: int
+    pack: str
+    agent: str
+    principal: str
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    next: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
+    last_at: _timestamp_pb2.Timestamp
+    last_run_id: str
+    fired: int
+    missed: int
+    skipped: int
+    fault: ScheduleFault
+    def __init__(self, schedule_id: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., catch_up: _Optional[str] = ..., overlap: _Optional[str] = ..., jitter_sec: _Optional[int] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., next: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_run_id: _Optional[str] = ..., fired: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., fault: _Optional[_Union[ScheduleFault, _Mapping]] = ...) -> None: ...
+
+class ScheduleFault(_message.Message):
+    __slots__ = ("instant", "attempts", "since", "reason", "message")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    instant: _timestamp_pb2.Timestamp
+    attempts: int
+    since: _timestamp_pb2.Timestamp
+    reason: str
+    message: str
+    def __init__(self, instant: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...

@@ -44,6 +44,11 @@ class ControlServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.FromString,
                 _registered_method=True)
+        self.ListSchedules = channel.unary_unary(
+                '/pawl.v1.ControlService/ListSchedules',
+                request_serializer=pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer(object):
@@ -66,6 +71,16 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSchedules(self, request, context):
+        """Lists the operator's schedules, what became of them and their next instants, in the
+        order of the ids. It changes nothing. Scope runs:read.
+
+        Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -73,6 +88,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.RaiseBudget,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.SerializeToString,
+            ),
+            'ListSchedules': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSchedules,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -107,6 +127,33 @@ class ControlService(object):
             '/pawl.v1.ControlService/RaiseBudget',
             pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.SerializeToString,
             pawl_dot_v1_dot_control__pb2.RaiseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSchedules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/ListSchedules',
+            pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,6 +9,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Record, RunStatus } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
 import type { Remaining } from "./run_pb.js";
@@ -19,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIMoQBCg5Db250cm9sU2VydmljZRJyCgtSYWlzZUJ1ZGdldBIbLnBhd2wudjEuUmFpc2VCdWRnZXRSZXF1ZXN0GhwucGF3bC52MS5SYWlzZUJ1ZGdldFJlc3BvbnNlIiiC0+STAiI6ASoiHS92MS9ydW5zL3tydW5faWR9OnJhaXNlQnVkZ2V0QjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJMusBCg5Db250cm9sU2VydmljZRJyCgtSYWlzZUJ1ZGdldBIbLnBhd2wudjEuUmFpc2VCdWRnZXRSZXF1ZXN0GhwucGF3bC52MS5SYWlzZUJ1ZGdldFJlc3BvbnNlIiiC0+STAiI6ASoiHS92MS9ydW5zL3tydW5faWR9OnJhaXNlQnVkZ2V0EmUKDUxpc3RTY2hlZHVsZXMSHS5wYXdsLnYxLkxpc3RTY2hlZHVsZXNSZXF1ZXN0Gh4ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVzcG9uc2UiFYLT5JMCDxINL3YxL3NjaGVkdWxlc0IwWi5naXRodWIuY29tL3Bhd2wtZGV2L3Bhd2wvZ2VuL2dvL3Bhd2wvdjE7cGF3bHYxYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
 
 /**
  * RaiseBudgetRequest names a run and what it may consume from now on.
@@ -130,6 +132,233 @@ export const RaiseBudgetResponseSchema: GenMessage<RaiseBudgetResponse> = /*@__P
   messageDesc(file_pawl_v1_control, 1);
 
 /**
+ * ListSchedulesRequest asks for the schedules of a namespace.
+ *
+ * @generated from message pawl.v1.ListSchedulesRequest
+ */
+export type ListSchedulesRequest = Message<"pawl.v1.ListSchedulesRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+};
+
+/**
+ * Describes the message pawl.v1.ListSchedulesRequest.
+ * Use `create(ListSchedulesRequestSchema)` to create a new message.
+ */
+export const ListSchedulesRequestSchema: GenMessage<ListSchedulesRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 2);
+
+/**
+ * ListSchedulesResponse is the schedules, of one moment.
+ *
+ * @generated from message pawl.v1.ListSchedulesResponse
+ */
+export type ListSchedulesResponse = Message<"pawl.v1.ListSchedulesResponse"> & {
+  /**
+   * At most 1000.
+   *
+   * @generated from field: repeated pawl.v1.Schedule schedules = 1;
+   */
+  schedules: Schedule[];
+};
+
+/**
+ * Describes the message pawl.v1.ListSchedulesResponse.
+ * Use `create(ListSchedulesResponseSchema)` to create a new message.
+ */
+export const ListSchedulesResponseSchema: GenMessage<ListSchedulesResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 3);
+
+/**
+ * Schedule is an entry of the operator's file (--schedules): runs that begin by the clock.
+ *
+ * @generated from message pawl.v1.Schedule
+ */
+export type Schedule = Message<"pawl.v1.Schedule"> & {
+  /**
+   * Its id in the file. The request id of an instant's run is "schedule/", this, "/" and the
+   * instant; its label pawl.schedule is this.
+   *
+   * @generated from field: string schedule_id = 1;
+   */
+  scheduleId: string;
+
+  /**
+   * Five fields of cron, or a word like "@daily".
+   *
+   * @generated from field: string cron = 2;
+   */
+  cron: string;
+
+  /**
+   * Name of the zone whose clock counts.
+   *
+   * @generated from field: string time_zone = 3;
+   */
+  timeZone: string;
+
+  /**
+   * What becomes of missed instants: none, last or all.
+   *
+   * @generated from field: string catch_up = 4;
+   */
+  catchUp: string;
+
+  /**
+   * What becomes of an instant while the run of the one before goes on: allow or skip.
+   *
+   * @generated from field: string overlap = 5;
+   */
+  overlap: string;
+
+  /**
+   * Longest that an instant is put off, in seconds.
+   *
+   * @generated from field: int32 jitter_sec = 6;
+   */
+  jitterSec: number;
+
+  /**
+   * Pack of the runs, as the file names it.
+   *
+   * @generated from field: string pack = 7;
+   */
+  pack: string;
+
+  /**
+   * Agent of the runs; empty: the pack's workflow.
+   *
+   * @generated from field: string agent = 8;
+   */
+  agent: string;
+
+  /**
+   * Principal that starts the runs.
+   *
+   * @generated from field: string principal = 9;
+   */
+  principal: string;
+
+  /**
+   * Scopes of the principal.
+   *
+   * @generated from field: repeated string scopes = 10;
+   */
+  scopes: string[];
+
+  /**
+   * The next instants, at most 5; none: none is in sight. Each is fired as much later as
+   * its jitter is.
+   *
+   * @generated from field: repeated google.protobuf.Timestamp next = 11;
+   */
+  next: Timestamp[];
+
+  /**
+   * Instant of the last run that it began; unset: it began none.
+   *
+   * @generated from field: google.protobuf.Timestamp last_at = 12;
+   */
+  lastAt?: Timestamp | undefined;
+
+  /**
+   * That run; empty: none, or nobody knows which.
+   *
+   * @generated from field: string last_run_id = 13;
+   */
+  lastRunId: string;
+
+  /**
+   * Runs that it began.
+   *
+   * @generated from field: uint64 fired = 14;
+   */
+  fired: bigint;
+
+  /**
+   * Instants that were given up.
+   *
+   * @generated from field: uint64 missed = 15;
+   */
+  missed: bigint;
+
+  /**
+   * Instants at which the run before went on.
+   *
+   * @generated from field: uint64 skipped = 16;
+   */
+  skipped: bigint;
+
+  /**
+   * Unset: nothing is wrong.
+   *
+   * @generated from field: pawl.v1.ScheduleFault fault = 17;
+   */
+  fault?: ScheduleFault | undefined;
+};
+
+/**
+ * Describes the message pawl.v1.Schedule.
+ * Use `create(ScheduleSchema)` to create a new message.
+ */
+export const ScheduleSchema: GenMessage<Schedule> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 4);
+
+/**
+ * ScheduleFault says why an instant's run was not begun yet. It is tried again until it is
+ * begun or the instant is missed.
+ *
+ * @generated from message pawl.v1.ScheduleFault
+ */
+export type ScheduleFault = Message<"pawl.v1.ScheduleFault"> & {
+  /**
+   * The instant.
+   *
+   * @generated from field: google.protobuf.Timestamp instant = 1;
+   */
+  instant?: Timestamp | undefined;
+
+  /**
+   * Attempts that were made.
+   *
+   * @generated from field: int32 attempts = 2;
+   */
+  attempts: number;
+
+  /**
+   * When the first of them was.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 3;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Reason of StartRun's refusal, for example PACK_NOT_FOUND; empty: another fault.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * What came of the last attempt.
+   *
+   * @generated from field: string message = 5;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message pawl.v1.ScheduleFault.
+ * Use `create(ScheduleFaultSchema)` to create a new message.
+ */
+export const ScheduleFaultSchema: GenMessage<ScheduleFault> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 5);
+
+/**
  * ControlService is for whoever answers for what runs do. Its calls that change a run are
  * inputs of that run as those of RunService are: recorded with their principal, idempotent by
  * their id, and answered after the sync.
@@ -153,6 +382,19 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof RaiseBudgetRequestSchema;
     output: typeof RaiseBudgetResponseSchema;
+  },
+  /**
+   * Lists the operator's schedules, what became of them and their next instants, in the
+   * order of the ids. It changes nothing. Scope runs:read.
+   *
+   * Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+   *
+   * @generated from rpc pawl.v1.ControlService.ListSchedules
+   */
+  listSchedules: {
+    methodKind: "unary";
+    input: typeof ListSchedulesRequestSchema;
+    output: typeof ListSchedulesResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_pawl_v1_control, 0);

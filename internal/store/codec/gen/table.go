@@ -39,6 +39,7 @@ var (
 		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
 		{"Effect", machine.Effect{}},
 		{"AccountRow", machine.AccountRow{}}, {"Bill", machine.Bill{}},
+		{"ScheduleMark", machine.ScheduleMark{}},
 	}
 )
 
@@ -88,8 +89,9 @@ var unstored = map[string]bool{
 	"ArtifactVersion.Name": true,
 	"State.Unlisted":       true,                       // found in the entries
 	"State.Key":            true, "State.Erased": true, // known by the row
-	"Erased.RunID":         true,
-	"Effect.Key":           true,
+	"Erased.RunID":           true,
+	"Effect.Key":             true,
+	"ScheduleMark.Namespace": true, "ScheduleMark.ID": true,
 	"AccountRow.Namespace": true, "AccountRow.Account": true,
 	"PackBytes.Digest": true, "PackBytes.ID": true, "PackBytes.Version": true, "PackBytes.RegisteredAt": true, "PackBytes.Default": true,
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,

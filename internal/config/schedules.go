@@ -1,0 +1,186 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Schedule is an entry of [Config.Schedules]: when a run is begun, which one, and by whom.
+type Schedule struct {
+	// ID is its key in the file.
+	ID string `yaml:"-"`
+	// Cron has five fields, or is a word like @daily; TimeZone is a name of the IANA's
+	// database, default UTC.
+	Cron     string `yaml:"cron"`
+	TimeZone string `yaml:"time_zone"`
+	// CatchUp says what becomes of missed instants: none (the default), last, all;
+	// CatchUpMost bounds all, default 100.
+	CatchUp     string `yaml:"catch_up"`
+	CatchUpMost *int   `yaml:"catch_up_most"`
+	// LateSec is from when on an instant is missed, default 60; JitterSec is how long one is put
+	// off at most.
+	LateSec   *int `yaml:"late_sec"`
+	JitterSec int  `yaml:"jitter_sec"`
+	// Overlap: allow (the default), or skip while the run before goes on.
+	Overlap string `yaml:"overlap"`
+
+	// Namespace, Pack, Agent, Entry, Variables, Input, Labels, Execution (WORKERS, the default,
+	// or SIDECAR) and MaxWallTimeSec are those of the run.
+	Namespace string            `yaml:"namespace"`
+	Pack      string            `yaml:"pack"`
+	Agent     string            `yaml:"agent"`
+	Entry     string            `yaml:"entry"`
+	Variables map[string]any    `yaml:"variables"`
+	Input     string            `yaml:"input"`
+	Labels    map[string]string `yaml:"labels"`
+	Execution string            `yaml:"execution"`
+	// MaxWallTimeSec lowers the pack's; 0 = as that is.
+	MaxWallTimeSec int `yaml:"max_wall_time_sec"`
+
+	// Principal starts the run, default "schedule:ID"; with Scopes, default runs:write.
+	Principal string   `yaml:"principal"`
+	Scopes    []string `yaml:"scopes"`
+
+	// Zone and JSON are TimeZone and Variables, read.
+	Zone *time.Location `yaml:"-"`
+	JSON []byte         `yaml:"-"`
+}
+
+// Bounds of schedules.
+const (
+	maxSchedules   = 1000
+	mostCaughtUp   = 1000
+	maxScheduleSec = 24 * 60 * 60
+)
+
+// ReadSchedules reads the file of [Config.Schedules], YAML or JSON: schedules by id, given
+// back in the order of the ids with their defaults. served are the namespaces that there are.
+// Faults of the content are an [*Error] with all of them, each naming its schedule.
+func ReadSchedules(path string, served []string) ([]Schedule, error) {
+	raw, err := readTable("schedules file", path)
+	if err != nil {
+		return nil, err
+	}
+	var file map[string]*Schedule
+	if err := decodeYAML(path, raw, &file); err != nil {
+		return nil, err
+	}
+	l := &scheduleList{path: path, served: served}
+	if len(file) > maxSchedules {
+		l.add(path, "has %d schedules, at most %d", len(file), maxSchedules)
+	}
+	schedules := make([]Schedule, 0, len(file))
+	for _, id := range slices.Sorted(maps.Keys(file)) {
+		s := file[id]
+		if s == nil {
+			s = &Schedule{}
+		}
+		s.ID, l.id = id, id
+		l.schedule(s)
+		schedules = append(schedules, *s)
+	}
+	if len(l.list) > 0 {
+		return nil, &Error{Faults: l.list}
+	}
+	return schedules, nil
+}
+
+// ScheduleField names a field of a schedule in a fault.
+func ScheduleField(path, id, field string) string { return path + ": " + id + "." + field }
+
+// scheduleList collects the faults of one file.
+type scheduleList struct {
+	list
+	path, id string
+	served   []string
+}
+
+func (l *scheduleList) at(field, format string, args ...any) {
+	l.add(ScheduleField(l.path, l.id, field), format, args...)
+}
+
+var (
+	scheduleID    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	principalName = regexp.MustCompile(`^[!-~]{1,128}$`)
+)
+
+// schedule checks one and sets its defaults.
+func (l *scheduleList) schedule(s *Schedule) {
+	if !scheduleID.MatchString(s.ID) {
+		l.add(l.path, "%q is no id of a schedule: 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', the first a letter or digit", s.ID)
+	}
+	l.times(s)
+	l.word("catch_up", &s.CatchUp, "none", "last", "all")
+	l.word("overlap", &s.Overlap, "allow", "skip")
+	l.word("execution", &s.Execution, "WORKERS", "SIDECAR")
+	if s.Pack == "" {
+		l.at("pack", "is required: ID, ID@VERSION or sha256:DIGEST")
+	}
+	if s.Namespace == "" {
+		s.Namespace = "default"
+	}
+	if !slices.Contains(l.served, s.Namespace) {
+		l.at("namespace", "%q is none of %s", s.Namespace, strings.Join(l.served, ", "))
+	}
+	for key := range s.Labels {
+		if key == "" || strings.HasPrefix(key, "pawl.") {
+			l.at("labels", "%q is no key: one has at least one letter, and those that begin with pawl. are the sidecar's", key)
+		}
+	}
+	if s.Principal == "" {
+		s.Principal = "schedule:" + s.ID
+	}
+	if !principalName.MatchString(s.Principal) {
+		l.at("principal", "%q is no name: 1 to 128 printable letters of ASCII without spaces", s.Principal)
+	}
+	if s.Scopes == nil {
+		s.Scopes = []string{"runs:write"}
+	}
+	var err error
+	if s.JSON, err = json.Marshal(s.Variables); err != nil {
+		l.at("variables", "is no JSON: %v", err)
+	}
+	if s.Variables == nil {
+		s.JSON = nil
+	}
+}
+
+// times checks what is said of when.
+func (l *scheduleList) times(s *Schedule) {
+	if s.TimeZone == "" {
+		s.TimeZone = "UTC"
+	}
+	var err error
+	if s.Zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
+		l.at("time_zone", "%q is no zone of the IANA's database, as Europe/Berlin is", s.TimeZone)
+	}
+	l.number("late_sec", &s.LateSec, 60, 1, maxScheduleSec)
+	l.number("catch_up_most", &s.CatchUpMost, 100, 1, mostCaughtUp)
+	jitter, wall := &s.JitterSec, &s.MaxWallTimeSec
+	l.number("jitter_sec", &jitter, 0, 0, maxScheduleSec)
+	l.number("max_wall_time_sec", &wall, 0, 0, int(longestRun/time.Second))
+}
+
+// word checks a word and sets the first where there is none.
+func (l *scheduleList) word(field string, got *string, allowed ...string) {
+	if *got == "" {
+		*got = allowed[0]
+	}
+	if !slices.Contains(allowed, *got) {
+		l.at(field, "%q is none of %s", *got, strings.Join(allowed, ", "))
+	}
+}
+
+// number checks a number and sets what holds where there is none.
+func (l *scheduleList) number(field string, got **int, fallback, least, most int) {
+	if *got == nil {
+		*got = &fallback
+	}
+	if n := **got; n < least || n > most {
+		l.at(field, "is %d, want %d to %d", n, least, most)
+	}
+}

@@ -1,0 +1,145 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// fire does what is due of one schedule. What fails is left for a later round, which decides
+// anew: by then an instant may be missed.
+func (r *Room) fire(ctx context.Context, e *entry) {
+	p := e.plan(time.Unix(0, e.mark.After), r.cfg.Clock.Now())
+	err := r.giveUp(ctx, e, &p)
+	for i := 0; err == nil && i < len(p.fire); i++ {
+		err = r.one(ctx, e, p.fire[i])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		e.when, e.fault = p.when, Fault{}
+	}
+}
+
+// giveUp stores that instants are missed.
+func (r *Room) giveUp(ctx context.Context, e *entry, p *plan) error {
+	if p.missed == 0 {
+		return nil
+	}
+	mark := e.mark
+	mark.After, mark.Missed = p.upto.UnixNano(), mark.Missed+uint64(p.missed)
+	if err := r.put(ctx, e, p.upto, mark); err != nil {
+		return err
+	}
+	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: Missed, Instant: p.upto, N: p.missed})
+	return nil
+}
+
+// one fires an instant, or skips it.
+func (r *Room) one(ctx context.Context, e *entry, instant time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	run, outcome, err := r.start(ctx, e, instant)
+	if err != nil {
+		return r.fails(ctx, e, instant, err)
+	}
+	mark := e.mark
+	mark.After = instant.UnixNano()
+	if outcome == Skipped {
+		mark.Skipped++
+	} else {
+		mark.Fired, mark.RunID, mark.At = mark.Fired+1, run, instant.UnixNano()
+	}
+	if err := r.put(ctx, e, instant, mark); err != nil {
+		return err
+	}
+	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: outcome, Instant: instant, N: 1, RunID: run})
+	return nil
+}
+
+// start begins the run of an instant, or finds that it was begun before the crash.
+func (r *Room) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
+	req := e.request(instant)
+	run, begun, err := r.begunBy(ctx, e, e.mark.Principal, req.RequestID)
+	if err != nil || begun {
+		return run, Fired, err
+	}
+	if e.mark.Principal != req.Principal.Name {
+		mark := e.mark
+		mark.Principal = req.Principal.Name
+		if err := r.cfg.Store.Put(ctx, mark); err != nil {
+			return "", "", err
+		}
+		r.set(e, mark)
+	}
+	if err := r.cfg.Ready(); err != nil {
+		return "", "", err
+	}
+	if over, err := r.over(ctx, e); !over || err != nil {
+		return "", Skipped, err
+	}
+	answer, err := r.cfg.Way.StartRun(ctx, req)
+	return answer.RunID, Fired, err
+}
+
+// begunBy finds the run that a principal began with an id, also one that was deleted or erased.
+func (r *Room) begunBy(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
+	row, begun, err := r.cfg.Used.Consumed(ctx, e.mark.Namespace, machine.Dedupe{
+		Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: principal, ID: id,
+	})
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeFailedPrecondition {
+		// Its values are gone, and what the request was: that there was one is known.
+		return row.RunID, true, nil
+	}
+	return row.RunID, begun, err
+}
+
+// over: the schedule does not mind the run of the instant before, or that has ended.
+func (r *Room) over(ctx context.Context, e *entry) (bool, error) {
+	if !e.Skip || e.mark.RunID == "" {
+		return true, nil
+	}
+	st, err := r.cfg.Way.Head(ctx, runtime.RunKey{Namespace: e.mark.Namespace, ID: e.mark.RunID})
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+		return true, nil
+	}
+	return err == nil && st.Status.Terminal(), err
+}
+
+// put stores how far the schedule is.
+func (r *Room) put(ctx context.Context, e *entry, instant time.Time, mark machine.ScheduleMark) error {
+	if err := r.cfg.Store.Put(ctx, mark); err != nil {
+		return r.fails(ctx, e, instant, err)
+	}
+	r.set(e, mark)
+	return nil
+}
+
+func (r *Room) set(e *entry, mark machine.ScheduleMark) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.mark = mark
+}
+
+// draining is the reason of the refusal while the sidecar ends.
+const draining = "DRAINING"
+
+// fails notes an attempt, which a drain alone is not, and gives its error back.
+func (r *Room) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
+	if refusal, ok := errors.AsType[*machine.Refusal](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
+		return err
+	}
+	r.mu.Lock()
+	if !e.fault.Instant.Equal(instant) {
+		e.fault = Fault{Instant: instant, Since: r.cfg.Clock.Now()}
+	}
+	e.fault.Attempts, e.fault.Err = e.fault.Attempts+1, err
+	failed := e.fault.Attempts
+	e.again = r.cfg.Clock.Elapsed() + min(mostPause, firstPause<<min(failed-1, 10))
+	r.mu.Unlock()
+	r.cfg.Tell(Told{Schedule: e.Schedule, Outcome: Failed, Instant: instant, N: 1, Err: err, Attempts: failed})
+	return err
+}

@@ -1,0 +1,59 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Shown is what is told of a schedule. It is a copy.
+type Shown struct {
+	*Schedule
+	Mark machine.ScheduleMark
+	// Next are the next instants, as far as they are in sight.
+	Next []time.Time
+	// Fault is of the instant that could not be fired yet; nil: nothing is wrong.
+	Fault *Fault
+}
+
+// upcoming is how many next instants are told.
+const upcoming = 5
+
+// ListSchedules tells the schedules of a namespace in the order of the file.
+//
+// Errors: PERMISSION_DENIED without the scope runs:read.
+func (r *Room) ListSchedules(call runtime.Call) ([]Shown, error) {
+	ns, err := r.cfg.Way.Admit(call, runtime.ScopeRunsRead)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	shown := []Shown{}
+	for _, e := range r.entries {
+		if e.mark.Namespace != ns {
+			continue
+		}
+		one := Shown{Schedule: e.Schedule, Mark: e.mark, Next: e.upcoming(e.mark.After, r.cfg.Clock.Now())}
+		if fault := e.fault; fault.Attempts > 0 {
+			one.Fault = &fault
+		}
+		shown = append(shown, one)
+	}
+	return shown, nil
+}
+
+// upcoming are the next instants behind a mark that are planned for later than now.
+func (s *Schedule) upcoming(after int64, now time.Time) (next []time.Time) {
+	at := later(time.Unix(0, after), now.Add(-s.Jitter-time.Minute))
+	for len(next) < upcoming {
+		if at = s.Rule.Next(at); at.IsZero() {
+			break
+		}
+		if s.planned(at).After(now) {
+			next = append(next, at)
+		}
+	}
+	return next
+}

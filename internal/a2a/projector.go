@@ -127,7 +127,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.TurnFailed:
 		p.begun, p.fault = true, b.Error
 		p.suspended, p.backoff = false, b.Next != 0
-	case *machine.TurnAbandoned:
+	case *machine.TurnAbandoned, *machine.Stopped:
 		p.open = false
 	case *machine.TurnSuspended:
 		p.suspended, p.backoff = true, false

@@ -15,6 +15,7 @@ var everyKind = []machine.RecordKind{
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
 	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted,
+	machine.RecSteered, machine.RecStopped, machine.RecNoticed,
 }
 
 // reading is what a tail is read for.

@@ -76,7 +76,7 @@ var table = []rule{
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
-	{dir: dialogueDir, may: []string{machineDir, requestDir, historyDir}},
+	{dir: dialogueDir, may: []string{machineDir, rulesDir, requestDir, historyDir}},
 	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.

@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ModelText says what a record of a call of a model says; "" = it is of none.
+// ModelText says what a record of a call of a model says, and of what models have to hear; "" = it is of none.
 func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
 	switch body := r.GetBody().(type) {
@@ -30,6 +30,23 @@ func ModelText(r *pawlv1.Record) string {
 		}
 	case *pawlv1.Record_ModelNoted:
 		return notedText(body.ModelNoted)
+	}
+	return heedText(r)
+}
+
+// heedText says what a record says that was said to the run in between.
+func heedText(r *pawlv1.Record) string {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_Steered:
+		return fmt.Sprintf("%q, %s", body.Steered.GetText(), strings.ToLower(strings.TrimPrefix(body.Steered.GetWhen().String(), "STEER_WHEN_")))
+	case *pawlv1.Record_Stopped:
+		text := "what was under way was put away"
+		if note := body.Stopped.GetNote(); note != "" {
+			text += ": " + note
+		}
+		return text
+	case *pawlv1.Record_Noticed:
+		return body.Noticed.GetCode() + " " + body.Noticed.GetText()
 	}
 	return ""
 }

@@ -34,3 +34,13 @@ func (s *controlService) RaiseBudget(ctx context.Context, in *pawlv1.RaiseBudget
 		}
 	})
 }
+
+// SteerRun implements pawl.v1.ControlService.
+func (s *controlService) SteerRun(ctx context.Context, in *pawlv1.SteerRunRequest) (*pawlv1.SteerRunResponse, error) {
+	return handled(ctx, s.runs, in, convert.SteerFromProto, s.runs.engine.Apply, convert.Steered)
+}
+
+// StopRun implements pawl.v1.ControlService.
+func (s *controlService) StopRun(ctx context.Context, in *pawlv1.StopRunRequest) (*pawlv1.StopRunResponse, error) {
+	return handled(ctx, s.runs, in, convert.StopFromProto, s.runs.engine.Apply, convert.Stopped)
+}

@@ -72,6 +72,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/GetCaller"},
 	{Name: "/pawl.v1.RunService/WaitRun", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/PauseRun", Scopes: RunsWrite, Changes: true},
+	{Name: "/pawl.v1.ControlService/SteerRun", Scopes: RunsWrite, Changes: true},
+	{Name: "/pawl.v1.ControlService/StopRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/ResumeRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete, Changes: true},

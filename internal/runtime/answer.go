@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
@@ -26,6 +27,8 @@ type Answer struct {
 	Disposition machine.Disposition
 	// Steps answer RequestSteps, in order.
 	Steps []StepAnswer
+	// Heeds are what a request to a model contains because it has to.
+	Heeds []dialogue.Heed
 	// Graph is the control flow of the run; nil as State is.
 	Graph *machine.Graph
 	// Final are the artifacts of a run that Entry ended, in the order of their names;

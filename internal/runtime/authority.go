@@ -24,6 +24,8 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdResolveStep:  policy.Resolve,
 	machine.CmdSendInput:    policy.Drive,
 	machine.CmdPause:        policy.Drive,
+	machine.CmdSteer:        policy.Drive,
+	machine.CmdStop:         policy.Drive,
 	machine.CmdResume:       policy.Drive,
 	machine.CmdCancel:       policy.Drive,
 	machine.CmdRaiseBudget:  policy.Fund,

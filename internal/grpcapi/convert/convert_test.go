@@ -39,6 +39,9 @@ var bodies = []machine.Body{
 	&machine.Noted{Command: machine.CmdPause, ID: "p"},
 	&machine.ModelNoted{Step: 1, Attempt: 2, ResponseID: "r"},
 	&machine.BudgetRaised{From: machine.Amount{CostMicro: 5}, To: machine.Amount{CostMicro: 9}, Reason: "r"},
+	&machine.Steered{Text: "x", When: machine.SteerNow},
+	&machine.Stopped{TurnSeq: 1, Attempt: 2, Note: "n", Said: machine.Said{Step: 1}, Calls: []machine.Said{{Step: 2}, {}}},
+	&machine.Noticed{Code: "C", Text: "x"},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

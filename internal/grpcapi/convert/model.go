@@ -20,7 +20,7 @@ func RequestModelFromProto(c Caller, req *pawlv1.RequestModelRequest) (runtime.R
 	asked, err := modelFromProto(req.GetRequest())
 	return runtime.Request{RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Command: machine.RequestModel{
 		TurnSeq: req.GetTurnSeq(), Attempt: int(req.GetAttempt()), Round: int(req.GetRound()), Key: req.GetKey(),
-		Model: asked, Bound: usageFromProto(req.GetBound()),
+		Model: asked, Hear: req.GetHear(), Bound: usageFromProto(req.GetBound()),
 	}}, err
 }
 
@@ -71,6 +71,8 @@ func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 			to.Answer = &machine.Said{Step: content.Answer}
 		case *pawlv1.ModelMessage_Result:
 			to.Result = &machine.ToolResult{Said: machine.Said{Step: content.Result.GetStep()}, CallID: content.Result.GetCallId()}
+		case *pawlv1.ModelMessage_Heed:
+			to.Heed = content.Heed
 		}
 		out.Messages = append(out.Messages, to)
 	}
@@ -115,7 +117,7 @@ func modelMessage(m *machine.ModelMessage) *pawlv1.ModelMessage {
 	case m.Result != nil:
 		return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{Result: &pawlv1.ToolResult{Step: m.Result.Said.Step, CallId: m.Result.CallID}}}
 	}
-	return &pawlv1.ModelMessage{}
+	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Heed{Heed: m.Heed}}
 }
 
 func modelAnswerFromProto(in *pawlv1.ModelAnswer) (*machine.ModelAnswer, error) {
@@ -193,7 +195,7 @@ func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Re
 func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 	out := &pawlv1.RequestModelResponse{
 		Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
-		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(),
+		MaxAnswerBytes: rules.AnswerRoom(a.State), Remaining: a.Remaining(), Heeds: heedsToProto(a.Heeds),
 	}
 	if len(a.Steps) == 0 {
 		return out

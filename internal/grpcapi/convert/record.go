@@ -143,5 +143,7 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
 	case *machine.ModelNoted:
 		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
+	default:
+		steerBody(out, body)
 	}
 }

@@ -26,6 +26,10 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.message(m)
 	case *pawlv1.InputReceived:
 		return r.told() && parts(m.GetParts())
+	case *pawlv1.Steered:
+		return r.told() && text(&m.Text, TextMark)
+	case *pawlv1.Heed:
+		return r.told() && text(&m.Text, TextMark)
 	case *pawlv1.Envelope:
 		// The metadata of who sends or delegates may hold variables.
 		return (r.messages || r.anyVariable()) && text(&m.MetadataJson, JSONMark)

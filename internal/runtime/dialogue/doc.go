@@ -3,7 +3,7 @@
 //
 // Owns: nothing of a run; it reads what was.
 // Called by: the way, before a request is stamped, and the room that shows one again.
-// May import: machine, history, request.
+// May import: machine, rules, history, request.
 // Keeps: what is prepared refers to records alone, so that it is resolved for ever by them;
 // its cost is that of what is new in it, not of what was said before.
 package dialogue

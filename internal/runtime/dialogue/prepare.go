@@ -30,7 +30,7 @@ func Prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *m
 	switch cmd := c.(type) {
 	case machine.RequestModel:
 		if !s.Status.Terminal() {
-			cmd.Model, err = prepare(ctx, past, key, s, cmd.Model)
+			cmd.Model, err = prepare(ctx, past, key, s, &cmd)
 			out = cmd
 		}
 	case machine.AnswerModel:
@@ -71,7 +71,8 @@ func told(ctx context.Context, past *history.Reader, key machine.RunKey, s *mach
 // prepare fills in where the things are that a request refers to by number, and its
 // digests. Steps, answers and results come with their Step alone, texts that are set with
 // their Hash.
-func prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+func prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
+	asked := c.Model
 	out := *asked
 	p := &preparation{past: past, key: key, state: s, out: &out}
 	if err := p.follow(ctx); err != nil {
@@ -85,6 +86,9 @@ func prepare(ctx context.Context, past *history.Reader, key machine.RunKey, s *m
 		if err := p.message(ctx, fmt.Sprintf("request.messages[%d]", i), asked.Messages[i]); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.hear(ctx, c); err != nil {
+		return nil, err
 	}
 	out.Hash = digest(&out)
 	return &out, nil
@@ -179,6 +183,8 @@ func (p *preparation) message(ctx context.Context, field string, m machine.Model
 		var said machine.Said
 		said, err = p.said(field+".result.step", m.Result.Said.Step, false)
 		m.Result = &machine.ToolResult{Said: said, CallID: m.Result.CallID}
+	case m.Heed != 0:
+		err = p.heed(ctx, field+".heed", m.Heed)
 	}
 	if err != nil {
 		return err

@@ -232,6 +232,10 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 	case m.Result != nil:
 		answer, err := r.Answer(ctx, key, m.Result.Said.Step, m.Result.Said.Answer)
 		return []machine.Message{ResultMessage(m.Result.CallID, &answer)}, err
+	case m.Heed != 0:
+		body, err := r.Body(ctx, key, m.Heed)
+		text, _ := Heeded(body)
+		return []machine.Message{heedMessage(text)}, err
 	}
 	return nil, nil
 }

@@ -105,6 +105,14 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 			messages = append(append(messages, said...), done.Messages...)
 			continue
 		}
+		if stopped, ok := body.(*machine.Stopped); ok {
+			said, err := r.saidUntil(ctx, key, stopped)
+			if err != nil {
+				return nil, err
+			}
+			messages = append(messages, said...)
+			continue
+		}
 		messages = append(messages, messagesOf(body, window.State)...)
 	}
 	return messages, nil
@@ -116,6 +124,8 @@ func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:
 		return []machine.Message{{Role: "user", Parts: b.Parts, Envelope: b.Envelope}}
+	case *machine.Steered:
+		return []machine.Message{heedMessage(b.Text)}
 	case *machine.TurnCompleted:
 		if len(b.Messages) == 0 && len(b.Output) > 0 {
 			return []machine.Message{{Role: "assistant", Parts: b.Output}}

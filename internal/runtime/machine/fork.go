@@ -49,6 +49,8 @@ type (
 	QueuedInput struct {
 		Parts     []Part
 		MessageID string
+		// Steer, if it is set, is what was said to the run and not heard; there are no Parts.
+		Steer string
 	}
 	// TakenStep is the request and the answer of a step that a fork takes over.
 	TakenStep struct {

@@ -366,6 +366,7 @@ var commandNames = map[CommandKind]string{
 	CmdSetArtifacts: "SetArtifacts", CmdCompleteTurn: "CompleteTurn", CmdFailTurn: "FailTurn",
 	CmdSuspendTurn: "SuspendTurn", CmdRequestSteps: "RequestStep", CmdResolveStep: "ResolveStep",
 	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
+	CmdSteer: "SteerRun", CmdStop: "StopRun",
 	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdNoteModel: "NoteModel",
 	CmdRaiseBudget: "RaiseBudget",
 	CmdFireTimer:   "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",

@@ -36,6 +36,8 @@ type (
 		Round int
 		Key   string
 		Model *ModelRequest
+		// Hear: what the request had to contain and did not was to be added by the host.
+		Hear bool
 		// Bound is what the call may consume at most.
 		Bound Usage
 		// Assigned is the execution that asks; nil = by a principal from outside.
@@ -95,6 +97,9 @@ type (
 		// System, Tools (JSON) and Parameters (JSON) are what holds, taken over or not.
 		System, Tools, Parameters ModelText
 		Messages                  []ModelMessage
+		// Heeded are the Steered and Noticed records that it contains of those that have to be
+		// in it.
+		Heeded []uint64
 		// Thread is the digest of all messages, Hash that of everything.
 		Thread, Hash [32]byte
 	}
@@ -117,6 +122,8 @@ type (
 		// Answer is a MODEL step's.
 		Answer *Said
 		Result *ToolResult
+		// Heed is a Steered or Noticed record; 0 = it is another field.
+		Heed uint64
 	}
 	// TalkRange is Count messages from First, from 0, of the conversation that is a
 	// state's message rows [From, Next).

@@ -85,7 +85,7 @@ type (
 	// TurnOpened opens a further turn of the same visit; its seq is the turn's.
 	TurnOpened struct {
 		State string
-		// Inputs are the seqs of the InputReceived records that it answers.
+		// Inputs are the seqs of the InputReceived and Steered records that it answers.
 		Inputs []uint64
 	}
 	// TurnAssigned is recorded with the turn's next record.

@@ -126,6 +126,9 @@ type State struct {
 	Turn *Turn
 	// Queue holds the seqs of InputReceived records for the next turn.
 	Queue []uint64
+	// Heeds are what the next request to a model has to contain, in the order of their
+	// records: what people said to the run, and notices.
+	Heeds []Heed
 	// Steps are the steps of the current visit in issue order.
 	Steps []ToolStep
 	// LastStep is the last issued step number; never reused.

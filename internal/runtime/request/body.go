@@ -183,6 +183,11 @@ func (b Body) Plain(c machine.Command) {
 		b.Text(c.Note)
 	case machine.Cancel:
 		b.Text(c.Note)
+	case machine.Steer:
+		b.Text(c.Text)
+		b.Number(uint64(c.When))
+	case machine.Stop:
+		b.Text(c.Note)
 	}
 }
 

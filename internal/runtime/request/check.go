@@ -41,7 +41,8 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 		return checkModel(cmd)
 	case machine.AnswerModel:
 		return checkModelAnswer(cmd)
-	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.NoteModel, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel:
+	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.NoteModel, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel,
+		machine.Steer, machine.Stop:
 	default:
 		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
@@ -251,6 +252,9 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 			fork.Queued = append(fork.Queued, machine.QueuedInput{Parts: in.Parts, MessageID: in.MessageID})
 		}
 	}
+	if err := r.copyHeeds(ctx, source, fork); err != nil {
+		return err
+	}
 	if !fork.ReuseSteps {
 		return nil
 	}
@@ -260,6 +264,22 @@ func (r *Room) copyBodies(ctx context.Context, source runtime.RunKey, g *machine
 	}
 	fork.Steps, err = r.taken(ctx, source, from, views)
 	return err
+}
+
+// copyHeeds reads what was said to the source and not heard. Notices are the source's.
+func (r *Room) copyHeeds(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
+	for _, h := range fork.From.Heeds {
+		if h.Notice || h.Row != 0 {
+			continue
+		}
+		body, err := r.cfg.Past.Body(ctx, source, h.Seq)
+		if err != nil {
+			return err
+		}
+		text, _ := history.Heeded(body)
+		fork.Queued = append(fork.Queued, machine.QueuedInput{Steer: text})
+	}
+	return nil
 }
 
 // talks reads the conversations that a turn can still see: that of the visit

@@ -27,7 +27,10 @@ func (r *Room) taken(ctx context.Context, source runtime.RunKey, from *machine.S
 		step := machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error, Answer: v.Recorded.Model}
 		step.Before = from.Turn != nil && v.TurnSeq != from.Turn.Seq
 		if v.Request != nil {
-			asked := renamed(v.Request, said)
+			asked, err := r.spelled(ctx, source, renamed(v.Request, said))
+			if err != nil {
+				return nil, err
+			}
 			for _, text := range []*machine.ModelText{&asked.System, &asked.Tools, &asked.Parameters} {
 				if err := r.takeText(ctx, source, text, held); err != nil {
 					return nil, err
@@ -51,6 +54,22 @@ func (r *Room) takeText(ctx context.Context, source runtime.RunKey, text *machin
 		text.Seq, held[text.Hash] = 0, true
 	}
 	return err
+}
+
+// spelled is a request that holds what was said to its run: the copy has no record of it.
+func (r *Room) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+	asked.Heeded = nil
+	for i := range asked.Messages {
+		if asked.Messages[i].Heed == 0 {
+			continue
+		}
+		meant, err := r.cfg.Past.Meant(ctx, source, &asked.Messages[i])
+		if err != nil {
+			return nil, err
+		}
+		asked.Messages[i] = machine.ModelMessage{Message: &meant[0]}
+	}
+	return asked, nil
 }
 
 // renamed is a request whose references are those of the copy: its conversation is one row.

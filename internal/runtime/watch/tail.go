@@ -111,6 +111,8 @@ func recordBytes(body machine.Body) int64 {
 	switch b := body.(type) {
 	case *machine.InputReceived:
 		size += partsBytes(b.Parts)
+	case *machine.Steered:
+		size += len(b.Text)
 	case *machine.TurnCompleted:
 		size += partsBytes(b.Output)
 		for i := range b.Messages {

@@ -138,6 +138,10 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["entry of a fork, models"] = encode(t, forkedModels.entry(machine.Fork{}, &machine.Origin{}))
 	models := &filler{rnd: rand.New(rand.NewPCG(1, 18)), full: true}
 	fresh["head, models"] = EncodeHead(models.state(), [32]byte{9})
+	steered := &filler{rnd: rand.New(rand.NewPCG(1, 21)), full: true}
+	fresh["head, steering"] = EncodeHead(steered.state(), [32]byte{10})
+	fresh["entry of a request, steering"] = encode(t, steered.entry(machine.RequestModel{}, &machine.StepRequested{}))
+	fresh["entry of a fork, steering"] = encode(t, steered.entry(machine.Fork{}, &machine.Origin{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
 	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}

@@ -39,6 +39,10 @@ func leftOfCommand(c machine.Command) machine.Command {
 		return machine.Resume{}
 	case machine.Cancel:
 		return machine.Cancel{}
+	case machine.Steer:
+		return machine.Steer{When: c.When}
+	case machine.Stop:
+		return machine.Stop{}
 	}
 	return leftOfWork(c)
 }
@@ -65,7 +69,7 @@ func leftOfWork(c machine.Command) machine.Command {
 		}
 	case machine.RequestModel:
 		return machine.RequestModel{
-			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Round: c.Round, Bound: figures(c.Bound), Assigned: c.Assigned,
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Round: c.Round, Hear: c.Hear, Bound: figures(c.Bound), Assigned: c.Assigned,
 		}
 	case machine.AnswerModel:
 		return machine.AnswerModel{
@@ -146,6 +150,12 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.BudgetRaised{From: b.From, To: b.To}
 	case *machine.OutputWritten:
 		return &machine.OutputWritten{TurnSeq: b.TurnSeq, Attempt: b.Attempt}
+	case *machine.Steered:
+		return &machine.Steered{When: b.When}
+	case *machine.Stopped:
+		return &machine.Stopped{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Said: b.Said, Calls: b.Calls}
+	case *machine.Noticed:
+		return &machine.Noticed{}
 	case *machine.StepDelegated:
 		return &machine.StepDelegated{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt}
 	}

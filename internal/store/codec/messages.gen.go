@@ -77,6 +77,12 @@ func appendCommand(b []byte, v machine.Command, of *bodies) ([]byte, error) {
 	case machine.RaiseBudget:
 		b, mark = open(b, 53)
 		return shut(appendRaiseBudget(b, &v), mark), nil
+	case machine.Steer:
+		b, mark = open(b, 51)
+		return shut(appendSteer(b, &v), mark), nil
+	case machine.Stop:
+		b, mark = open(b, 52)
+		return shut(appendStop(b, &v), mark), nil
 	case machine.Fork:
 		b, mark = open(b, 24)
 		return shut(appendFork(b, &v, of), mark), nil
@@ -171,6 +177,14 @@ func readCommand(num protowire.Number, b []byte, of *bodies) (machine.Command, e
 		v := new(machine.RaiseBudget)
 		err := readRaiseBudget(b, v)
 		return *v, err
+	case 51:
+		v := new(machine.Steer)
+		err := readSteer(b, v)
+		return *v, err
+	case 52:
+		v := new(machine.Stop)
+		err := readStop(b, v)
+		return *v, err
 	case 24:
 		v := new(machine.Fork)
 		err := readFork(b, v, of)
@@ -251,6 +265,15 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.BudgetRaised:
 		b, mark = open(b, 40)
 		return shut(appendBudgetRaised(b, v), mark), nil
+	case *machine.Steered:
+		b, mark = open(b, 37)
+		return shut(appendSteered(b, v), mark), nil
+	case *machine.Stopped:
+		b, mark = open(b, 38)
+		return shut(appendStopped(b, v), mark), nil
+	case *machine.Noticed:
+		b, mark = open(b, 39)
+		return shut(appendNoticed(b, v), mark), nil
 	}
 	return nil, fmt.Errorf("encode record: unknown body %T", v)
 }
@@ -349,6 +372,18 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 	case 40:
 		v := new(machine.BudgetRaised)
 		err := readBudgetRaised(b, v)
+		return v, err
+	case 37:
+		v := new(machine.Steered)
+		err := readSteered(b, v)
+		return v, err
+	case 38:
+		v := new(machine.Stopped)
+		err := readStopped(b, v)
+		return v, err
+	case 39:
+		v := new(machine.Noticed)
+		err := readNoticed(b, v)
 		return v, err
 	}
 	return nil, nil
@@ -1040,6 +1075,7 @@ func appendRequestModel(b []byte, v *machine.RequestModel) []byte {
 		b, mark = open(b, 7)
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
+	b = appendBool(b, 210, v.Hear)
 	return b
 }
 
@@ -1063,6 +1099,8 @@ func readRequestModel(b []byte, v *machine.RequestModel) error {
 		case 7:
 			v.Assigned = new(machine.Assignment)
 			s.keep(readAssignment(s.message(), v.Assigned))
+		case 210:
+			v.Hear = s.bool()
 		default:
 			s.unknown()
 		}
@@ -1189,6 +1227,45 @@ func readRaiseBudget(b []byte, v *machine.RaiseBudget) error {
 			s.keep(readAmount(s.message(), &v.To))
 		case 2:
 			v.Reason = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendSteer(b []byte, v *machine.Steer) []byte {
+	b = appendString(b, 1, v.Text)
+	b = appendUint(b, 2, uint64(v.When))
+	return b
+}
+
+func readSteer(b []byte, v *machine.Steer) error {
+	s := newScan("steer", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Text = s.string()
+		case 2:
+			v.When = fit[machine.SteerWhen](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStop(b []byte, v *machine.Stop) []byte {
+	b = appendString(b, 1, v.Note)
+	return b
+}
+
+func readStop(b []byte, v *machine.Stop) error {
+	s := newScan("stop", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Note = s.string()
 		default:
 			s.unknown()
 		}
@@ -2297,6 +2374,87 @@ func readBudgetRaised(b []byte, v *machine.BudgetRaised) error {
 	return s.err
 }
 
+func appendSteered(b []byte, v *machine.Steered) []byte {
+	b = appendString(b, 1, v.Text)
+	b = appendUint(b, 2, uint64(v.When))
+	return b
+}
+
+func readSteered(b []byte, v *machine.Steered) error {
+	s := newScan("steered", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Text = s.string()
+		case 2:
+			v.When = fit[machine.SteerWhen](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStopped(b []byte, v *machine.Stopped) []byte {
+	b = appendUint(b, 1, uint64(v.TurnSeq))
+	b = appendInt(b, 2, int64(v.Attempt))
+	b = appendString(b, 3, v.Note)
+	if v.Said != (machine.Said{}) {
+		var mark int
+		b, mark = open(b, 4)
+		b = shut(appendSaid(b, &v.Said), mark)
+	}
+	for i := range v.Calls {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendSaid(b, &v.Calls[i]), mark)
+	}
+	return b
+}
+
+func readStopped(b []byte, v *machine.Stopped) error {
+	s := newScan("stopped", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.TurnSeq = fit[uint64](s)
+		case 2:
+			v.Attempt = int(s.int64())
+		case 3:
+			v.Note = s.string()
+		case 4:
+			s.keep(readSaid(s.message(), &v.Said))
+		case 5:
+			v.Calls = append(v.Calls, machine.Said{})
+			s.keep(readSaid(s.message(), &v.Calls[len(v.Calls)-1]))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendNoticed(b []byte, v *machine.Noticed) []byte {
+	b = appendString(b, 1, v.Code)
+	b = appendString(b, 2, v.Text)
+	return b
+}
+
+func readNoticed(b []byte, v *machine.Noticed) error {
+	s := newScan("noticed", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Code = s.string()
+		case 2:
+			v.Text = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -2401,6 +2559,11 @@ func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 91, uint64(v.Awaiting))
 	b = appendTime(b, 92, v.StatusAt)
 	b = appendBool(b, 93, v.Erasable)
+	for i := range v.Heeds {
+		var mark int
+		b, mark = open(b, 210)
+		b = shut(appendHeed(b, &v.Heeds[i]), mark)
+	}
 	if v.Account != nil {
 		var mark int
 		b, mark = open(b, 220)
@@ -2532,6 +2695,9 @@ func readState(b []byte, v *machine.State) error {
 			v.StatusAt = s.time()
 		case 93:
 			v.Erasable = s.bool()
+		case 210:
+			v.Heeds = append(v.Heeds, machine.Heed{})
+			s.keep(readHeed(s.message(), &v.Heeds[len(v.Heeds)-1]))
 		case 220:
 			v.Account = new(machine.Account)
 			s.keep(readAccount(s.message(), v.Account))
@@ -3540,6 +3706,7 @@ func appendModelRequest(b []byte, v *machine.ModelRequest) []byte {
 	}
 	b = appendHash(b, 7, &v.Thread)
 	b = appendHash(b, 8, &v.Hash)
+	b = appendPacked(b, 210, v.Heeded)
 	return b
 }
 
@@ -3564,6 +3731,8 @@ func readModelRequest(b []byte, v *machine.ModelRequest) error {
 			s.fixed(v.Thread[:])
 		case 8:
 			s.fixed(v.Hash[:])
+		case 210:
+			v.Heeded = packed[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -3650,6 +3819,7 @@ func appendQueuedInput(b []byte, v *machine.QueuedInput) []byte {
 		b = shut(appendPart(b, &v.Parts[i]), mark)
 	}
 	b = appendString(b, 2, v.MessageID)
+	b = appendString(b, 210, v.Steer)
 	return b
 }
 
@@ -3662,6 +3832,8 @@ func readQueuedInput(b []byte, v *machine.QueuedInput) error {
 			s.keep(readPart(s.message(), &v.Parts[len(v.Parts)-1]))
 		case 2:
 			v.MessageID = s.string()
+		case 210:
+			v.Steer = s.string()
 		default:
 			s.unknown()
 		}
@@ -4120,6 +4292,33 @@ func readForked(b []byte, v *machine.Forked) error {
 	return s.err
 }
 
+func appendHeed(b []byte, v *machine.Heed) []byte {
+	b = appendUint(b, 1, uint64(v.Seq))
+	b = appendUint(b, 2, uint64(v.Row))
+	b = appendBool(b, 3, v.Notice)
+	b = appendBool(b, 4, v.Later)
+	return b
+}
+
+func readHeed(b []byte, v *machine.Heed) error {
+	s := newScan("heed", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Seq = fit[uint64](s)
+		case 2:
+			v.Row = fit[uint64](s)
+		case 3:
+			v.Notice = s.bool()
+		case 4:
+			v.Later = s.bool()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendAccount(b []byte, v *machine.Account) []byte {
 	if v.Limit != (machine.Amount{}) {
 		var mark int
@@ -4288,6 +4487,7 @@ func appendModelMessage(b []byte, v *machine.ModelMessage) []byte {
 		b, mark = open(b, 4)
 		b = shut(appendToolResult(b, v.Result), mark)
 	}
+	b = appendUint(b, 210, uint64(v.Heed))
 	return b
 }
 
@@ -4307,6 +4507,8 @@ func readModelMessage(b []byte, v *machine.ModelMessage) error {
 		case 4:
 			v.Result = new(machine.ToolResult)
 			s.keep(readToolResult(s.message(), v.Result))
+		case 210:
+			v.Heed = fit[uint64](s)
 		default:
 			s.unknown()
 		}

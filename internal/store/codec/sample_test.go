@@ -18,6 +18,7 @@ var (
 		machine.WriteOutput{}, machine.NoteDelegation{},
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 		machine.RaiseBudget{},
+		machine.Steer{}, machine.Stop{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
@@ -27,6 +28,7 @@ var (
 		&machine.OutputWritten{}, &machine.StepDelegated{}, &machine.Noted{},
 		&machine.ModelNoted{},
 		&machine.BudgetRaised{},
+		&machine.Steered{}, &machine.Stopped{}, &machine.Noticed{},
 	}
 )
 

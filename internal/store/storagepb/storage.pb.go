@@ -127,6 +127,8 @@ type Input struct {
 	//	*Input_AnswerModel
 	//	*Input_NoteModel
 	//	*Input_RaiseBudget
+	//	*Input_Steer
+	//	*Input_Stop
 	//	*Input_Fork
 	Command isInput_Command `protobuf_oneof:"command"`
 	// Version of the rules that the input was taken by; 0 = the first.
@@ -390,6 +392,24 @@ func (x *Input) GetRaiseBudget() *RaiseBudget {
 	return nil
 }
 
+func (x *Input) GetSteer() *Steer {
+	if x != nil {
+		if x, ok := x.Command.(*Input_Steer); ok {
+			return x.Steer
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetStop() *Note {
+	if x != nil {
+		if x, ok := x.Command.(*Input_Stop); ok {
+			return x.Stop
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetFork() *Fork {
 	if x != nil {
 		if x, ok := x.Command.(*Input_Fork); ok {
@@ -501,6 +521,14 @@ type Input_RaiseBudget struct {
 	RaiseBudget *RaiseBudget `protobuf:"bytes,53,opt,name=raise_budget,json=raiseBudget,proto3,oneof"`
 }
 
+type Input_Steer struct {
+	Steer *Steer `protobuf:"bytes,51,opt,name=steer,proto3,oneof"`
+}
+
+type Input_Stop struct {
+	Stop *Note `protobuf:"bytes,52,opt,name=stop,proto3,oneof"`
+}
+
 type Input_Fork struct {
 	Fork *Fork `protobuf:"bytes,24,opt,name=fork,proto3,oneof"`
 }
@@ -546,6 +574,10 @@ func (*Input_AnswerModel) isInput_Command() {}
 func (*Input_NoteModel) isInput_Command() {}
 
 func (*Input_RaiseBudget) isInput_Command() {}
+
+func (*Input_Steer) isInput_Command() {}
+
+func (*Input_Stop) isInput_Command() {}
 
 func (*Input_Fork) isInput_Command() {}
 
@@ -1764,6 +1796,7 @@ type RequestModel struct {
 	Model         *ModelRequest          `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	Bound         *Usage                 `protobuf:"bytes,6,opt,name=bound,proto3" json:"bound,omitempty"`
 	Assigned      *Assignment            `protobuf:"bytes,7,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Hear          bool                   `protobuf:"varint,210,opt,name=hear,proto3" json:"hear,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1845,6 +1878,13 @@ func (x *RequestModel) GetAssigned() *Assignment {
 		return x.Assigned
 	}
 	return nil
+}
+
+func (x *RequestModel) GetHear() bool {
+	if x != nil {
+		return x.Hear
+	}
+	return false
 }
 
 type AnswerModel struct {
@@ -2059,6 +2099,7 @@ type ModelRequest struct {
 	Messages      []*ModelMessage        `protobuf:"bytes,6,rep,name=messages,proto3" json:"messages,omitempty"`
 	Thread        []byte                 `protobuf:"bytes,7,opt,name=thread,proto3" json:"thread,omitempty"`
 	Hash          []byte                 `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
+	Heeded        []uint64               `protobuf:"varint,210,rep,packed,name=heeded,proto3" json:"heeded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2145,6 +2186,13 @@ func (x *ModelRequest) GetThread() []byte {
 func (x *ModelRequest) GetHash() []byte {
 	if x != nil {
 		return x.Hash
+	}
+	return nil
+}
+
+func (x *ModelRequest) GetHeeded() []uint64 {
+	if x != nil {
+		return x.Heeded
 	}
 	return nil
 }
@@ -2270,11 +2318,13 @@ func (x *ModelText) GetText() string {
 }
 
 type ModelMessage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	Talk          *TalkRange             `protobuf:"bytes,2,opt,name=talk,proto3" json:"talk,omitempty"`
-	Answer        *Said                  `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
-	Result        *ToolResult            `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Message *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Talk    *TalkRange             `protobuf:"bytes,2,opt,name=talk,proto3" json:"talk,omitempty"`
+	Answer  *Said                  `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
+	Result  *ToolResult            `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	// A Steered or Noticed record.
+	Heed          uint64 `protobuf:"varint,210,opt,name=heed,proto3" json:"heed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2335,6 +2385,13 @@ func (x *ModelMessage) GetResult() *ToolResult {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *ModelMessage) GetHeed() uint64 {
+	if x != nil {
+		return x.Heed
+	}
+	return 0
 }
 
 type TalkRange struct {
@@ -3508,6 +3565,7 @@ type QueuedInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Parts         []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
 	MessageId     string                 `protobuf:"bytes,2,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	Steer         string                 `protobuf:"bytes,210,opt,name=steer,proto3" json:"steer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3552,6 +3610,13 @@ func (x *QueuedInput) GetParts() []*Part {
 func (x *QueuedInput) GetMessageId() string {
 	if x != nil {
 		return x.MessageId
+	}
+	return ""
+}
+
+func (x *QueuedInput) GetSteer() string {
+	if x != nil {
+		return x.Steer
 	}
 	return ""
 }
@@ -4582,6 +4647,9 @@ type Record struct {
 	//	*Record_Noted
 	//	*Record_ModelNoted
 	//	*Record_BudgetRaised
+	//	*Record_Steered
+	//	*Record_Stopped
+	//	*Record_Noticed
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4845,6 +4913,33 @@ func (x *Record) GetBudgetRaised() *BudgetRaised {
 	return nil
 }
 
+func (x *Record) GetSteered() *Steered {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Steered); ok {
+			return x.Steered
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetStopped() *Stopped {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Stopped); ok {
+			return x.Stopped
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetNoticed() *Noticed {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Noticed); ok {
+			return x.Noticed
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -4941,6 +5036,18 @@ type Record_BudgetRaised struct {
 	BudgetRaised *BudgetRaised `protobuf:"bytes,40,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
 }
 
+type Record_Steered struct {
+	Steered *Steered `protobuf:"bytes,37,opt,name=steered,proto3,oneof"`
+}
+
+type Record_Stopped struct {
+	Stopped *Stopped `protobuf:"bytes,38,opt,name=stopped,proto3,oneof"`
+}
+
+type Record_Noticed struct {
+	Noticed *Noticed `protobuf:"bytes,39,opt,name=noticed,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -4986,6 +5093,12 @@ func (*Record_Noted) isRecord_Body() {}
 func (*Record_ModelNoted) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
+
+func (*Record_Steered) isRecord_Body() {}
+
+func (*Record_Stopped) isRecord_Body() {}
+
+func (*Record_Noticed) isRecord_Body() {}
 
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6595,6 +6708,310 @@ func (x *BudgetRaised) GetReason() string {
 	return ""
 }
 
+// Steer is something that is said to a run that goes on.
+type Steer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	When          uint32                 `protobuf:"varint,2,opt,name=when,proto3" json:"when,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steer) Reset() {
+	*x = Steer{}
+	mi := &file_storage_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steer) ProtoMessage() {}
+
+func (x *Steer) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steer.ProtoReflect.Descriptor instead.
+func (*Steer) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *Steer) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Steer) GetWhen() uint32 {
+	if x != nil {
+		return x.When
+	}
+	return 0
+}
+
+type Steered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	When          uint32                 `protobuf:"varint,2,opt,name=when,proto3" json:"when,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steered) Reset() {
+	*x = Steered{}
+	mi := &file_storage_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steered) ProtoMessage() {}
+
+func (x *Steered) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steered.ProtoReflect.Descriptor instead.
+func (*Steered) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *Steered) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Steered) GetWhen() uint32 {
+	if x != nil {
+		return x.When
+	}
+	return 0
+}
+
+// Stopped is the end of a turn by a person.
+type Stopped struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	Said          *Said                  `protobuf:"bytes,4,opt,name=said,proto3" json:"said,omitempty"`
+	Calls         []*Said                `protobuf:"bytes,5,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stopped) Reset() {
+	*x = Stopped{}
+	mi := &file_storage_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stopped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stopped) ProtoMessage() {}
+
+func (x *Stopped) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
+func (*Stopped) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *Stopped) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *Stopped) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Stopped) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Stopped) GetSaid() *Said {
+	if x != nil {
+		return x.Said
+	}
+	return nil
+}
+
+func (x *Stopped) GetCalls() []*Said {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// Noticed is a notice of the sidecar's.
+type Noticed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Noticed) Reset() {
+	*x = Noticed{}
+	mi := &file_storage_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Noticed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Noticed) ProtoMessage() {}
+
+func (x *Noticed) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
+func (*Noticed) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *Noticed) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Noticed) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// Heed is what requests to models have to contain.
+type Heed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Row           uint64                 `protobuf:"varint,2,opt,name=row,proto3" json:"row,omitempty"`
+	Notice        bool                   `protobuf:"varint,3,opt,name=notice,proto3" json:"notice,omitempty"`
+	Later         bool                   `protobuf:"varint,4,opt,name=later,proto3" json:"later,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heed) Reset() {
+	*x = Heed{}
+	mi := &file_storage_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heed) ProtoMessage() {}
+
+func (x *Heed) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heed.ProtoReflect.Descriptor instead.
+func (*Heed) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *Heed) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Heed) GetRow() uint64 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *Heed) GetNotice() bool {
+	if x != nil {
+		return x.Notice
+	}
+	return false
+}
+
+func (x *Heed) GetLater() bool {
+	if x != nil {
+		return x.Later
+	}
+	return false
+}
+
 // ModelNoted is news of a call of a model.
 type ModelNoted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6610,7 +7027,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6622,7 +7039,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6635,7 +7052,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -6690,7 +7107,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6702,7 +7119,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6715,7 +7132,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -6749,7 +7166,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6761,7 +7178,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6774,7 +7191,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Origin) GetRunId() string {
@@ -6855,7 +7272,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6867,7 +7284,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6880,7 +7297,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -6943,7 +7360,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6955,7 +7372,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6968,7 +7385,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -6995,7 +7412,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7007,7 +7424,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7020,7 +7437,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Redirect) GetState() string {
@@ -7091,6 +7508,7 @@ type State struct {
 	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
 	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	Heeds          []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
 	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
 	Charges        []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -7099,7 +7517,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7111,7 +7529,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7124,7 +7542,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -7484,6 +7902,13 @@ func (x *State) GetErasable() bool {
 	return false
 }
 
+func (x *State) GetHeeds() []*Heed {
+	if x != nil {
+		return x.Heeds
+	}
+	return nil
+}
+
 func (x *State) GetAccount() *Account {
 	if x != nil {
 		return x.Account
@@ -7508,7 +7933,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7520,7 +7945,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7533,7 +7958,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Count) GetState() string {
@@ -7561,7 +7986,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7573,7 +7998,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7586,7 +8011,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -7621,7 +8046,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7633,7 +8058,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7646,7 +8071,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Repeat) GetState() string {
@@ -7687,7 +8112,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7699,7 +8124,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7712,7 +8137,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -7804,7 +8229,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7816,7 +8241,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7829,7 +8254,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -7976,7 +8401,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7988,7 +8413,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8001,7 +8426,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -8084,7 +8509,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +8521,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +8534,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -8141,7 +8566,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8153,7 +8578,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8166,7 +8591,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -8229,7 +8654,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8241,7 +8666,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8254,7 +8679,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Conversation) GetState() string {
@@ -8291,7 +8716,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8303,7 +8728,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8316,7 +8741,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -8357,7 +8782,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8369,7 +8794,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8382,7 +8807,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -8403,7 +8828,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8415,7 +8840,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8428,7 +8853,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -8462,7 +8887,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8474,7 +8899,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8487,7 +8912,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -8509,7 +8934,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8521,7 +8946,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8534,7 +8959,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Place) GetRunId() string {
@@ -8561,7 +8986,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8573,7 +8998,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8586,7 +9011,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -8616,7 +9041,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8628,7 +9053,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8641,7 +9066,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *PackName) GetDigest() string {
@@ -8684,7 +9109,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8696,7 +9121,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8709,7 +9134,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -8748,7 +9173,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8760,7 +9185,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8773,7 +9198,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -8825,7 +9250,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8837,7 +9262,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8850,7 +9275,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -8907,7 +9332,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8919,7 +9344,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8932,7 +9357,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -9067,7 +9492,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9079,7 +9504,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9092,7 +9517,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -9145,7 +9570,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9157,7 +9582,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9170,7 +9595,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -9234,7 +9659,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9246,7 +9671,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9259,7 +9684,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -9349,7 +9774,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9361,7 +9786,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9374,7 +9799,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -9447,7 +9872,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9459,7 +9884,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9472,7 +9897,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -9516,7 +9941,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9528,7 +9953,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9541,7 +9966,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Effect) GetRunId() string {
@@ -9580,7 +10005,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xfe\v\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xdb\f\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -9611,7 +10036,9 @@ const file_storage_proto_rawDesc = "" +
 	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12;\n" +
 	"\n" +
 	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12A\n" +
-	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12+\n" +
+	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12.\n" +
+	"\x05steer\x183 \x01(\v2\x16.pawl.storage.v1.SteerH\x00R\x05steer\x12+\n" +
+	"\x04stop\x184 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x04stop\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
 	"\tsemantics\x18$ \x01(\rR\tsemantics\x12.\n" +
 	"\x06billed\x18\xe6\x01 \x03(\v2\x15.pawl.storage.v1.BillR\x06billedB\t\n" +
@@ -9733,7 +10160,7 @@ const file_storage_proto_rawDesc = "" +
 	" \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x14\n" +
 	"\x05await\x18\x1e \x01(\rR\x05await\x12\x14\n" +
 	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
-	"\x04said\x18  \x01(\rR\x04said\"\x87\x02\n" +
+	"\x04said\x18  \x01(\rR\x04said\"\x9c\x02\n" +
 	"\fRequestModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +
@@ -9741,7 +10168,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x123\n" +
 	"\x05model\x18\x05 \x01(\v2\x1d.pawl.storage.v1.ModelRequestR\x05model\x12,\n" +
 	"\x05bound\x18\x06 \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x127\n" +
-	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xfb\x02\n" +
+	"\bassigned\x18\a \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x13\n" +
+	"\x04hear\x18\xd2\x01 \x01(\bR\x04hear\"\xfb\x02\n" +
 	"\vAnswerModel\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12!\n" +
 	"\fturn_attempt\x18\x02 \x01(\x03R\vturnAttempt\x12\x12\n" +
@@ -9762,7 +10190,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x04 \x01(\x03R\aattempt\x12\x1f\n" +
 	"\vresponse_id\x18\x05 \x01(\tR\n" +
 	"responseId\x127\n" +
-	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xde\x02\n" +
+	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\xf7\x02\n" +
 	"\fModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12/\n" +
 	"\afollows\x18\x02 \x01(\v2\x15.pawl.storage.v1.SaidR\afollows\x122\n" +
@@ -9773,7 +10201,8 @@ const file_storage_proto_rawDesc = "" +
 	"parameters\x129\n" +
 	"\bmessages\x18\x06 \x03(\v2\x1d.pawl.storage.v1.ModelMessageR\bmessages\x12\x16\n" +
 	"\x06thread\x18\a \x01(\fR\x06thread\x12\x12\n" +
-	"\x04hash\x18\b \x01(\fR\x04hash\"L\n" +
+	"\x04hash\x18\b \x01(\fR\x04hash\x12\x17\n" +
+	"\x06heeded\x18\xd2\x01 \x03(\x04R\x06heeded\"L\n" +
 	"\x04Said\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x16\n" +
@@ -9781,12 +10210,13 @@ const file_storage_proto_rawDesc = "" +
 	"\tModelText\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"\xd6\x01\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\"\xeb\x01\n" +
 	"\fModelMessage\x122\n" +
 	"\amessage\x18\x01 \x01(\v2\x18.pawl.storage.v1.MessageR\amessage\x12.\n" +
 	"\x04talk\x18\x02 \x01(\v2\x1a.pawl.storage.v1.TalkRangeR\x04talk\x12-\n" +
 	"\x06answer\x18\x03 \x01(\v2\x15.pawl.storage.v1.SaidR\x06answer\x123\n" +
-	"\x06result\x18\x04 \x01(\v2\x1b.pawl.storage.v1.ToolResultR\x06result\"u\n" +
+	"\x06result\x18\x04 \x01(\v2\x1b.pawl.storage.v1.ToolResultR\x06result\x12\x13\n" +
+	"\x04heed\x18\xd2\x01 \x01(\x04R\x04heed\"u\n" +
 	"\tTalkRange\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x12\n" +
@@ -9884,11 +10314,12 @@ const file_storage_proto_rawDesc = "" +
 	"\x05steps\x18\x11 \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\"R\n" +
 	"\x04Talk\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x124\n" +
-	"\bmessages\x18\x02 \x03(\v2\x18.pawl.storage.v1.MessageR\bmessages\"Y\n" +
+	"\bmessages\x18\x02 \x03(\v2\x18.pawl.storage.v1.MessageR\bmessages\"p\n" +
 	"\vQueuedInput\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x02 \x01(\tR\tmessageId\"\x86\x02\n" +
+	"message_id\x18\x02 \x01(\tR\tmessageId\x12\x15\n" +
+	"\x05steer\x18\xd2\x01 \x01(\tR\x05steer\"\x86\x02\n" +
 	"\tTakenStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x16\n" +
@@ -9972,7 +10403,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xb5\f\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xd7\r\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -10005,7 +10436,10 @@ const file_storage_proto_rawDesc = "" +
 	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
 	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
 	"modelNoted\x12D\n" +
-	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaisedB\x06\n" +
+	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaised\x124\n" +
+	"\asteered\x18% \x01(\v2\x18.pawl.storage.v1.SteeredH\x00R\asteered\x124\n" +
+	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x124\n" +
+	"\anoticed\x18' \x01(\v2\x18.pawl.storage.v1.NoticedH\x00R\anoticedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
 	"_principal\"\xdb\x02\n" +
@@ -10160,7 +10594,27 @@ const file_storage_proto_rawDesc = "" +
 	"\fBudgetRaised\x12+\n" +
 	"\x04from\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x04from\x12'\n" +
 	"\x02to\x18\x02 \x01(\v2\x17.pawl.storage.v1.AmountR\x02to\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xb7\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"/\n" +
+	"\x05Steer\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
+	"\x04when\x18\x02 \x01(\rR\x04when\"1\n" +
+	"\aSteered\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
+	"\x04when\x18\x02 \x01(\rR\x04when\"\xaa\x01\n" +
+	"\aStopped\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12)\n" +
+	"\x04said\x18\x04 \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\x12+\n" +
+	"\x05calls\x18\x05 \x03(\v2\x15.pawl.storage.v1.SaidR\x05calls\"1\n" +
+	"\aNoticed\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"X\n" +
+	"\x04Heed\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
+	"\x03row\x18\x02 \x01(\x04R\x03row\x12\x16\n" +
+	"\x06notice\x18\x03 \x01(\bR\x06notice\x12\x14\n" +
+	"\x05later\x18\x04 \x01(\bR\x05later\"\xb7\x01\n" +
 	"\n" +
 	"ModelNoted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
@@ -10196,7 +10650,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xb8\x0e\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe6\x0e\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -10253,7 +10707,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
 	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
-	"\berasable\x18] \x01(\bR\berasable\x123\n" +
+	"\berasable\x18] \x01(\bR\berasable\x12,\n" +
+	"\x05heeds\x18\xd2\x01 \x03(\v2\x15.pawl.storage.v1.HeedR\x05heeds\x123\n" +
 	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\x122\n" +
 	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\"+\n" +
 	"\x05Count\x12\x14\n" +
@@ -10454,7 +10909,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -10528,39 +10983,44 @@ var file_storage_proto_goTypes = []any{
 	(*Account)(nil),            // 69: pawl.storage.v1.Account
 	(*RaiseBudget)(nil),        // 70: pawl.storage.v1.RaiseBudget
 	(*BudgetRaised)(nil),       // 71: pawl.storage.v1.BudgetRaised
-	(*ModelNoted)(nil),         // 72: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 73: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 74: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 75: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 76: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 77: pawl.storage.v1.Redirect
-	(*State)(nil),              // 78: pawl.storage.v1.State
-	(*Count)(nil),              // 79: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 80: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 81: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 82: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 83: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 84: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 85: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 86: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 87: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 88: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 89: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 90: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 91: pawl.storage.v1.Places
-	(*Place)(nil),              // 92: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 93: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 94: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 95: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 96: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 97: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 98: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 99: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 100: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 101: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 102: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 103: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 104: pawl.storage.v1.Effect
+	(*Steer)(nil),              // 72: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 73: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 74: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 75: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 76: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 77: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 78: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 79: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 80: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 81: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 82: pawl.storage.v1.Redirect
+	(*State)(nil),              // 83: pawl.storage.v1.State
+	(*Count)(nil),              // 84: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 85: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 86: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 87: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 88: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 89: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 90: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 91: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 92: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 93: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 94: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 95: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 96: pawl.storage.v1.Places
+	(*Place)(nil),              // 97: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 98: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 99: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 100: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 101: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 102: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 103: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 104: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 105: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 106: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 107: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 108: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 109: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -10586,167 +11046,175 @@ var file_storage_proto_depIdxs = []int32{
 	17,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	18,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
 	70,  // 22: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	36,  // 23: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	2,   // 24: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
-	47,  // 25: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	49,  // 26: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	50,  // 27: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 28: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	6,   // 29: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	7,   // 30: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	68,  // 31: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	47,  // 32: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	8,   // 33: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	46,  // 34: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 35: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 36: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	41,  // 37: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 38: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 39: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	7,   // 40: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	41,  // 41: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 42: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	48,  // 43: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	44,  // 44: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 45: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 46: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	19,  // 47: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 48: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	46,  // 49: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 50: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 51: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	44,  // 52: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 53: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 54: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	20,  // 55: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	21,  // 56: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	21,  // 57: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	21,  // 58: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	22,  // 59: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	48,  // 60: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	23,  // 61: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	20,  // 62: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	24,  // 63: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	20,  // 64: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	47,  // 65: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	26,  // 66: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	43,  // 67: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	44,  // 68: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 69: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 70: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	42,  // 71: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	46,  // 72: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 73: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	44,  // 74: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 75: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	49,  // 76: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	50,  // 77: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	78,  // 78: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	41,  // 79: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	41,  // 80: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 81: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	38,  // 82: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	39,  // 83: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	48,  // 84: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	47,  // 85: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	43,  // 86: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	19,  // 87: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	25,  // 88: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 89: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	27,  // 90: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	45,  // 91: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	47,  // 92: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	7,   // 93: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	53,  // 94: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	54,  // 95: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	55,  // 96: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	56,  // 97: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	57,  // 98: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	60,  // 99: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	61,  // 100: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	62,  // 101: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	64,  // 102: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	65,  // 103: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	66,  // 104: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	67,  // 105: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	73,  // 106: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	33,  // 107: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	33,  // 108: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	74,  // 109: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	75,  // 110: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	63,  // 111: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	58,  // 112: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	59,  // 113: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	76,  // 114: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	72,  // 115: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	71,  // 116: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	77,  // 117: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 118: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 119: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	7,   // 120: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 121: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 122: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	48,  // 123: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	44,  // 124: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 125: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	20,  // 126: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	8,   // 127: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	10,  // 128: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 129: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	43,  // 130: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	44,  // 131: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	19,  // 132: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 133: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	27,  // 134: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	43,  // 135: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	41,  // 136: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 137: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	25,  // 138: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 139: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	44,  // 140: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	68,  // 141: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	68,  // 142: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	68,  // 143: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	68,  // 144: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	44,  // 145: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 146: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	78,  // 147: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	41,  // 148: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 149: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	39,  // 150: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	77,  // 151: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 152: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 153: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	50,  // 154: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 155: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	79,  // 156: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	80,  // 157: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	82,  // 158: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	83,  // 159: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	86,  // 160: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	87,  // 161: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	85,  // 162: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	81,  // 163: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	40,  // 164: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	6,   // 165: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	69,  // 166: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 167: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	46,  // 168: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 169: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	84,  // 170: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	27,  // 171: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	68,  // 172: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	46,  // 173: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	45,  // 174: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	90,  // 175: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	92,  // 176: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	99,  // 177: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	49,  // 178: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	179, // [179:179] is the sub-list for method output_type
-	179, // [179:179] is the sub-list for method input_type
-	179, // [179:179] is the sub-list for extension type_name
-	179, // [179:179] is the sub-list for extension extendee
-	0,   // [0:179] is the sub-list for field type_name
+	72,  // 23: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	33,  // 24: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
+	36,  // 25: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	2,   // 26: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
+	47,  // 27: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	49,  // 28: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	50,  // 29: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 30: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	6,   // 31: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	7,   // 32: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	68,  // 33: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	47,  // 34: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	8,   // 35: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	46,  // 36: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 37: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 38: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	41,  // 39: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 40: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 41: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	7,   // 42: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	41,  // 43: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 44: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	48,  // 45: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	44,  // 46: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 47: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 48: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	19,  // 49: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 50: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	46,  // 51: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 52: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 53: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	44,  // 54: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 55: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 56: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	20,  // 57: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	21,  // 58: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	21,  // 59: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	21,  // 60: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	22,  // 61: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	48,  // 62: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	23,  // 63: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	20,  // 64: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	24,  // 65: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	20,  // 66: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	47,  // 67: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	26,  // 68: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	43,  // 69: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	44,  // 70: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 71: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 72: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	42,  // 73: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	46,  // 74: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 75: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	44,  // 76: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 77: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	49,  // 78: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	50,  // 79: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	83,  // 80: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	41,  // 81: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	41,  // 82: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 83: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	38,  // 84: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	39,  // 85: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	48,  // 86: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	47,  // 87: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	43,  // 88: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	19,  // 89: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	25,  // 90: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 91: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	27,  // 92: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	45,  // 93: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	47,  // 94: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	7,   // 95: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	53,  // 96: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	54,  // 97: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	55,  // 98: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	56,  // 99: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	57,  // 100: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	60,  // 101: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	61,  // 102: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	62,  // 103: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	64,  // 104: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	65,  // 105: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	66,  // 106: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	67,  // 107: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	78,  // 108: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	33,  // 109: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	33,  // 110: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	79,  // 111: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	80,  // 112: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	63,  // 113: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	58,  // 114: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	59,  // 115: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	81,  // 116: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	77,  // 117: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	71,  // 118: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	73,  // 119: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	74,  // 120: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	75,  // 121: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	82,  // 122: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 123: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 124: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	7,   // 125: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 126: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 127: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	48,  // 128: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	44,  // 129: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 130: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	20,  // 131: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	8,   // 132: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	10,  // 133: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 134: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	43,  // 135: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	44,  // 136: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	19,  // 137: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 138: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	27,  // 139: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	43,  // 140: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	41,  // 141: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 142: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	25,  // 143: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 144: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	44,  // 145: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	68,  // 146: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	68,  // 147: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	68,  // 148: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	68,  // 149: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	20,  // 150: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	20,  // 151: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	44,  // 152: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 153: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	83,  // 154: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	41,  // 155: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 156: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	39,  // 157: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	82,  // 158: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 159: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 160: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	50,  // 161: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 162: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	84,  // 163: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	85,  // 164: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	87,  // 165: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	88,  // 166: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	91,  // 167: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	92,  // 168: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	90,  // 169: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	86,  // 170: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	40,  // 171: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	6,   // 172: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	76,  // 173: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	69,  // 174: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 175: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	46,  // 176: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 177: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	89,  // 178: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	27,  // 179: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	68,  // 180: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	46,  // 181: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	45,  // 182: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	95,  // 183: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	97,  // 184: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	104, // 185: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	49,  // 186: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	187, // [187:187] is the sub-list for method output_type
+	187, // [187:187] is the sub-list for method input_type
+	187, // [187:187] is the sub-list for extension type_name
+	187, // [187:187] is the sub-list for extension extendee
+	0,   // [0:187] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -10776,6 +11244,8 @@ func file_storage_proto_init() {
 		(*Input_AnswerModel)(nil),
 		(*Input_NoteModel)(nil),
 		(*Input_RaiseBudget)(nil),
+		(*Input_Steer)(nil),
+		(*Input_Stop)(nil),
 		(*Input_Fork)(nil),
 	}
 	file_storage_proto_msgTypes[52].OneofWrappers = []any{
@@ -10802,6 +11272,9 @@ func file_storage_proto_init() {
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
 		(*Record_BudgetRaised)(nil),
+		(*Record_Steered)(nil),
+		(*Record_Stopped)(nil),
+		(*Record_Noticed)(nil),
 	}
 	file_storage_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
@@ -10810,7 +11283,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   105,
+			NumMessages:   110,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

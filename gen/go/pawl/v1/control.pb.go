@@ -570,6 +570,321 @@ func (x *ScheduleFault) GetMessage() string {
 	return ""
 }
 
+// SteerRunRequest is what is said to a run.
+type SteerRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// What is said; required, at most 64 KiB.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// When it counts. Default: STEER_WHEN_NEXT_MODEL_CALL.
+	When SteerWhen `protobuf:"varint,4,opt,name=when,proto3,enum=pawl.v1.SteerWhen" json:"when,omitempty"`
+	// Idempotency id: the same id with the same body is answered with
+	// the first answer, for ever; with another body it is refused.
+	// Default: empty, no protection against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerRunRequest) Reset() {
+	*x = SteerRunRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerRunRequest) ProtoMessage() {}
+
+func (x *SteerRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerRunRequest.ProtoReflect.Descriptor instead.
+func (*SteerRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SteerRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SteerRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SteerRunRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SteerRunRequest) GetWhen() SteerWhen {
+	if x != nil {
+		return x.When
+	}
+	return SteerWhen_STEER_WHEN_UNSPECIFIED
+}
+
+func (x *SteerRunRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// SteerRunResponse is what became of it.
+type SteerRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Steered.
+	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,2,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Identity of the turn that is open after the call; unset: none. Its prompt is
+	// rendered by GetTurn.
+	Turn *TurnRef `protobuf:"bytes,4,opt,name=turn,proto3" json:"turn,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SteerRunResponse) Reset() {
+	*x = SteerRunResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SteerRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SteerRunResponse) ProtoMessage() {}
+
+func (x *SteerRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SteerRunResponse.ProtoReflect.Descriptor instead.
+func (*SteerRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SteerRunResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *SteerRunResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *SteerRunResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *SteerRunResponse) GetTurn() *TurnRef {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+func (x *SteerRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+// StopRunRequest names a run.
+type StopRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The caller's words, kept in the record; at most 1024 bytes. Default: empty.
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// Idempotency id: the same id with the same body is answered with
+	// the first answer, for ever; with another body it is refused.
+	// Default: empty, no protection against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopRunRequest) Reset() {
+	*x = StopRunRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopRunRequest) ProtoMessage() {}
+
+func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
+func (*StopRunRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StopRunRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *StopRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *StopRunRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *StopRunRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// StopRunResponse is the run that waits.
+type StopRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Stopped; unset: nothing was under way.
+	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,2,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,4,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopRunResponse) Reset() {
+	*x = StopRunResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopRunResponse) ProtoMessage() {}
+
+func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
+func (*StopRunResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StopRunResponse) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *StopRunResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *StopRunResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *StopRunResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
@@ -621,8 +936,34 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\battempts\x18\x02 \x01(\x05R\battempts\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage2\xeb\x01\n" +
-	"\x0eControlService\x12r\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\x8a\x02\n" +
+	"\x0fSteerRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1f\n" +
+	"\x04text\x18\x03 \x01(\tB\v\xbaH\br\x06\x10\x01(\x80\x80\x04R\x04text\x120\n" +
+	"\x04when\x18\x04 \x01(\x0e2\x12.pawl.v1.SteerWhenB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04when\x12'\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xbd\x01\n" +
+	"\x10SteerRunResponse\x12'\n" +
+	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12$\n" +
+	"\x04turn\x18\x04 \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xd4\x01\n" +
+	"\x0eStopRunRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1c\n" +
+	"\x04note\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04note\x12'\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\x96\x01\n" +
+	"\x0fStopRunResponse\x12'\n" +
+	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate2\xb1\x03\n" +
+	"\x0eControlService\x12c\n" +
+	"\bSteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:steer\x12_\n" +
+	"\aStopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:stop\x12r\n" +
 	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudget\x12e\n" +
 	"\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedulesB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
@@ -638,7 +979,7 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_control_proto_rawDescData
 }
 
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_pawl_v1_control_proto_goTypes = []any{
 	(*RaiseBudgetRequest)(nil),    // 0: pawl.v1.RaiseBudgetRequest
 	(*RaiseBudgetResponse)(nil),   // 1: pawl.v1.RaiseBudgetResponse
@@ -646,30 +987,46 @@ var file_pawl_v1_control_proto_goTypes = []any{
 	(*ListSchedulesResponse)(nil), // 3: pawl.v1.ListSchedulesResponse
 	(*Schedule)(nil),              // 4: pawl.v1.Schedule
 	(*ScheduleFault)(nil),         // 5: pawl.v1.ScheduleFault
-	(*Record)(nil),                // 6: pawl.v1.Record
-	(*Remaining)(nil),             // 7: pawl.v1.Remaining
-	(RunStatus)(0),                // 8: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*SteerRunRequest)(nil),       // 6: pawl.v1.SteerRunRequest
+	(*SteerRunResponse)(nil),      // 7: pawl.v1.SteerRunResponse
+	(*StopRunRequest)(nil),        // 8: pawl.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 9: pawl.v1.StopRunResponse
+	(*Record)(nil),                // 10: pawl.v1.Record
+	(*Remaining)(nil),             // 11: pawl.v1.Remaining
+	(RunStatus)(0),                // 12: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(SteerWhen)(0),                // 14: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 15: pawl.v1.TurnRef
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
-	6,  // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	7,  // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	8,  // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	10, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	11, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	12, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
 	4,  // 3: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	9,  // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	9,  // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	13, // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	13, // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
 	5,  // 6: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	9,  // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	9,  // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	0,  // 9: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	2,  // 10: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	1,  // 11: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	3,  // 12: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	11, // [11:13] is the sub-list for method output_type
-	9,  // [9:11] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	13, // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	14, // 9: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	10, // 10: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	12, // 11: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	15, // 12: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	10, // 13: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	12, // 14: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	6,  // 15: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	8,  // 16: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	0,  // 17: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	2,  // 18: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	7,  // 19: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	9,  // 20: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	1,  // 21: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	3,  // 22: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -685,7 +1042,7 @@ func file_pawl_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	ControlService_SteerRun_FullMethodName      = "/pawl.v1.ControlService/SteerRun"
+	ControlService_StopRun_FullMethodName       = "/pawl.v1.ControlService/StopRun"
 	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
 	ControlService_ListSchedules_FullMethodName = "/pawl.v1.ControlService/ListSchedules"
 )
@@ -36,6 +38,20 @@ const (
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceClient interface {
+	// Says something to a run that goes on: the next request to a model contains it, which is
+	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an
+	// open turn gets one that begins with it, as by SendInput. Scope runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL,
+	// MESSAGES_TOO_LARGE).
+	SteerRun(ctx context.Context, in *SteerRunRequest, opts ...grpc.CallOption) (*SteerRunResponse, error)
+	// Puts away what is under way: the open turn is over, what it said joins the conversation,
+	// and its pending steps and calls are answered with the error CANCELLED_BY_USER. The run
+	// then waits; SendInput and SteerRun go on. A run that has nothing under way stays as it
+	// is. Scope runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL).
+	StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error)
 	// Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
 	// The act is recorded with who did it and why. Scope budgets:write.
 	//
@@ -56,6 +72,26 @@ type controlServiceClient struct {
 
 func NewControlServiceClient(cc grpc.ClientConnInterface) ControlServiceClient {
 	return &controlServiceClient{cc}
+}
+
+func (c *controlServiceClient) SteerRun(ctx context.Context, in *SteerRunRequest, opts ...grpc.CallOption) (*SteerRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SteerRunResponse)
+	err := c.cc.Invoke(ctx, ControlService_SteerRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StopRunResponse)
+	err := c.cc.Invoke(ctx, ControlService_StopRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *controlServiceClient) RaiseBudget(ctx context.Context, in *RaiseBudgetRequest, opts ...grpc.CallOption) (*RaiseBudgetResponse, error) {
@@ -88,6 +124,20 @@ func (c *controlServiceClient) ListSchedules(ctx context.Context, in *ListSchedu
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceServer interface {
+	// Says something to a run that goes on: the next request to a model contains it, which is
+	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an
+	// open turn gets one that begins with it, as by SendInput. Scope runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL,
+	// MESSAGES_TOO_LARGE).
+	SteerRun(context.Context, *SteerRunRequest) (*SteerRunResponse, error)
+	// Puts away what is under way: the open turn is over, what it said joins the conversation,
+	// and its pending steps and calls are answered with the error CANCELLED_BY_USER. The run
+	// then waits; SendInput and SteerRun go on. A run that has nothing under way stays as it
+	// is. Scope runs:write.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL).
+	StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error)
 	// Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
 	// The act is recorded with who did it and why. Scope budgets:write.
 	//
@@ -110,6 +160,12 @@ type ControlServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedControlServiceServer struct{}
 
+func (UnimplementedControlServiceServer) SteerRun(context.Context, *SteerRunRequest) (*SteerRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SteerRun not implemented")
+}
+func (UnimplementedControlServiceServer) StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StopRun not implemented")
+}
 func (UnimplementedControlServiceServer) RaiseBudget(context.Context, *RaiseBudgetRequest) (*RaiseBudgetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RaiseBudget not implemented")
 }
@@ -135,6 +191,42 @@ func RegisterControlServiceServer(s grpc.ServiceRegistrar, srv ControlServiceSer
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&ControlService_ServiceDesc, srv)
+}
+
+func _ControlService_SteerRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SteerRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).SteerRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_SteerRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).SteerRun(ctx, req.(*SteerRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_StopRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StopRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).StopRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_StopRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).StopRun(ctx, req.(*StopRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _ControlService_RaiseBudget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -180,6 +272,14 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "pawl.v1.ControlService",
 	HandlerType: (*ControlServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "SteerRun",
+			Handler:    _ControlService_SteerRun_Handler,
+		},
+		{
+			MethodName: "StopRun",
+			Handler:    _ControlService_StopRun_Handler,
+		},
 		{
 			MethodName: "RaiseBudget",
 			Handler:    _ControlService_RaiseBudget_Handler,

@@ -504,6 +504,12 @@ const (
 	RecordKind_RECORD_KIND_MODEL_NOTED RecordKind = 33
 	// Record.budget_raised.
 	RecordKind_RECORD_KIND_BUDGET_RAISED RecordKind = 38
+	// Record.steered.
+	RecordKind_RECORD_KIND_STEERED RecordKind = 35
+	// Record.stopped.
+	RecordKind_RECORD_KIND_STOPPED RecordKind = 36
+	// Record.noticed.
+	RecordKind_RECORD_KIND_NOTICED RecordKind = 37
 )
 
 // Enum value maps for RecordKind.
@@ -533,6 +539,9 @@ var (
 		32: "RECORD_KIND_NOTED",
 		33: "RECORD_KIND_MODEL_NOTED",
 		38: "RECORD_KIND_BUDGET_RAISED",
+		35: "RECORD_KIND_STEERED",
+		36: "RECORD_KIND_STOPPED",
+		37: "RECORD_KIND_NOTICED",
 	}
 	RecordKind_value = map[string]int32{
 		"RECORD_KIND_UNSPECIFIED":    0,
@@ -559,6 +568,9 @@ var (
 		"RECORD_KIND_NOTED":          32,
 		"RECORD_KIND_MODEL_NOTED":    33,
 		"RECORD_KIND_BUDGET_RAISED":  38,
+		"RECORD_KIND_STEERED":        35,
+		"RECORD_KIND_STOPPED":        36,
+		"RECORD_KIND_NOTICED":        37,
 	}
 )
 
@@ -587,6 +599,64 @@ func (x RecordKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use RecordKind.Descriptor instead.
 func (RecordKind) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+// SteerWhen says when what is said to a run counts.
+type SteerWhen int32
+
+const (
+	// Not set: STEER_WHEN_NEXT_MODEL_CALL.
+	SteerWhen_STEER_WHEN_UNSPECIFIED SteerWhen = 0
+	// The next request to a model contains it. Where the turn ends before one, it is an input
+	// of the next turn, which is opened at once if the visit goes on.
+	SteerWhen_STEER_WHEN_NEXT_MODEL_CALL SteerWhen = 1
+	// What is under way is put away as by StopRun, and the next turn begins with it.
+	SteerWhen_STEER_WHEN_NOW SteerWhen = 2
+	// It is an input of the next turn, whose first request to a model contains it.
+	SteerWhen_STEER_WHEN_NEXT_TURN SteerWhen = 3
+)
+
+// Enum value maps for SteerWhen.
+var (
+	SteerWhen_name = map[int32]string{
+		0: "STEER_WHEN_UNSPECIFIED",
+		1: "STEER_WHEN_NEXT_MODEL_CALL",
+		2: "STEER_WHEN_NOW",
+		3: "STEER_WHEN_NEXT_TURN",
+	}
+	SteerWhen_value = map[string]int32{
+		"STEER_WHEN_UNSPECIFIED":     0,
+		"STEER_WHEN_NEXT_MODEL_CALL": 1,
+		"STEER_WHEN_NOW":             2,
+		"STEER_WHEN_NEXT_TURN":       3,
+	}
+)
+
+func (x SteerWhen) Enum() *SteerWhen {
+	p := new(SteerWhen)
+	*p = x
+	return p
+}
+
+func (x SteerWhen) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SteerWhen) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_record_proto_enumTypes[8].Descriptor()
+}
+
+func (SteerWhen) Type() protoreflect.EnumType {
+	return &file_pawl_v1_record_proto_enumTypes[8]
+}
+
+func (x SteerWhen) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SteerWhen.Descriptor instead.
+func (SteerWhen) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 // ArtifactValue is one value of an artifact, in the form that its media type
@@ -1691,6 +1761,7 @@ type ModelMessage struct {
 	//	*ModelMessage_Conversation
 	//	*ModelMessage_Answer
 	//	*ModelMessage_Result
+	//	*ModelMessage_Heed
 	Content       isModelMessage_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1769,6 +1840,15 @@ func (x *ModelMessage) GetResult() *ToolResult {
 	return nil
 }
 
+func (x *ModelMessage) GetHeed() uint64 {
+	if x != nil {
+		if x, ok := x.Content.(*ModelMessage_Heed); ok {
+			return x.Heed
+		}
+	}
+	return 0
+}
+
 type isModelMessage_Content interface {
 	isModelMessage_Content()
 }
@@ -1793,6 +1873,12 @@ type ModelMessage_Result struct {
 	Result *ToolResult `protobuf:"bytes,4,opt,name=result,proto3,oneof"`
 }
 
+type ModelMessage_Heed struct {
+	// What a person said to the run in between, or a notice of the sidecar's, as a message
+	// of role "user": the seq of its Steered or Noticed record.
+	Heed uint64 `protobuf:"varint,45,opt,name=heed,proto3,oneof"`
+}
+
 func (*ModelMessage_Message) isModelMessage_Content() {}
 
 func (*ModelMessage_Conversation) isModelMessage_Content() {}
@@ -1800,6 +1886,8 @@ func (*ModelMessage_Conversation) isModelMessage_Content() {}
 func (*ModelMessage_Answer) isModelMessage_Content() {}
 
 func (*ModelMessage_Result) isModelMessage_Content() {}
+
+func (*ModelMessage_Heed) isModelMessage_Content() {}
 
 // ConversationRange is some messages of a turn's conversation, in order.
 type ConversationRange struct {
@@ -2593,6 +2681,9 @@ type Record struct {
 	//	*Record_Noted
 	//	*Record_ModelNoted
 	//	*Record_BudgetRaised
+	//	*Record_Steered
+	//	*Record_Stopped
+	//	*Record_Noticed
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2919,6 +3010,33 @@ func (x *Record) GetBudgetRaised() *BudgetRaised {
 	return nil
 }
 
+func (x *Record) GetSteered() *Steered {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Steered); ok {
+			return x.Steered
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetStopped() *Stopped {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Stopped); ok {
+			return x.Stopped
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetNoticed() *Noticed {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Noticed); ok {
+			return x.Noticed
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -3038,6 +3156,21 @@ type Record_BudgetRaised struct {
 	BudgetRaised *BudgetRaised `protobuf:"bytes,58,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
 }
 
+type Record_Steered struct {
+	// SteerRun.
+	Steered *Steered `protobuf:"bytes,55,opt,name=steered,proto3,oneof"`
+}
+
+type Record_Stopped struct {
+	// What was under way was put away by a person.
+	Stopped *Stopped `protobuf:"bytes,56,opt,name=stopped,proto3,oneof"`
+}
+
+type Record_Noticed struct {
+	// The sidecar has something to tell the model.
+	Noticed *Noticed `protobuf:"bytes,57,opt,name=noticed,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -3083,6 +3216,12 @@ func (*Record_Noted) isRecord_Body() {}
 func (*Record_ModelNoted) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
+
+func (*Record_Steered) isRecord_Body() {}
+
+func (*Record_Stopped) isRecord_Body() {}
+
+func (*Record_Noticed) isRecord_Body() {}
 
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
@@ -3291,7 +3430,7 @@ type TurnOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State visited.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// Seqs of the InputReceived records that it answers.
+	// Seqs of the InputReceived and Steered records that it answers.
 	Inputs        []uint64 `protobuf:"varint,2,rep,packed,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4834,6 +4973,255 @@ func (x *Resumed) GetNote() string {
 	return ""
 }
 
+// Steered is something that a person said to a run that goes on.
+type Steered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was said.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// When it counts.
+	When          SteerWhen `protobuf:"varint,2,opt,name=when,proto3,enum=pawl.v1.SteerWhen" json:"when,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Steered) Reset() {
+	*x = Steered{}
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Steered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Steered) ProtoMessage() {}
+
+func (x *Steered) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Steered.ProtoReflect.Descriptor instead.
+func (*Steered) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Steered) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Steered) GetWhen() SteerWhen {
+	if x != nil {
+		return x.When
+	}
+	return SteerWhen_STEER_WHEN_UNSPECIFIED
+}
+
+// Stopped is what a person put away. The words of the turn up to its last recorded answer
+// of a model have joined the conversation, and an answer to each of that answer's calls.
+type Stopped struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The turn; 0: none was open, only steps were pending.
+	TurnSeq uint64 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	// Execution attempt that was open, from 1.
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The caller's words; empty: none.
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// MODEL step up to which the turn's words joined the conversation; 0: none did.
+	Said uint32 `protobuf:"varint,4,opt,name=said,proto3" json:"said,omitempty"`
+	// The tool step that answers each of the calls of that step, in their order; 0: nobody
+	// answered it, the conversation says CANCELLED_BY_USER.
+	Calls         []uint32 `protobuf:"varint,5,rep,packed,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stopped) Reset() {
+	*x = Stopped{}
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stopped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stopped) ProtoMessage() {}
+
+func (x *Stopped) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
+func (*Stopped) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Stopped) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *Stopped) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Stopped) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Stopped) GetSaid() uint32 {
+	if x != nil {
+		return x.Said
+	}
+	return 0
+}
+
+func (x *Stopped) GetCalls() []uint32 {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// Noticed is a notice of the sidecar's that the next request to a model has to contain.
+type Noticed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A stable UPPER_SNAKE word.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// What the model is told.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Noticed) Reset() {
+	*x = Noticed{}
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Noticed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Noticed) ProtoMessage() {}
+
+func (x *Noticed) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
+func (*Noticed) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Noticed) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Noticed) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// Heed is something that a request to a model contains because it had to.
+type Heed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its Steered or Noticed record.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// What the model is told, as a message of role "user".
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heed) Reset() {
+	*x = Heed{}
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heed) ProtoMessage() {}
+
+func (x *Heed) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heed.ProtoReflect.Descriptor instead.
+func (*Heed) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *Heed) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Heed) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Origin is seq 1 of a run that began as a copy of another.
 type Origin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4853,7 +5241,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +5253,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +5266,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Origin) GetRunId() string {
@@ -4942,7 +5330,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5342,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5355,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -5121,12 +5509,13 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04hash\x18\x0e \x01(\fR\x04hashB\t\n" +
 	"\a_systemB\r\n" +
 	"\v_tools_jsonB\x12\n" +
-	"\x10_parameters_json\"\xe2\x01\n" +
+	"\x10_parameters_json\"\x81\x02\n" +
 	"\fModelMessage\x12,\n" +
 	"\amessage\x18\x01 \x01(\v2\x10.pawl.v1.MessageH\x00R\amessage\x12@\n" +
 	"\fconversation\x18\x02 \x01(\v2\x1a.pawl.v1.ConversationRangeH\x00R\fconversation\x12!\n" +
 	"\x06answer\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01H\x00R\x06answer\x12-\n" +
-	"\x06result\x18\x04 \x01(\v2\x13.pawl.v1.ToolResultH\x00R\x06resultB\x10\n" +
+	"\x06result\x18\x04 \x01(\v2\x13.pawl.v1.ToolResultH\x00R\x06result\x12\x1d\n" +
+	"\x04heed\x18- \x01(\x04B\a\xbaH\x042\x02(\x01H\x00R\x04heedB\x10\n" +
 	"\acontent\x12\x05\xbaH\x02\b\x01\"Q\n" +
 	"\x11ConversationRange\x12\x1d\n" +
 	"\x05first\x18\x01 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x05first\x12\x1d\n" +
@@ -5179,7 +5568,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe7\f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xf1\r\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -5220,7 +5609,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05noted\x126\n" +
 	"\vmodel_noted\x185 \x01(\v2\x13.pawl.v1.ModelNotedH\x00R\n" +
 	"modelNoted\x12<\n" +
-	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaisedB\x06\n" +
+	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaised\x12,\n" +
+	"\asteered\x187 \x01(\v2\x10.pawl.v1.SteeredH\x00R\asteered\x12,\n" +
+	"\astopped\x188 \x01(\v2\x10.pawl.v1.StoppedH\x00R\astopped\x12,\n" +
+	"\anoticed\x189 \x01(\v2\x10.pawl.v1.NoticedH\x00R\anoticedB\x06\n" +
 	"\x04body\"\x9c\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
@@ -5363,7 +5755,22 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06Paused\x12\x12\n" +
 	"\x04note\x18\x01 \x01(\tR\x04note\"\x1d\n" +
 	"\aResumed\x12\x12\n" +
-	"\x04note\x18\x01 \x01(\tR\x04note\"\xa2\x01\n" +
+	"\x04note\x18\x01 \x01(\tR\x04note\"E\n" +
+	"\aSteered\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12&\n" +
+	"\x04when\x18\x02 \x01(\x0e2\x12.pawl.v1.SteerWhenR\x04when\"|\n" +
+	"\aStopped\x12\x19\n" +
+	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12\x12\n" +
+	"\x04said\x18\x04 \x01(\rR\x04said\x12\x14\n" +
+	"\x05calls\x18\x05 \x03(\rR\x05calls\"1\n" +
+	"\aNoticed\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\",\n" +
+	"\x04Heed\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xa2\x01\n" +
 	"\x06Origin\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
@@ -5418,7 +5825,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\xca\x05\n" +
+	"\rAWAITING_AUTH\x10\x02*\x95\x06\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -5445,7 +5852,15 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
 	"\x11RECORD_KIND_NOTED\x10 \x12\x1b\n" +
 	"\x17RECORD_KIND_MODEL_NOTED\x10!\x12\x1d\n" +
-	"\x19RECORD_KIND_BUDGET_RAISED\x10&B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\x19RECORD_KIND_BUDGET_RAISED\x10&\x12\x17\n" +
+	"\x13RECORD_KIND_STEERED\x10#\x12\x17\n" +
+	"\x13RECORD_KIND_STOPPED\x10$\x12\x17\n" +
+	"\x13RECORD_KIND_NOTICED\x10%*u\n" +
+	"\tSteerWhen\x12\x1a\n" +
+	"\x16STEER_WHEN_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aSTEER_WHEN_NEXT_MODEL_CALL\x10\x01\x12\x12\n" +
+	"\x0eSTEER_WHEN_NOW\x10\x02\x12\x18\n" +
+	"\x14STEER_WHEN_NEXT_TURN\x10\x03B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_record_proto_rawDescOnce sync.Once
@@ -5459,8 +5874,8 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_record_proto_rawDescData
 }
 
-var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -5470,140 +5885,149 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(StepKind)(0),                 // 5: pawl.v1.StepKind
 	(Awaiting)(0),                 // 6: pawl.v1.Awaiting
 	(RecordKind)(0),               // 7: pawl.v1.RecordKind
-	(*ArtifactValue)(nil),         // 8: pawl.v1.ArtifactValue
-	(*ArtifactWrite)(nil),         // 9: pawl.v1.ArtifactWrite
-	(*ArtifactHead)(nil),          // 10: pawl.v1.ArtifactHead
-	(*Artifact)(nil),              // 11: pawl.v1.Artifact
-	(*Part)(nil),                  // 12: pawl.v1.Part
-	(*Message)(nil),               // 13: pawl.v1.Message
-	(*Envelope)(nil),              // 14: pawl.v1.Envelope
-	(*OutputPiece)(nil),           // 15: pawl.v1.OutputPiece
-	(*Remote)(nil),                // 16: pawl.v1.Remote
-	(*Usage)(nil),                 // 17: pawl.v1.Usage
-	(*ModelRequest)(nil),          // 18: pawl.v1.ModelRequest
-	(*ModelMessage)(nil),          // 19: pawl.v1.ModelMessage
-	(*ConversationRange)(nil),     // 20: pawl.v1.ConversationRange
-	(*ToolResult)(nil),            // 21: pawl.v1.ToolResult
-	(*ModelCall)(nil),             // 22: pawl.v1.ModelCall
-	(*ModelAnswer)(nil),           // 23: pawl.v1.ModelAnswer
-	(*ToolCallRef)(nil),           // 24: pawl.v1.ToolCallRef
-	(*Fault)(nil),                 // 25: pawl.v1.Fault
-	(*Denial)(nil),                // 26: pawl.v1.Denial
-	(*TurnRef)(nil),               // 27: pawl.v1.TurnRef
-	(*Assignment)(nil),            // 28: pawl.v1.Assignment
-	(*PackRef)(nil),               // 29: pawl.v1.PackRef
-	(*Redirect)(nil),              // 30: pawl.v1.Redirect
-	(*Record)(nil),                // 31: pawl.v1.Record
-	(*Transition)(nil),            // 32: pawl.v1.Transition
-	(*InputReceived)(nil),         // 33: pawl.v1.InputReceived
-	(*TurnOpened)(nil),            // 34: pawl.v1.TurnOpened
-	(*TurnAssigned)(nil),          // 35: pawl.v1.TurnAssigned
-	(*TurnCompleted)(nil),         // 36: pawl.v1.TurnCompleted
-	(*TurnFailed)(nil),            // 37: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 38: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 39: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 40: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 41: pawl.v1.StepRequested
-	(*StepResolved)(nil),          // 42: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 43: pawl.v1.StepRejected
-	(*StepCancelled)(nil),         // 44: pawl.v1.StepCancelled
-	(*BudgetRaised)(nil),          // 45: pawl.v1.BudgetRaised
-	(*ModelNoted)(nil),            // 46: pawl.v1.ModelNoted
-	(*OutputWritten)(nil),         // 47: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 48: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 49: pawl.v1.Noted
-	(*ArtifactsSet)(nil),          // 50: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 51: pawl.v1.Paused
-	(*Resumed)(nil),               // 52: pawl.v1.Resumed
-	(*Origin)(nil),                // 53: pawl.v1.Origin
-	(*Ended)(nil),                 // 54: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 55: google.protobuf.Timestamp
+	(SteerWhen)(0),                // 8: pawl.v1.SteerWhen
+	(*ArtifactValue)(nil),         // 9: pawl.v1.ArtifactValue
+	(*ArtifactWrite)(nil),         // 10: pawl.v1.ArtifactWrite
+	(*ArtifactHead)(nil),          // 11: pawl.v1.ArtifactHead
+	(*Artifact)(nil),              // 12: pawl.v1.Artifact
+	(*Part)(nil),                  // 13: pawl.v1.Part
+	(*Message)(nil),               // 14: pawl.v1.Message
+	(*Envelope)(nil),              // 15: pawl.v1.Envelope
+	(*OutputPiece)(nil),           // 16: pawl.v1.OutputPiece
+	(*Remote)(nil),                // 17: pawl.v1.Remote
+	(*Usage)(nil),                 // 18: pawl.v1.Usage
+	(*ModelRequest)(nil),          // 19: pawl.v1.ModelRequest
+	(*ModelMessage)(nil),          // 20: pawl.v1.ModelMessage
+	(*ConversationRange)(nil),     // 21: pawl.v1.ConversationRange
+	(*ToolResult)(nil),            // 22: pawl.v1.ToolResult
+	(*ModelCall)(nil),             // 23: pawl.v1.ModelCall
+	(*ModelAnswer)(nil),           // 24: pawl.v1.ModelAnswer
+	(*ToolCallRef)(nil),           // 25: pawl.v1.ToolCallRef
+	(*Fault)(nil),                 // 26: pawl.v1.Fault
+	(*Denial)(nil),                // 27: pawl.v1.Denial
+	(*TurnRef)(nil),               // 28: pawl.v1.TurnRef
+	(*Assignment)(nil),            // 29: pawl.v1.Assignment
+	(*PackRef)(nil),               // 30: pawl.v1.PackRef
+	(*Redirect)(nil),              // 31: pawl.v1.Redirect
+	(*Record)(nil),                // 32: pawl.v1.Record
+	(*Transition)(nil),            // 33: pawl.v1.Transition
+	(*InputReceived)(nil),         // 34: pawl.v1.InputReceived
+	(*TurnOpened)(nil),            // 35: pawl.v1.TurnOpened
+	(*TurnAssigned)(nil),          // 36: pawl.v1.TurnAssigned
+	(*TurnCompleted)(nil),         // 37: pawl.v1.TurnCompleted
+	(*TurnFailed)(nil),            // 38: pawl.v1.TurnFailed
+	(*TurnAbandoned)(nil),         // 39: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 40: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 41: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 42: pawl.v1.StepRequested
+	(*StepResolved)(nil),          // 43: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 44: pawl.v1.StepRejected
+	(*StepCancelled)(nil),         // 45: pawl.v1.StepCancelled
+	(*BudgetRaised)(nil),          // 46: pawl.v1.BudgetRaised
+	(*ModelNoted)(nil),            // 47: pawl.v1.ModelNoted
+	(*OutputWritten)(nil),         // 48: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 49: pawl.v1.StepDelegated
+	(*Noted)(nil),                 // 50: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 51: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 52: pawl.v1.Paused
+	(*Resumed)(nil),               // 53: pawl.v1.Resumed
+	(*Steered)(nil),               // 54: pawl.v1.Steered
+	(*Stopped)(nil),               // 55: pawl.v1.Stopped
+	(*Noticed)(nil),               // 56: pawl.v1.Noticed
+	(*Heed)(nil),                  // 57: pawl.v1.Heed
+	(*Origin)(nil),                // 58: pawl.v1.Origin
+	(*Ended)(nil),                 // 59: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	8,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	9,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
 	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	10, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	8,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	12, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	14, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
-	12, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	11, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	9,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	13, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	15, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	13, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
 	6,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
-	19, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
-	13, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
-	20, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
-	21, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
-	12, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
-	22, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
-	55, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	55, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	20, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
+	14, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
+	21, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
+	22, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
+	13, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
+	23, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
+	60, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	60, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
 	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	32, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	33, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	34, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	35, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	36, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	37, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	38, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	39, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	41, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	42, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	43, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	44, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	50, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	51, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	52, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	53, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	54, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	40, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	47, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	48, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	49, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	46, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
-	45, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
-	30, // 40: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	9,  // 41: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	12, // 42: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	14, // 43: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	28, // 44: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	12, // 45: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	13, // 46: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	17, // 47: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	9,  // 48: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 49: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	25, // 50: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	55, // 51: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	17, // 52: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	55, // 53: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 54: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
-	18, // 55: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
-	24, // 56: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
-	17, // 57: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	25, // 58: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	55, // 59: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 60: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	17, // 61: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	5,  // 62: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
-	23, // 63: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
-	55, // 64: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
-	26, // 65: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	5,  // 66: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
-	5,  // 67: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
-	17, // 68: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
-	17, // 69: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
-	15, // 70: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	16, // 71: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	12, // 72: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	9,  // 73: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	9,  // 74: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 75: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	30, // 76: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	9,  // 77: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	11, // 78: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	79, // [79:79] is the sub-list for method output_type
-	79, // [79:79] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	33, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	34, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	35, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	36, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	37, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	38, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	39, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	40, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	42, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	43, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	44, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	45, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	51, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	52, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	53, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	58, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	59, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	41, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	48, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	49, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	50, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	47, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	46, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
+	54, // 40: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
+	55, // 41: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
+	56, // 42: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
+	31, // 43: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	10, // 44: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	13, // 45: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	15, // 46: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	29, // 47: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	13, // 48: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	14, // 49: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	18, // 50: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	10, // 51: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,  // 52: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	26, // 53: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	60, // 54: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	18, // 55: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	60, // 56: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 57: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	19, // 58: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	25, // 59: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	18, // 60: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	26, // 61: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	60, // 62: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	10, // 63: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	18, // 64: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,  // 65: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	24, // 66: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	60, // 67: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	27, // 68: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,  // 69: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	5,  // 70: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	18, // 71: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
+	18, // 72: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	16, // 73: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	17, // 74: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	13, // 75: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	10, // 76: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	8,  // 77: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
+	10, // 78: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 79: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	31, // 80: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	10, // 81: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	12, // 82: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	83, // [83:83] is the sub-list for method output_type
+	83, // [83:83] is the sub-list for method input_type
+	83, // [83:83] is the sub-list for extension type_name
+	83, // [83:83] is the sub-list for extension extendee
+	0,  // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -5628,6 +6052,7 @@ func file_pawl_v1_record_proto_init() {
 		(*ModelMessage_Conversation)(nil),
 		(*ModelMessage_Answer)(nil),
 		(*ModelMessage_Result)(nil),
+		(*ModelMessage_Heed)(nil),
 	}
 	file_pawl_v1_record_proto_msgTypes[23].OneofWrappers = []any{
 		(*Record_Transition)(nil),
@@ -5653,14 +6078,17 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
 		(*Record_BudgetRaised)(nil),
+		(*Record_Steered)(nil),
+		(*Record_Stopped)(nil),
+		(*Record_Noticed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   47,
+			NumEnums:      9,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5335,7 +5335,12 @@ type RequestModelRequest struct {
 	Request *ModelRequest `protobuf:"bytes,8,opt,name=request,proto3" json:"request,omitempty"`
 	// What the call may consume at most, as far as the executor bounds it. It has to fit into
 	// what is left of the run's budgets. Default: unset, which asks for one token to be left.
-	Bound         *Usage `protobuf:"bytes,9,opt,name=bound,proto3" json:"bound,omitempty"`
+	Bound *Usage `protobuf:"bytes,9,opt,name=bound,proto3" json:"bound,omitempty"`
+	// True: what the request has to contain (SteerRun, notices) and does not is added behind
+	// its messages, and told in RequestModelResponse.heeds; a round that was answered before
+	// gets what was added then. Default false: a request that leaves it out is
+	// FAILED_PRECONDITION (STEERING_MISSING), with the seqs of the records as allowed values.
+	Hear          bool `protobuf:"varint,45,opt,name=hear,proto3" json:"hear,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5433,6 +5438,13 @@ func (x *RequestModelRequest) GetBound() *Usage {
 	return nil
 }
 
+func (x *RequestModelRequest) GetHear() bool {
+	if x != nil {
+		return x.Hear
+	}
+	return false
+}
+
 // RequestModelResponse is the step of the round.
 type RequestModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5455,7 +5467,10 @@ type RequestModelResponse struct {
 	// Status of the run after the call.
 	Status RunStatus `protobuf:"varint,8,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
 	// Last seq of the run after the call.
-	Seq           uint64 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq uint64 `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`
+	// What the request contains of what it had to, in the order of its messages: each is a
+	// message of role "user".
+	Heeds         []*Heed `protobuf:"bytes,45,rep,name=heeds,proto3" json:"heeds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5551,6 +5566,13 @@ func (x *RequestModelResponse) GetSeq() uint64 {
 		return x.Seq
 	}
 	return 0
+}
+
+func (x *RequestModelResponse) GetHeeds() []*Heed {
+	if x != nil {
+		return x.Heeds
+	}
+	return nil
 }
 
 // AnswerModelRequest tells what came of a call of a model.
@@ -10444,7 +10466,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\brequests\x18\x06 \x03(\v2\x14.pawl.v1.StepRequestB\n" +
 	"\xbaH\a\x92\x01\x04\b\x01\x10@R\brequests\x12'\n" +
 	"\n" +
-	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xa0\x03\n" +
+	"request_id\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\xb4\x03\n" +
 	"\x13RequestModelRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -10455,7 +10477,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05round\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01R\x05round\x12\x1a\n" +
 	"\x03key\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x03key\x127\n" +
 	"\arequest\x18\b \x01(\v2\x15.pawl.v1.ModelRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\x12$\n" +
-	"\x05bound\x18\t \x01(\v2\x0e.pawl.v1.UsageR\x05bound\"\xd1\x02\n" +
+	"\x05bound\x18\t \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12\x12\n" +
+	"\x04hear\x18- \x01(\bR\x04hear\"\xf6\x02\n" +
 	"\x14RequestModelResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12!\n" +
 	"\x04step\x18\x02 \x01(\v2\r.pawl.v1.StepR\x04step\x12\x1a\n" +
@@ -10465,7 +10488,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tremaining\x18\x06 \x01(\v2\x12.pawl.v1.RemainingR\tremaining\x12%\n" +
 	"\x05ended\x18\a \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\b \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\t \x01(\x04R\x03seq\"\x95\x03\n" +
+	"\x03seq\x18\t \x01(\x04R\x03seq\x12#\n" +
+	"\x05heeds\x18- \x03(\v2\r.pawl.v1.HeedR\x05heeds\"\x95\x03\n" +
 	"\x12AnswerModelRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -11014,9 +11038,10 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(ArtifactMode)(0),                 // 130: pawl.v1.ArtifactMode
 	(*OutputPiece)(nil),               // 131: pawl.v1.OutputPiece
 	(*Denial)(nil),                    // 132: pawl.v1.Denial
-	(RecordKind)(0),                   // 133: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 134: pawl.v1.Artifact
-	(*status.Status)(nil),             // 135: google.rpc.Status
+	(*Heed)(nil),                      // 133: pawl.v1.Heed
+	(RecordKind)(0),                   // 134: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 135: pawl.v1.Artifact
+	(*status.Status)(nil),             // 136: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
 	110, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
@@ -11135,181 +11160,182 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	37,  // 113: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
 	127, // 114: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
 	112, // 115: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	119, // 116: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
-	57,  // 117: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	120, // 118: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
-	122, // 119: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	117, // 120: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
-	0,   // 121: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 122: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	127, // 123: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	112, // 124: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 125: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 126: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 127: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
-	11,  // 128: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	129, // 129: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
-	11,  // 130: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	132, // 131: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	63,  // 132: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	127, // 133: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 134: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	122, // 135: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	117, // 136: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	120, // 137: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
-	0,   // 138: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 139: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	127, // 140: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 141: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	12,  // 142: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	133, // 143: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	70,  // 144: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	127, // 145: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	69,  // 146: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	71,  // 147: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	72,  // 148: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	113, // 149: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 150: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	134, // 151: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	133, // 152: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	127, // 153: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	72,  // 154: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 155: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	134, // 156: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 157: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	12,  // 158: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 159: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 160: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	81,  // 161: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	112, // 162: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 163: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	117, // 164: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 165: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	127, // 166: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	112, // 167: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 168: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	112, // 169: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 170: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	112, // 171: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 172: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	112, // 173: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	96,  // 174: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	112, // 175: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 176: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	102, // 177: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	13,  // 178: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	31,  // 179: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	33,  // 180: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	35,  // 181: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	44,  // 182: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	46,  // 183: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	50,  // 184: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	53,  // 185: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	65,  // 186: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	42,  // 187: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	48,  // 188: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	86,  // 189: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	88,  // 190: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	90,  // 191: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	54,  // 192: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	56,  // 193: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	59,  // 194: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	104, // 195: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	135, // 196: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	14,  // 197: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	32,  // 198: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	34,  // 199: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	36,  // 200: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	45,  // 201: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	47,  // 202: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	51,  // 203: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	64,  // 204: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	66,  // 205: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	43,  // 206: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	49,  // 207: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	87,  // 208: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	89,  // 209: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	91,  // 210: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	55,  // 211: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	58,  // 212: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	60,  // 213: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	13,  // 214: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	75,  // 215: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	16,  // 216: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	18,  // 217: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	25,  // 218: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	27,  // 219: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	29,  // 220: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	31,  // 221: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	33,  // 222: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	35,  // 223: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	40,  // 224: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	42,  // 225: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	44,  // 226: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	46,  // 227: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	48,  // 228: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	50,  // 229: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	53,  // 230: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	65,  // 231: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	54,  // 232: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	56,  // 233: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	59,  // 234: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	61,  // 235: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	67,  // 236: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	73,  // 237: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	77,  // 238: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	79,  // 239: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	82,  // 240: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	84,  // 241: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	86,  // 242: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	88,  // 243: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	90,  // 244: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	92,  // 245: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	94,  // 246: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	101, // 247: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	97,  // 248: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	99,  // 249: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	14,  // 250: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	76,  // 251: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	17,  // 252: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	24,  // 253: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	26,  // 254: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	28,  // 255: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	30,  // 256: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	32,  // 257: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	34,  // 258: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	36,  // 259: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	41,  // 260: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	43,  // 261: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	45,  // 262: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	47,  // 263: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	49,  // 264: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	51,  // 265: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	64,  // 266: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	66,  // 267: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	55,  // 268: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	58,  // 269: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	60,  // 270: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	62,  // 271: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	68,  // 272: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	74,  // 273: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	78,  // 274: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	80,  // 275: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	83,  // 276: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	85,  // 277: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	87,  // 278: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	89,  // 279: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	91,  // 280: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	93,  // 281: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	95,  // 282: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	103, // 283: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	98,  // 284: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	100, // 285: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	250, // [250:286] is the sub-list for method output_type
-	214, // [214:250] is the sub-list for method input_type
-	214, // [214:214] is the sub-list for extension type_name
-	214, // [214:214] is the sub-list for extension extendee
-	0,   // [0:214] is the sub-list for field type_name
+	133, // 116: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	119, // 117: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	57,  // 118: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	120, // 119: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	122, // 120: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	117, // 121: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 122: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 123: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	127, // 124: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	112, // 125: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 126: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 127: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 128: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	11,  // 129: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	129, // 130: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	11,  // 131: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	132, // 132: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	63,  // 133: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	127, // 134: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 135: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	122, // 136: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	117, // 137: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	120, // 138: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 139: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	127, // 140: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	127, // 141: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	112, // 142: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	12,  // 143: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	134, // 144: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	70,  // 145: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	127, // 146: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	69,  // 147: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	71,  // 148: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	72,  // 149: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	113, // 150: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 151: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	135, // 152: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	134, // 153: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	127, // 154: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	72,  // 155: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 156: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	135, // 157: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	5,   // 158: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	12,  // 159: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 160: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 161: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	81,  // 162: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	112, // 163: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 164: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	117, // 165: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 166: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	127, // 167: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	112, // 168: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 169: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	112, // 170: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 171: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	112, // 172: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 173: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	112, // 174: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	96,  // 175: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	112, // 176: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	113, // 177: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	102, // 178: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	13,  // 179: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	31,  // 180: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	33,  // 181: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	35,  // 182: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	44,  // 183: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	46,  // 184: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	50,  // 185: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	53,  // 186: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	65,  // 187: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	42,  // 188: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	48,  // 189: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	86,  // 190: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	88,  // 191: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	90,  // 192: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	54,  // 193: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	56,  // 194: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	59,  // 195: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	104, // 196: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	136, // 197: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	14,  // 198: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	32,  // 199: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	34,  // 200: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	36,  // 201: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	45,  // 202: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	47,  // 203: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	51,  // 204: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	64,  // 205: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	66,  // 206: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	43,  // 207: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	49,  // 208: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	87,  // 209: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	89,  // 210: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	91,  // 211: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	55,  // 212: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	58,  // 213: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	60,  // 214: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	13,  // 215: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	75,  // 216: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	16,  // 217: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	18,  // 218: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	25,  // 219: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	27,  // 220: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	29,  // 221: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	31,  // 222: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	33,  // 223: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	35,  // 224: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	40,  // 225: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	42,  // 226: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	44,  // 227: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	46,  // 228: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	48,  // 229: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	50,  // 230: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	53,  // 231: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	65,  // 232: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	54,  // 233: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	56,  // 234: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	59,  // 235: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	61,  // 236: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	67,  // 237: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	73,  // 238: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	77,  // 239: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	79,  // 240: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	82,  // 241: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	84,  // 242: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	86,  // 243: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	88,  // 244: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	90,  // 245: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	92,  // 246: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	94,  // 247: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	101, // 248: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	97,  // 249: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	99,  // 250: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	14,  // 251: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	76,  // 252: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	17,  // 253: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	24,  // 254: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	26,  // 255: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	28,  // 256: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	30,  // 257: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	32,  // 258: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	34,  // 259: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	36,  // 260: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	41,  // 261: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	43,  // 262: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	45,  // 263: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	47,  // 264: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	49,  // 265: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	51,  // 266: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	64,  // 267: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	66,  // 268: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	55,  // 269: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	58,  // 270: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	60,  // 271: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	62,  // 272: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	68,  // 273: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	74,  // 274: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	78,  // 275: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	80,  // 276: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	83,  // 277: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	85,  // 278: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	87,  // 279: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	89,  // 280: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	91,  // 281: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	93,  // 282: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	95,  // 283: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	103, // 284: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	98,  // 285: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	100, // 286: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	251, // [251:287] is the sub-list for method output_type
+	215, // [215:251] is the sub-list for method input_type
+	215, // [215:215] is the sub-list for extension type_name
+	215, // [215:215] is the sub-list for extension extendee
+	0,   // [0:215] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

@@ -105,3 +105,55 @@ class ScheduleFault(_message.Message):
     reason: str
     message: str
     def __init__(self, instant: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class SteerRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "text", "when", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    text: str
+    when: _record_pb2.SteerWhen
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., text: _Optional[str] = ..., when: _Optional[_Union[_record_pb2.SteerWhen, str]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SteerRunResponse(_message.Message):
+    __slots__ = ("record", "status", "seq", "turn", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    turn: _record_pb2.TurnRef
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class StopRunRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "note", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    note: str
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., note: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StopRunResponse(_message.Message):
+    __slots__ = ("record", "status", "seq", "duplicate")
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    record: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...

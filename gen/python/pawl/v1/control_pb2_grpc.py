@@ -39,6 +39,16 @@ class ControlServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.SteerRun = channel.unary_unary(
+                '/pawl.v1.ControlService/SteerRun',
+                request_serializer=pawl_dot_v1_dot_control__pb2.SteerRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.SteerRunResponse.FromString,
+                _registered_method=True)
+        self.StopRun = channel.unary_unary(
+                '/pawl.v1.ControlService/StopRun',
+                request_serializer=pawl_dot_v1_dot_control__pb2.StopRunRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.StopRunResponse.FromString,
+                _registered_method=True)
         self.RaiseBudget = channel.unary_unary(
                 '/pawl.v1.ControlService/RaiseBudget',
                 request_serializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.SerializeToString,
@@ -58,6 +68,30 @@ class ControlServiceServicer(object):
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
+
+    def SteerRun(self, request, context):
+        """Says something to a run that goes on: the next request to a model contains it, which is
+        checked (STEERING_MISSING), or what is under way is put away for it. A run without an
+        open turn gets one that begins with it, as by SendInput. Scope runs:write.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL,
+        MESSAGES_TOO_LARGE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopRun(self, request, context):
+        """Puts away what is under way: the open turn is over, what it said joins the conversation,
+        and its pending steps and calls are answered with the error CANCELLED_BY_USER. The run
+        then waits; SendInput and SteerRun go on. A run that has nothing under way stays as it
+        is. Scope runs:write.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def RaiseBudget(self, request, context):
         """Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
@@ -84,6 +118,16 @@ class ControlServiceServicer(object):
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'SteerRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.SteerRun,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.SteerRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.SteerRunResponse.SerializeToString,
+            ),
+            'StopRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopRun,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.StopRunRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.StopRunResponse.SerializeToString,
+            ),
             'RaiseBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.RaiseBudget,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.RaiseBudgetRequest.FromString,
@@ -109,6 +153,60 @@ class ControlService(object):
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
+
+    @staticmethod
+    def SteerRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/SteerRun',
+            pawl_dot_v1_dot_control__pb2.SteerRunRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.SteerRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/StopRun',
+            pawl_dot_v1_dot_control__pb2.StopRunRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.StopRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def RaiseBudget(request,

@@ -90,6 +90,16 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_NOTED: _ClassVar[RecordKind]
     RECORD_KIND_MODEL_NOTED: _ClassVar[RecordKind]
     RECORD_KIND_BUDGET_RAISED: _ClassVar[RecordKind]
+    RECORD_KIND_STEERED: _ClassVar[RecordKind]
+    RECORD_KIND_STOPPED: _ClassVar[RecordKind]
+    RECORD_KIND_NOTICED: _ClassVar[RecordKind]
+
+class SteerWhen(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEER_WHEN_UNSPECIFIED: _ClassVar[SteerWhen]
+    STEER_WHEN_NEXT_MODEL_CALL: _ClassVar[SteerWhen]
+    STEER_WHEN_NOW: _ClassVar[SteerWhen]
+    STEER_WHEN_NEXT_TURN: _ClassVar[SteerWhen]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
 RUN_STATUS_WAITING: RunStatus
@@ -147,6 +157,13 @@ RECORD_KIND_STEP_DELEGATED: RecordKind
 RECORD_KIND_NOTED: RecordKind
 RECORD_KIND_MODEL_NOTED: RecordKind
 RECORD_KIND_BUDGET_RAISED: RecordKind
+RECORD_KIND_STEERED: RecordKind
+RECORD_KIND_STOPPED: RecordKind
+RECORD_KIND_NOTICED: RecordKind
+STEER_WHEN_UNSPECIFIED: SteerWhen
+STEER_WHEN_NEXT_MODEL_CALL: SteerWhen
+STEER_WHEN_NOW: SteerWhen
+STEER_WHEN_NEXT_TURN: SteerWhen
 
 class ArtifactValue(_message.Message):
     __slots__ = ("json", "text", "data", "media_type")
@@ -321,16 +338,18 @@ class ModelRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ..., follows: _Optional[int] = ..., system: _Optional[str] = ..., tools_json: _Optional[str] = ..., parameters_json: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ModelMessage, _Mapping]]] = ..., system_hash: _Optional[bytes] = ..., tools_hash: _Optional[bytes] = ..., parameters_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ...) -> None: ...
 
 class ModelMessage(_message.Message):
-    __slots__ = ("message", "conversation", "answer", "result")
+    __slots__ = ("message", "conversation", "answer", "result", "heed")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    HEED_FIELD_NUMBER: _ClassVar[int]
     message: Message
     conversation: ConversationRange
     answer: int
     result: ToolResult
-    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., conversation: _Optional[_Union[ConversationRange, _Mapping]] = ..., answer: _Optional[int] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+    heed: int
+    def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ..., conversation: _Optional[_Union[ConversationRange, _Mapping]] = ..., answer: _Optional[int] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ..., heed: _Optional[int] = ...) -> None: ...
 
 class ConversationRange(_message.Message):
     __slots__ = ("first", "count")
@@ -447,7 +466,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "steered", "stopped", "noticed")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +501,9 @@ class Record(_message.Message):
     NOTED_FIELD_NUMBER: _ClassVar[int]
     MODEL_NOTED_FIELD_NUMBER: _ClassVar[int]
     BUDGET_RAISED_FIELD_NUMBER: _ClassVar[int]
+    STEERED_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    NOTICED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -516,7 +538,10 @@ class Record(_message.Message):
     noted: Noted
     model_noted: ModelNoted
     budget_raised: BudgetRaised
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ...) -> None: ...
+    steered: Steered
+    stopped: Stopped
+    noticed: Noticed
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -813,6 +838,44 @@ class Resumed(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     note: str
     def __init__(self, note: _Optional[str] = ...) -> None: ...
+
+class Steered(_message.Message):
+    __slots__ = ("text", "when")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    when: SteerWhen
+    def __init__(self, text: _Optional[str] = ..., when: _Optional[_Union[SteerWhen, str]] = ...) -> None: ...
+
+class Stopped(_message.Message):
+    __slots__ = ("turn_seq", "attempt", "note", "said", "calls")
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    SAID_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    turn_seq: int
+    attempt: int
+    note: str
+    said: int
+    calls: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., note: _Optional[str] = ..., said: _Optional[int] = ..., calls: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Noticed(_message.Message):
+    __slots__ = ("code", "text")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    text: str
+    def __init__(self, code: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class Heed(_message.Message):
+    __slots__ = ("seq", "text")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    text: str
+    def __init__(self, seq: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("run_id", "seq", "state", "artifacts_written", "steps")

@@ -981,7 +981,7 @@ class RequestStepRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., requests: _Optional[_Iterable[_Union[StepRequest, _Mapping]]] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class RequestModelRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "round", "key", "request", "bound")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "round", "key", "request", "bound", "hear")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -991,6 +991,7 @@ class RequestModelRequest(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
+    HEAR_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -1000,10 +1001,11 @@ class RequestModelRequest(_message.Message):
     key: str
     request: _record_pb2.ModelRequest
     bound: _record_pb2.Usage
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., round: _Optional[int] = ..., key: _Optional[str] = ..., request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., bound: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+    hear: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., round: _Optional[int] = ..., key: _Optional[str] = ..., request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., bound: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., hear: bool = ...) -> None: ...
 
 class RequestModelResponse(_message.Message):
-    __slots__ = ("key", "step", "replayed", "denial", "max_answer_bytes", "remaining", "ended", "status", "seq")
+    __slots__ = ("key", "step", "replayed", "denial", "max_answer_bytes", "remaining", "ended", "status", "seq", "heeds")
     KEY_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
@@ -1013,6 +1015,7 @@ class RequestModelResponse(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    HEEDS_FIELD_NUMBER: _ClassVar[int]
     key: str
     step: Step
     replayed: bool
@@ -1022,7 +1025,8 @@ class RequestModelResponse(_message.Message):
     ended: _record_pb2.Record
     status: _record_pb2.RunStatus
     seq: int
-    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
+    heeds: _containers.RepeatedCompositeFieldContainer[_record_pb2.Heed]
+    def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., heeds: _Optional[_Iterable[_Union[_record_pb2.Heed, _Mapping]]] = ...) -> None: ...
 
 class AnswerModelRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "answer", "failure", "usage")

@@ -11,7 +11,7 @@ import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Record, RunStatus } from "./record_pb.js";
+import type { Record, RunStatus, SteerWhen, TurnRef } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
 import type { Remaining } from "./run_pb.js";
 import { file_pawl_v1_run } from "./run_pb.js";
@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJMusBCg5Db250cm9sU2VydmljZRJyCgtSYWlzZUJ1ZGdldBIbLnBhd2wudjEuUmFpc2VCdWRnZXRSZXF1ZXN0GhwucGF3bC52MS5SYWlzZUJ1ZGdldFJlc3BvbnNlIiiC0+STAiI6ASoiHS92MS9ydW5zL3tydW5faWR9OnJhaXNlQnVkZ2V0EmUKDUxpc3RTY2hlZHVsZXMSHS5wYXdsLnYxLkxpc3RTY2hlZHVsZXNSZXF1ZXN0Gh4ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVzcG9uc2UiFYLT5JMCDxINL3YxL3NjaGVkdWxlc0IwWi5naXRodWIuY29tL3Bhd2wtZGV2L3Bhd2wvZ2VuL2dvL3Bhd2wvdjE7cGF3bHYxYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJIuEBCg9TdGVlclJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIZCgR0ZXh0GAMgASgJQgu6SAhyBhABKICABBIqCgR3aGVuGAQgASgOMhIucGF3bC52MS5TdGVlcldoZW5CCLpIBYIBAhABEhwKCnJlcXVlc3RfaWQYBSABKAlCCLpIBXIDKIABIpcBChBTdGVlclJ1blJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIeCgR0dXJuGAQgASgLMhAucGF3bC52MS5UdXJuUmVmEhEKCWR1cGxpY2F0ZRgFIAEoCCKxAQoOU3RvcFJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIWCgRub3RlGAMgASgJQgi6SAVyAyiACBIcCgpyZXF1ZXN0X2lkGAQgASgJQgi6SAVyAyiAASJ2Cg9TdG9wUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEhEKCWR1cGxpY2F0ZRgEIAEoCDKxAwoOQ29udHJvbFNlcnZpY2USYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXNCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
 
 /**
  * RaiseBudgetRequest names a run and what it may consume from now on.
@@ -359,6 +359,193 @@ export const ScheduleFaultSchema: GenMessage<ScheduleFault> = /*@__PURE__*/
   messageDesc(file_pawl_v1_control, 5);
 
 /**
+ * SteerRunRequest is what is said to a run.
+ *
+ * @generated from message pawl.v1.SteerRunRequest
+ */
+export type SteerRunRequest = Message<"pawl.v1.SteerRunRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * The run; required. A ULID.
+   *
+   * @generated from field: string run_id = 2;
+   */
+  runId: string;
+
+  /**
+   * What is said; required, at most 64 KiB.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
+
+  /**
+   * When it counts. Default: STEER_WHEN_NEXT_MODEL_CALL.
+   *
+   * @generated from field: pawl.v1.SteerWhen when = 4;
+   */
+  when: SteerWhen;
+
+  /**
+   * Idempotency id: the same id with the same body is answered with
+   * the first answer, for ever; with another body it is refused.
+   * Default: empty, no protection against repeats. At most 128 bytes.
+   *
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message pawl.v1.SteerRunRequest.
+ * Use `create(SteerRunRequestSchema)` to create a new message.
+ */
+export const SteerRunRequestSchema: GenMessage<SteerRunRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 6);
+
+/**
+ * SteerRunResponse is what became of it.
+ *
+ * @generated from message pawl.v1.SteerRunResponse
+ */
+export type SteerRunResponse = Message<"pawl.v1.SteerRunResponse"> & {
+  /**
+   * The Steered.
+   *
+   * @generated from field: pawl.v1.Record record = 1;
+   */
+  record?: Record | undefined;
+
+  /**
+   * Status of the run after the call.
+   *
+   * @generated from field: pawl.v1.RunStatus status = 2;
+   */
+  status: RunStatus;
+
+  /**
+   * Last seq of the run after the call.
+   *
+   * @generated from field: uint64 seq = 3;
+   */
+  seq: bigint;
+
+  /**
+   * Identity of the turn that is open after the call; unset: none. Its prompt is
+   * rendered by GetTurn.
+   *
+   * @generated from field: pawl.v1.TurnRef turn = 4;
+   */
+  turn?: TurnRef | undefined;
+
+  /**
+   * True: the id was used before with the same body; this is the first answer.
+   *
+   * @generated from field: bool duplicate = 5;
+   */
+  duplicate: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.SteerRunResponse.
+ * Use `create(SteerRunResponseSchema)` to create a new message.
+ */
+export const SteerRunResponseSchema: GenMessage<SteerRunResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 7);
+
+/**
+ * StopRunRequest names a run.
+ *
+ * @generated from message pawl.v1.StopRunRequest
+ */
+export type StopRunRequest = Message<"pawl.v1.StopRunRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * The run; required. A ULID.
+   *
+   * @generated from field: string run_id = 2;
+   */
+  runId: string;
+
+  /**
+   * The caller's words, kept in the record; at most 1024 bytes. Default: empty.
+   *
+   * @generated from field: string note = 3;
+   */
+  note: string;
+
+  /**
+   * Idempotency id: the same id with the same body is answered with
+   * the first answer, for ever; with another body it is refused.
+   * Default: empty, no protection against repeats. At most 128 bytes.
+   *
+   * @generated from field: string request_id = 4;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message pawl.v1.StopRunRequest.
+ * Use `create(StopRunRequestSchema)` to create a new message.
+ */
+export const StopRunRequestSchema: GenMessage<StopRunRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 8);
+
+/**
+ * StopRunResponse is the run that waits.
+ *
+ * @generated from message pawl.v1.StopRunResponse
+ */
+export type StopRunResponse = Message<"pawl.v1.StopRunResponse"> & {
+  /**
+   * The Stopped; unset: nothing was under way.
+   *
+   * @generated from field: pawl.v1.Record record = 1;
+   */
+  record?: Record | undefined;
+
+  /**
+   * Status of the run after the call.
+   *
+   * @generated from field: pawl.v1.RunStatus status = 2;
+   */
+  status: RunStatus;
+
+  /**
+   * Last seq of the run after the call.
+   *
+   * @generated from field: uint64 seq = 3;
+   */
+  seq: bigint;
+
+  /**
+   * True: the id was used before with the same body; this is the first answer.
+   *
+   * @generated from field: bool duplicate = 4;
+   */
+  duplicate: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.StopRunResponse.
+ * Use `create(StopRunResponseSchema)` to create a new message.
+ */
+export const StopRunResponseSchema: GenMessage<StopRunResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 9);
+
+/**
  * ControlService is for whoever answers for what runs do. Its calls that change a run are
  * inputs of that run as those of RunService are: recorded with their principal, idempotent by
  * their id, and answered after the sync.
@@ -368,6 +555,36 @@ export const ScheduleFaultSchema: GenMessage<ScheduleFault> = /*@__PURE__*/
  * @generated from service pawl.v1.ControlService
  */
 export const ControlService: GenService<{
+  /**
+   * Says something to a run that goes on: the next request to a model contains it, which is
+   * checked (STEERING_MISSING), or what is under way is put away for it. A run without an
+   * open turn gets one that begins with it, as by SendInput. Scope runs:write.
+   *
+   * Errors: FAILED_PRECONDITION (RUN_TERMINAL), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL,
+   * MESSAGES_TOO_LARGE).
+   *
+   * @generated from rpc pawl.v1.ControlService.SteerRun
+   */
+  steerRun: {
+    methodKind: "unary";
+    input: typeof SteerRunRequestSchema;
+    output: typeof SteerRunResponseSchema;
+  },
+  /**
+   * Puts away what is under way: the open turn is over, what it said joins the conversation,
+   * and its pending steps and calls are answered with the error CANCELLED_BY_USER. The run
+   * then waits; SendInput and SteerRun go on. A run that has nothing under way stays as it
+   * is. Scope runs:write.
+   *
+   * Errors: FAILED_PRECONDITION (RUN_TERMINAL).
+   *
+   * @generated from rpc pawl.v1.ControlService.StopRun
+   */
+  stopRun: {
+    methodKind: "unary";
+    input: typeof StopRunRequestSchema;
+    output: typeof StopRunResponseSchema;
+  },
   /**
    * Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
    * The act is recorded with who did it and why. Scope budgets:write.

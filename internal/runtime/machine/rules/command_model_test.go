@@ -2,6 +2,8 @@ package rules
 
 import (
 	"crypto/sha256"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -9,7 +11,7 @@ import (
 
 // modelCommand reads
 //
-//	ask MODEL [round=1] [key=] [worker=] [system=TEXT] [tokens_in= tokens_out= cost= price=]
+//	ask MODEL [heeds=SEQ+…] [round=1] [key=] [worker=] [system=TEXT] [tokens_in= tokens_out= cost= price=]
 //	answer step=1 [try=1] [says=CALLS] [response=ID] [worker=]
 //	unanswered step=1 [try=1] [code=BUSY] [final] [after=SECONDS] [worker=]
 //	response ID step=1 [try=1] [worker=]
@@ -46,6 +48,10 @@ func (a args) modelCommand() machine.Command {
 // asked is a request whose digest is that of the model and of its one message.
 func (a args) asked() *machine.ModelRequest {
 	r := &machine.ModelRequest{Model: a.first(), Hash: sha256.Sum256([]byte(a.first() + a.d.Input))}
+	for _, seq := range strings.FieldsFunc(a.text("heeds"), func(r rune) bool { return r == '+' }) {
+		n, _ := strconv.ParseUint(seq, 10, 64)
+		r.Heeded, r.Hash = append(r.Heeded, n), sha256.Sum256(append(r.Hash[:], seq...))
+	}
 	if text := a.text("system"); text != "" {
 		r.System = machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
 	}

@@ -243,6 +243,11 @@ func (a args) otherCommand() machine.Command {
 			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
 			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(), Metered: a.has("metered"),
 		}
+	case "steer":
+		when := map[string]machine.SteerWhen{"": machine.NextModelCall, "now": machine.SteerNow, "next_turn": machine.NextTurn, "whenever": 9}
+		return machine.Steer{Text: a.d.Input, When: when[a.text("when")]}
+	case "stop":
+		return machine.Stop{Note: a.text("note")}
 	case "ask", "answer", "unanswered", "response":
 		return a.modelCommand()
 	case "lose_step":

@@ -132,6 +132,7 @@ func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	if !to.Persistent {
 		t.resetConversation(to.Name)
 	}
+	t.hear()
 	t.drainQueue()
 }
 

@@ -106,13 +106,18 @@ func checkHeads(g *machine.Graph, from *machine.State) error {
 }
 
 func checkQueued(c *machine.Fork) error {
-	limit := withDefaults(c.Limits).MaxQueuedInputs
-	if len(c.Queued) <= limit {
+	limit, got := withDefaults(c.Limits).MaxQueuedInputs, 0
+	for i := range c.Queued {
+		if c.Queued[i].Steer == "" {
+			got++
+		}
+	}
+	if got <= limit {
 		return nil
 	}
 	return &machine.Refusal{
 		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "at_seq",
-		Message: fmt.Sprintf("%d inputs waited for the open turn", len(c.Queued)), Limit: int64(limit), Got: int64(len(c.Queued)),
+		Message: fmt.Sprintf("%d inputs waited for the open turn", got), Limit: int64(limit), Got: int64(got),
 	}
 }
 
@@ -182,7 +187,7 @@ func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 		size += messagesBytes(c.Conversations[i].Messages)
 	}
 	for i := range c.Queued {
-		size += partsBytes(c.Queued[i].Parts)
+		size += partsBytes(c.Queued[i].Parts) + int64(len(c.Queued[i].Steer))
 	}
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
@@ -238,6 +243,7 @@ func isAnswered(p *machine.ToolStep) bool {
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
 		t.s.Awaiting = c.From.Awaiting
+		t.takeHeeds(c.Queued)
 		return
 	}
 	t.openTurn(seq)
@@ -249,7 +255,11 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 			}
 		}
 	}
+	t.takeHeeds(c.Queued)
 	for _, q := range c.Queued {
+		if q.Steer != "" {
+			continue
+		}
 		n := t.record(&machine.InputReceived{Parts: q.Parts, MessageID: q.MessageID, Queued: true})
 		t.s.Queue = append(t.s.Queue, n)
 	}

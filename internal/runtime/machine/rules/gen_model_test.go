@@ -52,6 +52,11 @@ func genRequestModel(t *rapid.T, s *machine.State, turn uint64, attempt int) mac
 			{Message: &machine.Message{Role: "user", Parts: textPart("ask"), ToolCallID: "c"}}, {Talk: &machine.TalkRange{Next: 1, Count: 1}},
 		}))
 	}
+	for _, h := range s.Heeds {
+		if chance(t, 9) {
+			r.Messages, r.Heeded = append(r.Messages, machine.ModelMessage{Heed: h.Seq}), append(r.Heeded, h.Seq)
+		}
+	}
 	c.Model, c.Bound = r, genUsage(t)
 	c.Bound.Model, c.Bound.ToolCalls = r.Model, 0
 	if r.Model == "operator's" {

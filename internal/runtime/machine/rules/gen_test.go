@@ -185,7 +185,14 @@ func genCommand(t *rapid.T, s *machine.State) machine.Command {
 }
 
 func genOther(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.Command {
-	switch rapid.IntRange(0, 17).Draw(t, "other") {
+	switch rapid.IntRange(0, 22).Draw(t, "other") {
+	case 18, 19, 20, 21:
+		return machine.Steer{
+			Text: pick(t, []string{"go left", "go left", "stay", ""}),
+			When: pick(t, []machine.SteerWhen{machine.NextModelCall, machine.NextModelCall, machine.SteerNow, machine.NextTurn, machine.SteerUnset}),
+		}
+	case 22:
+		return machine.Stop{Note: "enough"}
 	case 14, 15:
 		return genNote(t, s)
 	case 16:

@@ -19,6 +19,7 @@ func CheckInvariants(s *machine.State, g *machine.Graph) error {
 	c.turn()
 	c.steps()
 	c.models()
+	c.heeds()
 	c.artifacts()
 	c.conversations()
 	c.clocks()
@@ -96,6 +97,7 @@ func (c *checker) life() {
 	c.must(s.Turn == nil && len(s.Queue) == 0 && !s.Paused, "an ended run has a turn, a queue or is paused")
 	c.must(len(Timers(s)) == 0, "an ended run has timers")
 	c.must(len(pendingSteps(s)) == 0, "an ended run has pending steps")
+	c.must(len(s.Heeds) == 0, "an ended run has something to hear")
 }
 
 func (c *checker) turn() {

@@ -10,6 +10,21 @@ import (
 
 // Invariants of calls of models, of a state and from one to the next.
 
+// heeds: what has to be heard is recorded, in order, and is where it says.
+func (c *checker) heeds() {
+	last, next := uint64(0), uint64(0)
+	for _, v := range c.s.Conversations {
+		if v.State == c.s.Current {
+			next = v.Next
+		}
+	}
+	for _, h := range c.s.Heeds {
+		c.must(h.Seq > last && h.Seq <= c.s.Seq, "heeds %v", c.s.Heeds)
+		c.must(h.Row <= next && (h.Row == 0 || !h.Notice && !h.Later), "heed %+v", h)
+		last = h.Seq
+	}
+}
+
 func (c *checker) models() {
 	for i := range c.s.Steps {
 		switch p := &c.s.Steps[i]; {

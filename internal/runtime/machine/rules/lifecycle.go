@@ -34,7 +34,7 @@ func (t *txn) end(e ending) {
 	t.write(e.artifacts, seq)
 	s := t.s
 	s.Status, s.Reason = e.status, e.reason
-	s.Turn, s.Queue, s.Paused = nil, nil, false
+	s.Turn, s.Queue, s.Heeds, s.Paused = nil, nil, nil, false
 	s.Deadline, s.WallLeft, s.StateTimeoutAt = 0, 0, 0
 }
 

@@ -58,6 +58,7 @@ func (t *txn) checkMessageBytes(more int64) error {
 
 // nextTurn opens a further turn of the visit for all queued inputs.
 func (t *txn) nextTurn() {
+	t.hear()
 	seq := t.record(&machine.TurnOpened{State: t.s.Current, Inputs: t.s.Queue})
 	t.openTurn(seq)
 	t.drainQueue()
@@ -67,6 +68,7 @@ func (t *txn) nextTurn() {
 func (t *txn) drainQueue() {
 	for _, seq := range t.s.Queue {
 		t.addMessage(seq)
+		t.placed(seq)
 	}
 	t.s.Queue = nil
 }

@@ -18,7 +18,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkAsked(c)); err != nil {
 		return err
 	}
-	key := t.modelKey(c)
+	key := modelKey(t.s, c)
 	i := findKey(t.s.Steps, key)
 	if i >= 0 && t.s.Steps[i].Model == nil {
 		return notModel(&t.s.Steps[i], key)
@@ -31,7 +31,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 		return nil
 	}
 	size := requestBytes(c.Model)
-	if err := first(t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
+	if err := first(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
@@ -57,13 +57,25 @@ func checkAsked(c *machine.RequestModel) error {
 	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
+// Round is the step of the round that is asked for, if there is one; only for an open turn.
+func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
+	if s.Turn == nil {
+		return nil
+	}
+	i := findKey(s.Steps, modelKey(s, c))
+	if i < 0 || s.Steps[i].Model == nil {
+		return nil
+	}
+	return &s.Steps[i]
+}
+
 // modelKey is that of the round, made like those of tool steps.
-func (t *txn) modelKey(c *machine.RequestModel) string {
+func modelKey(s *machine.State, c *machine.RequestModel) string {
 	if c.Key != "" {
 		return c.Key
 	}
 	key := "model/" + strconv.Itoa(c.Round)
-	if turn := keysOf(t.s); turn != 0 {
+	if turn := keysOf(s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + key
 	}
 	return key
@@ -285,6 +297,7 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
 	})
 	t.settle(c.Usage)
+	t.heard(t.s.Steps[i].RequestSeq)
 	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
 	t.settleStep(i, machine.StepStatusOK, seq, [32]byte{})
 	return machine.Accepted, nil
@@ -451,5 +464,5 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 // ModelKey is the key of the step that a request for a call asks for; the state has an open
 // turn.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
-	return (&txn{s: s}).modelKey(c)
+	return modelKey(s, c)
 }

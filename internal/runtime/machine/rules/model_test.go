@@ -155,7 +155,7 @@ func (m *model) state() {
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
 		"reframes": v.reframes, "tokens": v.tokens, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
 		"toolSteps": v.toolSteps, "texts": fmt.Sprint(v.texts),
-		"queue": fmt.Sprint(v.queue), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
+		"queue": fmt.Sprint(v.queue), "heeds": fmt.Sprint(v.heeds), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
 	}
 	if v.ended != nil {
 		want["reason"] = v.ended.Reason
@@ -201,7 +201,7 @@ func facts(s *machine.State) map[string]any {
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
 		"toolSteps": int(toolSteps(s)), "texts": fmt.Sprint(s.Texts),
-		"queue": fmt.Sprint(s.Queue), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
+		"queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
 	if s.Status.Terminal() {
 		facts["reason"] = s.Reason
@@ -214,6 +214,13 @@ func facts(s *machine.State) map[string]any {
 	}
 	facts["steps"] = fmt.Sprintf("%+v", stepFacts(s))
 	return facts
+}
+
+func heedFacts(s *machine.State) (heeds []vheed) {
+	for _, h := range s.Heeds {
+		heeds = append(heeds, vheed{seq: h.Seq, row: h.Row, notice: h.Notice, later: h.Later})
+	}
+	return heeds
 }
 
 // stepFacts leaves out what the naive one keeps as text: the answers.

@@ -104,8 +104,8 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Refusal {
 		n.follow(c.Event, machine.CauseEvent, c.Artifacts)
 	default:
 		done.Artifacts = c.Artifacts
-		if v := n.view(); len(v.queue) > 0 {
-			n.add(&machine.TurnOpened{State: v.current, Inputs: v.queue})
+		if v := n.view(); len(v.due()) > 0 {
+			n.further()
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (n *naive) input(c machine.SendInput) *machine.Refusal {
 	}
 	n.add(&machine.InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil, Envelope: c.Envelope})
 	if v.turn == nil {
-		n.add(&machine.TurnOpened{State: v.current, Inputs: n.view().queue})
+		n.further()
 	}
 	return nil
 }

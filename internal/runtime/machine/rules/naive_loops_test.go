@@ -50,6 +50,8 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 				if b.Step == 0 {
 					ends, states = nil, nil
 				}
+			case *machine.Steered, *machine.Stopped:
+				ends, states = nil, nil
 			case *machine.Transition:
 				set(b.Artifacts)
 				if b.From != "" {

@@ -179,6 +179,9 @@ func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Refusa
 // refuseModel makes the checks of a call that is to be made, and prices its bound.
 func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage, *machine.Refusal) {
 	v := n.view()
+	if r := v.refuseDeaf(c.Model); r != nil {
+		return c.Bound, r
+	}
 	if r := n.refuseMessages(naiveRequest(c.Model) + 1); r != nil {
 		return c.Bound, r
 	}
@@ -465,6 +468,7 @@ func (v *view) readAnswered(b *machine.StepResolved, seq uint64) {
 	}
 	switch {
 	case b.OK:
+		v.heard(step.asked)
 		v.bytes += naiveAnswer(b.Answer)
 		step.status = machine.StepStatusOK
 		step.model = vmodel{is: true, calls: len(b.Answer.Calls), changed: step.model.changed}

@@ -104,6 +104,10 @@ func (n *naive) command(out *verdict) {
 		out.refusal = n.write(c)
 	case machine.NoteDelegation:
 		n.note(c, out)
+	case machine.Steer:
+		out.refusal = n.steer(c)
+	case machine.Stop:
+		out.refusal = n.halt(c)
 	case machine.Pause, machine.Resume, machine.Cancel:
 		out.refusal = n.lifecycle(c)
 	}

@@ -40,6 +40,7 @@ type view struct {
 	cost      int64
 	turn      *vturn
 	queue     []uint64
+	heeds     []vheed
 	artifacts map[string]vartifact
 	windows   map[string][2]uint64
 	rows      []machine.MessageRow
@@ -114,7 +115,7 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
 		switch c, forks := in.Command.(machine.Fork); {
-		case v.readModel(in.Command, r):
+		case v.readModel(in.Command, r), v.readSteer(in.Command, r):
 		case forks && r.Seq == 1:
 			n.readOrigin(v, c, r)
 		default:
@@ -182,7 +183,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		if w, ok := v.windows[b.To]; ok && !node.Persistent {
 			v.windows[b.To] = [2]uint64{w[1], w[1]}
 		}
-		v.takeQueue()
+		v.begin()
 	case *machine.InputReceived:
 		v.bytes += naiveBytes(b.Parts) + naiveEnvelope(b.Envelope)
 		if b.Step != 0 {
@@ -197,7 +198,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		}
 	case *machine.TurnOpened:
 		v.turn = &vturn{seq: r.Seq, attempt: 1}
-		v.takeQueue()
+		v.begin()
 	case *machine.TurnCompleted:
 		v.turn, v.await = nil, b.Await
 		v.spend(b.Usage)
@@ -217,7 +218,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		v.paused = false
 	case *machine.Ended:
 		n.readWrites(v, r.Seq, b.Artifacts)
-		v.ended, v.turn, v.queue, v.paused = b, nil, nil, false
+		v.ended, v.turn, v.queue, v.heeds, v.paused = b, nil, nil, nil, false
 		v.deadline, v.left, v.timeoutAt = 0, 0, 0
 	default:
 		n.readTurnRecord(v, r)

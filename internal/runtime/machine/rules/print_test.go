@@ -169,6 +169,12 @@ func printStepBody(b machine.Body) string {
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
 			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts), printAnswer(b.Answer))
+	case *machine.Steered:
+		return fmt.Sprintf("%q when=%d", b.Text, b.When)
+	case *machine.Stopped:
+		return words(turnName(b.TurnSeq, b.Attempt), b.Note, printSaid(b.Said), opt("calls", printCalls(b.Calls)))
+	case *machine.Noticed:
+		return fmt.Sprintf("%s %q", b.Code, b.Text)
 	case *machine.ModelNoted:
 		return words(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
 	case *machine.BudgetRaised:
@@ -212,6 +218,15 @@ func printSaid(s machine.Said) string {
 		return ""
 	}
 	return fmt.Sprintf("said=%d(%d,%d)", s.Step, s.Request, s.Answer)
+}
+
+// printCalls are the steps that answer calls; 0: none does.
+func printCalls(calls []machine.Said) string {
+	var steps []string
+	for _, said := range calls {
+		steps = append(steps, fmt.Sprint(said.Step))
+	}
+	return strings.Join(steps, ",")
 }
 
 var awaitings = map[machine.Awaiting]string{machine.AwaitInput: "input", machine.AwaitAuth: "auth"}

@@ -85,6 +85,10 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 		return machine.Accepted, t.pause(&c)
 	case machine.Resume:
 		return machine.Accepted, t.resume(&c)
+	case machine.Steer:
+		return machine.Accepted, t.steer(&c)
+	case machine.Stop:
+		return machine.Accepted, t.stop(&c)
 	case machine.Cancel:
 		return machine.Accepted, t.cancel()
 	case machine.WriteOutput:

@@ -146,6 +146,9 @@ func (p *printer) state(l *ledger) {
 	if len(s.Queue) > 0 {
 		p.line("queue %v", s.Queue)
 	}
+	for _, h := range s.Heeds {
+		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later)))
+	}
 	for _, t := range Timers(s) {
 		p.line("timer %s", printTimer(t))
 	}

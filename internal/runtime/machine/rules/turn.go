@@ -51,7 +51,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	default:
 		done.Artifacts = c.Artifacts
 		t.write(c.Artifacts, seq)
-		if len(t.s.Queue) > 0 {
+		if len(t.s.Queue) > 0 || t.unheard() > 0 {
 			t.nextTurn()
 		}
 	}

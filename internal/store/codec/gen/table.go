@@ -18,6 +18,7 @@ var (
 		machine.WriteOutput{}, machine.NoteDelegation{}, machine.Fork{},
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 		machine.RaiseBudget{},
+		machine.Steer{}, machine.Stop{},
 	}
 	bodies = []any{
 		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
@@ -26,6 +27,7 @@ var (
 		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
 		machine.ModelNoted{},
 		machine.BudgetRaised{},
+		machine.Steered{}, machine.Stopped{}, machine.Noticed{},
 	}
 	// rows are the messages that are values of their own, in the order of the output.
 	rows = []struct {

@@ -1,0 +1,57 @@
+package convert
+
+import (
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// SteerFromProto reads what SteerRun says.
+func SteerFromProto(c Caller, req *pawlv1.SteerRunRequest) (runtime.Request, error) {
+	when := machine.SteerWhen(req.GetWhen())
+	if when == machine.SteerUnset {
+		when = machine.NextModelCall
+	}
+	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.Steer{Text: req.GetText(), When: when}}, nil
+}
+
+// StopFromProto reads what StopRun asks.
+func StopFromProto(c Caller, req *pawlv1.StopRunRequest) (runtime.Request, error) {
+	return runtime.Request{RunRef: c.Run(req), ID: req.GetRequestId(), Command: machine.Stop{Note: req.GetNote()}}, nil
+}
+
+// Steered is the response of SteerRun.
+func Steered(a *Answer) *pawlv1.SteerRunResponse {
+	return &pawlv1.SteerRunResponse{
+		Record: a.Record(machine.RecSteered), Status: a.Status(), Seq: a.Seq(), Turn: a.TurnRef(), Duplicate: a.Duplicate,
+	}
+}
+
+// Stopped is the response of StopRun.
+func Stopped(a *Answer) *pawlv1.StopRunResponse {
+	return &pawlv1.StopRunResponse{Record: a.Record(machine.RecStopped), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
+}
+
+// steerBody sets the bodies of what people say in between, and of notices.
+func steerBody(out *pawlv1.Record, body machine.Body) {
+	switch b := body.(type) {
+	case *machine.Steered:
+		out.Body = &pawlv1.Record_Steered{Steered: &pawlv1.Steered{Text: b.Text, When: pawlv1.SteerWhen(b.When)}}
+	case *machine.Stopped:
+		stopped := &pawlv1.Stopped{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Note: b.Note, Said: b.Said.Step}
+		for _, said := range b.Calls {
+			stopped.Calls = append(stopped.Calls, said.Step)
+		}
+		out.Body = &pawlv1.Record_Stopped{Stopped: stopped}
+	case *machine.Noticed:
+		out.Body = &pawlv1.Record_Noticed{Noticed: &pawlv1.Noticed{Code: b.Code, Text: b.Text}}
+	}
+}
+
+func heedsToProto(heeds []dialogue.Heed) (out []*pawlv1.Heed) {
+	for _, h := range heeds {
+		out = append(out, &pawlv1.Heed{Seq: h.Seq, Text: h.Text})
+	}
+	return out
+}

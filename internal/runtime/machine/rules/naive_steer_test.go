@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// vheed is something that a model has to hear.
+type vheed struct {
+	seq, row      uint64
+	notice, later bool
+}
+
+func (n *naive) steer(c machine.Steer) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, 0); r != nil {
+		return r
+	}
+	switch {
+	case c.Text == "":
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text"}
+	case c.When < 1 || c.When > 3:
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "WHEN_UNKNOWN", Field: "when", Allowed: []string{"next_model_call", "now", "next_turn"}}
+	}
+	if r := n.refuseMessages(int64(len(c.Text))); r != nil {
+		return r
+	}
+	v, most := n.view(), n.start().Limits.MaxQueuedInputs
+	if waiting := len(v.queue) + len(v.unheard()); v.turn != nil && c.When != machine.SteerNow && waiting >= most {
+		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "text", Limit: int64(most), Got: int64(waiting) + 1}
+	}
+	n.add(&machine.Steered{Text: c.Text, When: c.When})
+	if c.When == machine.SteerNow {
+		n.away("")
+	}
+	if n.view().turn == nil {
+		n.further()
+	}
+	return nil
+}
+
+func (n *naive) halt(c machine.Stop) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, 0); r != nil {
+		return r
+	}
+	n.away(c.Note)
+	return nil
+}
+
+// away answers everything that is open, models first, and closes the turn.
+func (n *naive) away(note string) {
+	v := n.view()
+	if v.turn == nil && len(v.pending()) == 0 {
+		return
+	}
+	for _, s := range v.steps {
+		if s.model.is && s.status == machine.StepStatusPending {
+			n.add(&machine.StepCancelled{Step: s.n, Tool: s.tool, Why: "cancelled_by_user", Kind: machine.KindModel})
+		}
+	}
+	for _, s := range v.steps {
+		if !s.model.is && s.status == machine.StepStatusPending {
+			n.add(&machine.StepResolved{
+				Step: s.n, Tool: s.tool, Attempt: s.attempt, Unknown: true, Kind: n.kind(s.tool),
+				Error: machine.Fault{Code: "CANCELLED_BY_USER", Message: "a person ended it before there was an answer"},
+			})
+		}
+	}
+	over := &machine.Stopped{Note: note}
+	if v = n.view(); v.turn != nil {
+		over.TurnSeq, over.Attempt = v.turn.seq, v.turn.attempt
+		for _, s := range v.steps {
+			if s.model.is && s.status == machine.StepStatusOK && s.turn == v.turn.seq {
+				over.Said, over.Calls = machine.Said{Step: s.n, Request: s.asked, Answer: s.answer}, make([]machine.Said, s.model.calls)
+			}
+		}
+		for i := range over.Calls {
+			for _, s := range v.steps {
+				if s.call == (machine.CallRef{Step: over.Said.Step, Index: i}) && !s.model.is && s.answer != 0 {
+					over.Calls[i] = machine.Said{Step: s.n, Request: s.asked, Answer: s.answer}
+				}
+			}
+		}
+	}
+	n.add(over)
+}
+
+// further opens a turn for all that waits to be heard.
+func (n *naive) further() {
+	v := n.view()
+	n.add(&machine.TurnOpened{State: v.current, Inputs: v.due()})
+}
+
+// unheard are the words of people that no turn began with.
+func (v *view) unheard() (seqs []uint64) {
+	for _, h := range v.heeds {
+		if !h.notice && h.row == 0 {
+			seqs = append(seqs, h.seq)
+		}
+	}
+	return seqs
+}
+
+func (v *view) due() []uint64 {
+	due := append(append([]uint64(nil), v.queue...), v.unheard()...)
+	slices.Sort(due)
+	return due
+}
+
+// begin is what a turn begins with: what was heard with the turn before is over.
+func (v *view) begin() {
+	v.queue = v.due()
+	var left []vheed
+	for _, h := range v.heeds {
+		if h.row != 0 {
+			continue
+		}
+		if !h.notice {
+			h.later = false
+			for i, seq := range v.queue {
+				if seq == h.seq {
+					h.row = v.windows[v.current][1] + uint64(i) + 1
+				}
+			}
+		}
+		left = append(left, h)
+	}
+	v.heeds = left
+	v.takeQueue()
+}
+
+// heard: the answer of a request that record asked made.
+func (v *view) heard(asked uint64) {
+	var left []vheed
+	for _, h := range v.heeds {
+		if h.later || h.seq > asked {
+			left = append(left, h)
+		}
+	}
+	v.heeds = left
+}
+
+func (v *view) refuseDeaf(r *machine.ModelRequest) *machine.Refusal {
+	var missing []string
+	for _, h := range v.heeds {
+		has := h.later
+		for _, seq := range r.Heeded {
+			has = has || seq == h.seq
+		}
+		if !has {
+			missing = append(missing, fmt.Sprint(h.seq))
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEERING_MISSING", Field: "request.messages", Allowed: missing}
+}
+
+// readSteer reads a record of what people say, and says whether it is one.
+func (v *view) readSteer(c machine.Command, r machine.Record) bool {
+	switch b := r.Body.(type) {
+	case *machine.Steered:
+		v.bytes += int64(len(b.Text))
+		v.heeds = append(v.heeds, vheed{seq: r.Seq, later: b.When == machine.NextTurn})
+	case *machine.Noticed:
+		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true})
+	case *machine.Stopped:
+		v.turn, v.await = nil, machine.AwaitNothing
+		if b.Said.Step != 0 {
+			v.addRow(r.Seq)
+		}
+		if _, ok := c.(machine.Stop); ok {
+			v.takeQueue()
+		}
+	default:
+		return false
+	}
+	return true
+}

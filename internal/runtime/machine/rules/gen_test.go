@@ -83,6 +83,7 @@ func genGraph(t *rapid.T) *machine.Graph {
 		}
 		g.Tools["t0"] = tool
 	}
+	genCosts(t, g, names)
 	g.ModelCalls = genCalls(t)
 	g.Prompts = map[string]*machine.Prompt{
 		"p0": {Tools: map[string]bool{"t0": true, "t1": true, "agent": true, "blocked": true}, Blocklist: map[string]bool{"blocked": true}},
@@ -126,6 +127,9 @@ func genStart(t *rapid.T) machine.Start {
 			MaxRunArtifactBytes: int64(rapid.IntRange(20, 80).Draw(t, "total")), MaxMessageBytes: int64(rapid.IntRange(20, 120).Draw(t, "messages")),
 			MaxQueuedInputs: rapid.IntRange(1, 3).Draw(t, "queue"),
 		},
+	}
+	if chance(t, 2) {
+		c.Lease = machine.Amount{Tokens: int64(small(t, 60)), CostMicro: int64(small(t, 60))}
 	}
 	if chance(t, 4) {
 		c.Input = textPart("start")
@@ -197,6 +201,8 @@ func genOther(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.Co
 		return genNote(t, s)
 	case 16:
 		return genOutput(t, turn, attempt)
+	case 17:
+		return machine.RaiseBudget{To: machine.Amount{Tokens: int64(small(t, 120)) - int64(small(t, 2)), CostMicro: int64(small(t, 120))}, Reason: "more"}
 	case 0, 1, 2, 3, 4:
 		return genResolve(t, s)
 	case 5:
@@ -323,7 +329,24 @@ func genResolve(t *rapid.T, s *machine.State) machine.ResolveStep {
 	if chance(t, 3) {
 		c.Usage = genUsage(t)
 	}
+	c.Metered = chance(t, 4)
 	return c
+}
+
+// genCosts says in half of all graphs what tools cost, and where to go without money.
+func genCosts(t *rapid.T, g *machine.Graph, names []string) {
+	if chance(t, 5) {
+		return
+	}
+	for _, name := range []string{"t0", "agent"} {
+		tool := g.Tools[name]
+		tool.CostMicro = int64(small(t, 15))
+		g.Tools[name] = tool
+		g.Ledger = g.Ledger || tool.CostMicro > 0
+	}
+	if chance(t, 5) {
+		g.OnBudget, g.Ledger = pick(t, names), true
+	}
 }
 
 func genAwaiting(t *rapid.T) machine.Awaiting {

@@ -233,7 +233,7 @@ func stepFacts(s *machine.State) []vstep {
 		}
 		step := vstep{
 			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
-			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq,
+			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq, bound: p.Bound,
 		}
 		if p.Call != nil {
 			step.call = *p.Call

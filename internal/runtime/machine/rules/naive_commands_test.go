@@ -145,7 +145,7 @@ func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Refusal) {
 		}
 		return u, nil
 	}
-	if n.now.Semantics >= 3 && n.g.Budget.MaxCostMicroUSD > 0 && u.CostMicro == 0 && u.InputTokens+u.OutputTokens > 0 {
+	if n.now.Semantics >= 3 && n.view().limit.CostMicro > 0 && u.CostMicro == 0 && u.InputTokens+u.OutputTokens > 0 {
 		return u, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "usage.model"}
 	}
 	return u, nil

@@ -54,7 +54,9 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 				ends, states = nil, nil
 			case *machine.Transition:
 				set(b.Artifacts)
-				if b.From != "" {
+				if b.From != "" && b.Event == "" {
+					ends, states = nil, nil
+				} else if b.From != "" {
 					leave(b.Event)
 				}
 				if len(b.Redirects) > 0 && b.Redirects[0].Guard == "no_progress" {

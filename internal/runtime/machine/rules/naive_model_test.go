@@ -101,7 +101,7 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 		codes := map[string]string{"max_wall_time_sec": "MAX_WALL_TIME_SEC", "max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD"}
 		denial := machine.Denial{Code: codes[reason]}
 		n.add(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: c.TurnSeq, Denial: denial, Kind: machine.KindModel})
-		n.end(machine.BudgetExhausted, reason, nil, nil)
+		n.close(machine.BudgetExhausted, reason)
 		out.outcomes = []machine.StepOutcome{{Key: key, Denial: &denial}}
 		return nil
 	}
@@ -199,7 +199,7 @@ func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage,
 	}
 	_, known := n.g.Prices[c.Bound.Model]
 	known = c.Bound.Model != "" && (known || c.Bound.Price != nil)
-	if n.now.Semantics >= 3 && n.g.Budget.MaxCostMicroUSD > 0 && !known && c.Bound.CostMicro == 0 {
+	if n.now.Semantics >= 3 && v.limit.CostMicro > 0 && !known && c.Bound.CostMicro == 0 {
 		return c.Bound, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "MODEL_UNPRICED", Field: "request.model"}
 	}
 	if r := refuseUsage(c.Bound); r != nil {
@@ -210,22 +210,11 @@ func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage,
 
 // modelBound adds up what was used, what pending calls may take, and what this one may.
 func (n *naive) modelBound(bound machine.Usage, step *vstep) string {
-	v, b := n.view(), n.g.Budget
-	tokens, cost := v.tokens+max(1, bound.InputTokens+bound.OutputTokens), v.cost+max(1, bound.CostMicro)
-	for _, open := range v.pending() {
-		if other := v.step(open); other.model.is && (step == nil || open != step.n) {
-			tokens, cost = tokens+other.model.tokens, cost+other.model.cost
-		}
-	}
-	switch {
-	case v.deadline > 0 && n.now.At >= v.deadline:
+	v := n.view()
+	if v.deadline > 0 && n.now.At >= v.deadline {
 		return "max_wall_time_sec"
-	case b.MaxTokens > 0 && tokens > b.MaxTokens:
-		return "max_tokens"
-	case b.MaxCostMicroUSD > 0 && cost > b.MaxCostMicroUSD:
-		return "max_cost_usd"
 	}
-	return ""
+	return v.lacks(machine.Amount{Tokens: max(1, bound.InputTokens+bound.OutputTokens), CostMicro: max(1, bound.CostMicro)}, step)
 }
 
 func (n *naive) modelCalls() (timeout int64, retry machine.RetryPolicy) {

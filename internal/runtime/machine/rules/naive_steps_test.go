@@ -38,7 +38,10 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 			continue
 		}
 		if status, reason := n.stepBound(req); reason != "" {
-			codes := map[string]string{"max_tool_calls": "MAX_TOOL_CALLS", "max_steps": "MAX_STEPS", "max_reframes": "MAX_REFRAMES"}
+			codes := map[string]string{
+				"max_tool_calls": "MAX_TOOL_CALLS", "max_steps": "MAX_STEPS", "max_reframes": "MAX_REFRAMES",
+				"max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD",
+			}
 			n.add(&machine.StepRejected{Key: keys[i], Tool: req.Tool, TurnSeq: c.TurnSeq, Denial: machine.Denial{Code: codes[reason]}, Kind: n.kind(req.Tool)})
 			n.stop(keys[i:], out, status, reason)
 			out.outcomes[i].Denial = &machine.Denial{Code: codes[reason]}
@@ -171,17 +174,22 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 	case req.Reframe && b.MaxReframes > 0 && v.reframes+1 > b.MaxReframes:
 		return machine.Escalated, "max_reframes"
 	}
-	return 0, ""
+	return machine.BudgetExhausted, v.lacks(n.boundOf(req.Tool), nil)
 }
 
 func (n *naive) stop(keys []string, out *verdict, status machine.Status, reason string) {
-	for _, key := range keys {
-		out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Denial: &machine.Denial{Code: "RUN_TERMINAL"}})
+	issued := len(out.outcomes)
+	n.close(status, reason)
+	word := "RUN_TERMINAL"
+	if n.view().ended == nil {
+		word = "VISIT_LEFT"
 	}
-	n.end(status, reason, nil, nil)
-	for i, o := range out.outcomes {
-		if step := n.view().step(o.Step); step != nil {
-			out.outcomes[i].Status = step.status
+	for _, key := range keys {
+		out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Denial: &machine.Denial{Code: word}})
+	}
+	for i := range out.outcomes[:issued] {
+		if out.outcomes[i].Status == machine.StepStatusPending {
+			out.outcomes[i].Status = machine.StepStatusCancelled
 		}
 	}
 }
@@ -201,6 +209,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	n.add(&machine.StepRequested{
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
 		Reframe: req.Reframe, Deadline: n.now.At + n.timeout(req.Tool), Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
+		Bound: asUsage(n.boundOf(req.Tool)),
 	})
 	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending})
 }
@@ -239,6 +248,18 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		out.disposition = machine.IgnoredStale
 	case unpriced != nil:
 		out.refusal = unpriced
+	default:
+		n.answered(c, step, used, out)
+	}
+}
+
+// answered takes an answer that is waited for.
+func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage, out *verdict) {
+	used, exceeded := step.told(used, c.Metered, n.g.Tools[step.tool].Agent)
+	if exceeded != "" {
+		c.OK, c.Final, c.Error = false, true, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
+	}
+	switch {
 	case c.OK:
 		writes := n.bound(c)
 		if out.refusal = n.refuseWrites(writes); out.refusal != nil {
@@ -281,7 +302,9 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	if p != nil && slices.Contains(p.NonRetryable, r.Error.Code) {
 		again = false
 	}
-	if again && step.attempt < n.g.Tools[step.tool].Attempts {
+	v := n.view()
+	v.spend(r.Usage)
+	if again && step.attempt < n.g.Tools[step.tool].Attempts && v.lacks(step.bound, step) == "" {
 		wait, most := int64(0), int64(60*time.Second)
 		if p != nil {
 			wait = n.pause(p, uint64(step.n), step.attempt, step.attempt)
@@ -314,7 +337,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 
 func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
 	tool := n.g.Tools[step.tool]
-	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker}
+	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: asUsage(step.bound)}
 	switch {
 	case tool.OnUnknown == machine.Retry && !tool.Agent:
 		n.stepFailed(step, r, true, tool.OnError, out)

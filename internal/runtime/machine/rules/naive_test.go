@@ -94,6 +94,8 @@ func (n *naive) command(out *verdict) {
 		n.answerModel(c, out)
 	case machine.NoteModel:
 		n.noteModel(c, out)
+	case machine.RaiseBudget:
+		out.refusal = n.raise(c)
 	case machine.FireTimer:
 		n.fire(c, out)
 	case machine.LoseTurn:
@@ -210,8 +212,8 @@ func (n *naive) over() string {
 	}{
 		{"max_wall_time_sec", v.deadline > 0 && n.now.At >= v.deadline},
 		{"max_tool_calls", b.MaxToolCalls > 0 && v.calls > b.MaxToolCalls},
-		{"max_tokens", b.MaxTokens > 0 && v.tokens > b.MaxTokens},
-		{"max_cost_usd", b.MaxCostMicroUSD > 0 && v.cost > b.MaxCostMicroUSD},
+		{"max_tokens", v.limit.Tokens > 0 && v.tokens > v.limit.Tokens},
+		{"max_cost_usd", v.limit.CostMicro > 0 && v.cost > v.limit.CostMicro},
 	} {
 		if c.over {
 			return c.reason
@@ -238,14 +240,14 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 func (n *naive) cancelPending(why string) {
 	v := n.view()
 	for _, step := range v.pending() {
-		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: n.kindOf(v.step(step))})
+		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: n.kindOf(v.step(step)), Usage: n.forgone(v.step(step))})
 	}
 }
 
 // enter is section 3 word by word.
 func (n *naive) enter(from *machine.Node, event, target string, cause machine.Cause, writes []machine.ArtifactWrite) {
 	v := n.view()
-	still := from != nil && n.standsStill(event, target, writes)
+	still := from != nil && event != "" && n.standsStill(event, target, writes)
 	n.cancelPending("visit_left")
 	var chain []machine.Redirect
 	for name := target; ; {

@@ -51,6 +51,9 @@ type view struct {
 	deadline  int64
 	left      int64
 	timeoutAt int64
+	// limit of tokens and cost, and whether on_budget was entered.
+	limit   machine.Amount
+	wrapped bool
 }
 
 type vturn struct {
@@ -80,6 +83,7 @@ type vstep struct {
 	asked    uint64
 	call     machine.CallRef
 	model    vmodel
+	bound    machine.Amount
 }
 
 type vartifact struct {
@@ -104,6 +108,7 @@ func (n *naive) view() *view {
 
 func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	if start, ok := begun(in.Command); ok && v.seq == 0 {
+		v.limit = n.firstLimit(start)
 		wall := n.g.Budget.MaxWallTime
 		if start.MaxWallTime > 0 && (wall == 0 || start.MaxWallTime < wall) {
 			wall = start.MaxWallTime
@@ -132,6 +137,9 @@ func (n *naive) settleEntry(v *view, in machine.Input, records []machine.Record)
 		for _, r := range records {
 			if f, ok := r.Body.(*machine.TurnFailed); ok && f.Next > 0 {
 				v.turn.failure, opened = in.BodyHash, true
+			}
+			if _, ok := r.Body.(*machine.Transition); ok {
+				opened = true
 			}
 		}
 		if c, ok := in.Command.(machine.RequestSteps); ok && !opened {
@@ -169,7 +177,8 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 	case *machine.Transition:
 		v.total++
 		v.visits[b.To]++
-		if b.From != "" && len(b.Redirects) == 0 {
+		v.wrapped = v.wrapped || b.From != "" && b.Event == ""
+		if b.From != "" && b.Event != "" && len(b.Redirects) == 0 {
 			v.edges[b.From+"."+b.Event]++
 		}
 		v.current, v.visitSeq, v.steps = b.To, r.Seq, nil
@@ -212,6 +221,8 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		n.readWrites(v, r.Seq, b.Artifacts)
 	case *machine.ArtifactsSet:
 		n.readWrites(v, r.Seq, b.Artifacts)
+	case *machine.BudgetRaised:
+		v.limit = b.To
 	case *machine.Paused:
 		v.paused = true
 	case *machine.Resumed:
@@ -254,6 +265,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		step := vstep{
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
+			bound: machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro},
 		}
 		if b.Call != nil {
 			step.call = *b.Call
@@ -275,7 +287,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		default:
 			step.status, step.said = machine.StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
 		}
-		step.answer, step.deadline = r.Seq, 0
+		step.answer, step.deadline, step.bound = r.Seq, 0, machine.Amount{}
 		n.readWrites(v, r.Seq, b.Artifacts)
 	case *machine.StepDelegated:
 		v.bytes += naiveBytes(b.Question)
@@ -284,8 +296,9 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.bytes += naivePiece(b.Piece)
 		v.turn.notBefore = 0
 	case *machine.StepCancelled:
+		v.spend(b.Usage)
 		step := v.step(b.Step)
-		step.status, step.deadline = machine.StepStatusCancelled, 0
+		step.status, step.deadline, step.bound = machine.StepStatusCancelled, 0, machine.Amount{}
 	}
 }
 

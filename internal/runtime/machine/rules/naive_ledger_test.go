@@ -1,0 +1,170 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// What the naive implementation makes of the ledger.
+
+// firstLimit is the pack's budget, or the lease where that is less.
+func (n *naive) firstLimit(start machine.Start) machine.Amount {
+	less := func(pack, lease int64) int64 {
+		if pack == 0 || lease > 0 && lease < pack {
+			return lease
+		}
+		return pack
+	}
+	b := n.g.Budget
+	return machine.Amount{Tokens: less(b.MaxTokens, start.Lease.Tokens), CostMicro: less(b.MaxCostMicroUSD, start.Lease.CostMicro)}
+}
+
+// reserves: steps are held to the budget.
+func (n *naive) reserves() bool {
+	return n.g.Ledger || n.start().Lease != (machine.Amount{})
+}
+
+// taken is what is gone: consumed, or held for pending steps but one (nil: none).
+func (v *view) taken(but *vstep) (tokens, cost int64) {
+	tokens, cost = v.tokens, v.cost
+	for _, i := range v.pending() {
+		s := v.step(i)
+		if but != nil && s.n == but.n {
+			continue
+		}
+		tokens, cost = tokens+s.bound.Tokens, cost+s.bound.CostMicro
+		if s.model.is {
+			tokens, cost = tokens+s.model.tokens, cost+s.model.cost
+		}
+	}
+	return tokens, cost
+}
+
+// lacks names the budget that does not hold so much more.
+func (v *view) lacks(more machine.Amount, but *vstep) string {
+	tokens, cost := v.taken(but)
+	if v.limit.Tokens > 0 && more.Tokens > 0 && tokens+more.Tokens > v.limit.Tokens {
+		return "max_tokens"
+	}
+	if v.limit.CostMicro > 0 && more.CostMicro > 0 && cost+more.CostMicro > v.limit.CostMicro {
+		return "max_cost_usd"
+	}
+	return ""
+}
+
+// boundOf is what a call of a tool reserves.
+func (n *naive) boundOf(name string) machine.Amount {
+	var bound machine.Amount
+	if !n.reserves() {
+		return bound
+	}
+	tool, v := n.g.Tools[name], n.view()
+	bound.CostMicro = tool.CostMicro
+	if !tool.Agent {
+		return bound
+	}
+	places := int64(8)
+	if n.g.MaxPendingSteps > 0 {
+		places = int64(n.g.MaxPendingSteps)
+	}
+	places = max(1, places-int64(len(v.pending())))
+	tokens, cost := v.taken(nil)
+	if bound.CostMicro == 0 && v.limit.CostMicro > 0 {
+		bound.CostMicro = max(1, (v.limit.CostMicro-cost)/places)
+	}
+	if v.limit.Tokens > 0 {
+		bound.Tokens = max(1, (v.limit.Tokens-tokens)/places)
+	}
+	return bound
+}
+
+func asUsage(a machine.Amount) machine.Usage {
+	return machine.Usage{InputTokens: a.Tokens, CostMicro: a.CostMicro}
+}
+
+// close ends the run, or goes to on_budget where a budget of tokens or cost said no.
+func (n *naive) close(status machine.Status, reason string) {
+	v := n.view()
+	to := n.g.OnBudget
+	if to == "" || v.wrapped || v.current == to || n.g.States[v.current].Terminal || reason != "max_tokens" && reason != "max_cost_usd" {
+		n.end(status, reason, nil, nil)
+		return
+	}
+	n.abandon("budget")
+	n.enter(n.g.States[v.current], "", to, machine.CauseBudget, nil)
+}
+
+// told is what an answer settles, and whether the agent passed its lease.
+func (s *vstep) told(u machine.Usage, metered, agent bool) (machine.Usage, string) {
+	if s.bound == (machine.Amount{}) {
+		return u, ""
+	}
+	if !metered && u.InputTokens+u.OutputTokens+u.CostMicro == 0 {
+		u.InputTokens, u.CostMicro = s.bound.Tokens, s.bound.CostMicro
+		return u, ""
+	}
+	tokens := u.InputTokens + u.OutputTokens
+	many, dear := s.bound.Tokens > 0 && tokens > s.bound.Tokens, s.bound.CostMicro > 0 && u.CostMicro > s.bound.CostMicro
+	if !agent || !many && !dear {
+		return u, ""
+	}
+	message := fmt.Sprintf("the agent says that it consumed %d tokens and %d micro-dollars, its lease is %d and %d (0: no bound)",
+		tokens, u.CostMicro, s.bound.Tokens, s.bound.CostMicro)
+	if many {
+		u.InputTokens, u.OutputTokens, u.CachedTokens, u.ReasoningTokens = s.bound.Tokens, 0, 0, 0
+	}
+	if dear {
+		u.CostMicro = s.bound.CostMicro
+	}
+	return u, message
+}
+
+// forgone is what is taken for consumed of a step that is cancelled: it was out before this
+// input, in the same attempt.
+func (n *naive) forgone(step *vstep) machine.Usage {
+	before := &naive{g: n.g, entries: n.entries}
+	if len(n.entries) == 0 || step.model.is {
+		return machine.Usage{}
+	}
+	was := before.view().step(step.n)
+	if was == nil || was.status != machine.StepStatusPending || was.attempt != step.attempt {
+		return machine.Usage{}
+	}
+	return asUsage(step.bound)
+}
+
+func (n *naive) raise(c machine.RaiseBudget) *machine.Refusal {
+	if r := n.refuse(false, 0, 0, 0); r != nil {
+		return r
+	}
+	v := n.view()
+	refuse := func(reason, field string, limit, got int64) *machine.Refusal {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Limit: limit, Got: got}
+	}
+	if n.start().Lease != (machine.Amount{}) {
+		return refuse("BUDGET_LEASED", "run_id", 0, 0)
+	}
+	if c.To.Tokens == 0 && c.To.CostMicro == 0 {
+		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_BUDGET", Field: "max_cost_micro_usd"}
+	}
+	to := v.limit
+	for _, part := range []struct {
+		field   string
+		to, set *int64
+	}{{"max_tokens", &c.To.Tokens, &to.Tokens}, {"max_cost_micro_usd", &c.To.CostMicro, &to.CostMicro}} {
+		switch {
+		case *part.to == 0:
+		case *part.to < 0:
+			return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NEGATIVE_BUDGET", Field: part.field, Limit: *part.set, Got: *part.to}
+		case *part.set == 0:
+			return refuse("BUDGET_UNLIMITED", part.field, 0, *part.to)
+		case *part.to <= *part.set:
+			return refuse("BUDGET_NOT_RAISED", part.field, *part.set, *part.to)
+		default:
+			*part.set = *part.to
+		}
+	}
+	n.add(&machine.BudgetRaised{From: v.limit, To: to, Reason: c.Reason})
+	return nil
+}

@@ -117,6 +117,7 @@ func (t *txn) answerCancelled() {
 		}
 		step.AnswerSeq = t.record(&machine.StepResolved{
 			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: machine.CancelledFault, Unknown: true, Kind: t.told(step.Kind()),
+			Usage: t.forgo(step),
 		})
 		step.Status, step.Deadline = machine.StepStatusError, 0
 		step.AnswerHash = answerHash(false, nil, machine.CancelledFault)

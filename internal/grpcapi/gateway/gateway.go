@@ -78,10 +78,8 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 	return routes, errors.Join(
 		pawlv1.RegisterPackServiceHandlerClient(ctx, routes, pawlv1.NewPackServiceClient(conn)),
 		pawlv1.RegisterRunServiceHandlerClient(ctx, routes, pawlv1.NewRunServiceClient(conn)),
-		pawlv1.RegisterControlServiceHandlerClient(ctx, routes, pawlv1.NewControlServiceClient(conn)),
 		pawlv1.RegisterWorkerServiceHandlerClient(ctx, routes, pawlv1.NewWorkerServiceClient(conn)),
 		pawlv1.RegisterDeliveryServiceHandlerClient(ctx, routes, pawlv1.NewDeliveryServiceClient(conn)),
-		pawlv1.RegisterControlServiceHandlerClient(ctx, routes, pawlv1.NewControlServiceClient(conn)),
 		pawlv1.RegisterStoreServiceHandlerClient(ctx, routes, pawlv1.NewStoreServiceClient(conn)),
 		pawlv1.RegisterControlServiceHandlerClient(ctx, routes, pawlv1.NewControlServiceClient(conn)),
 	)

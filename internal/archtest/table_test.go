@@ -102,7 +102,7 @@ var table = []rule{
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
 	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{scheduleDir, rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{admissionDir, scheduleDir, rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
 	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},

@@ -63,11 +63,14 @@ type outcome struct {
 	answer  *pawlv1.ModelAnswer
 	failure *model.Failure
 	usage   *pawlv1.Usage
+	// limits are what the provider told of its own.
+	limits *pawlv1.ProviderLimits
 }
 
 // attempt asks the model once.
 func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
 	var err error
+	req.Heard = func(told *pawlv1.ProviderLimits) { came.limits = told }
 	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.tell(ctx, text) })
 	if came.usage != nil {
 		came.usage.Model = x.endpoint.Name
@@ -119,7 +122,7 @@ func refused(err error) bool {
 }
 
 func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest {
-	report := &pawlv1.AnswerModelRequest{Step: step, Attempt: attempt, Usage: o.usage}
+	report := &pawlv1.AnswerModelRequest{Step: step, Attempt: attempt, Usage: o.usage, ProviderLimits: o.limits}
 	if o.failure != nil {
 		report.Outcome = &pawlv1.AnswerModelRequest_Failure{Failure: failureOf(o.failure)}
 	} else {

@@ -44,3 +44,8 @@ func (s *controlService) SteerRun(ctx context.Context, in *pawlv1.SteerRunReques
 func (s *controlService) StopRun(ctx context.Context, in *pawlv1.StopRunRequest) (*pawlv1.StopRunResponse, error) {
 	return handled(ctx, s.runs, in, convert.StopFromProto, s.runs.engine.Apply, convert.Stopped)
 }
+
+// ListLimits implements pawl.v1.ControlService.
+func (s *controlService) ListLimits(context.Context, *pawlv1.ListLimitsRequest) (*pawlv1.ListLimitsResponse, error) {
+	return convert.LimitsToProto(s.runs.admission.Limits(), s.runs.admission.Figures()), nil
+}

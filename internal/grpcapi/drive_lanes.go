@@ -3,8 +3,11 @@ package grpcapi
 import (
 	"context"
 	"sync"
+	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 const (
@@ -47,6 +50,8 @@ type lanes struct {
 	// begun commands, none a GetTurn, are being made; each is taken for about the widest
 	// answer of late, so that all of them together find room when they are there.
 	begun, widest int64
+	// parked commands wait for the operator's limits.
+	parked int
 	// closed: nothing more is taken; quiet is closed once all that was is answered.
 	closed bool
 	quiet  chan struct{}
@@ -173,7 +178,7 @@ func (l *lanes) one(c command) (next command, ok bool) {
 		if !l.await(c.ctx, l.begin) {
 			return l.answer(c, nil, false)
 		}
-		return l.answer(c, l.do(c.ctx, c.in), true)
+		return l.answer(c, l.do(admission.OnWait(c.ctx, l.park), c.in), true)
 	}
 	select {
 	case l.turns <- struct{}{}:
@@ -185,6 +190,32 @@ func (l *lanes) one(c command) (next command, ok bool) {
 	case <-c.ctx.Done():
 	}
 	return l.answer(c, nil, false)
+}
+
+// park lets others have the room of a command that is about to wait for the operator's limits,
+// until back. A stream's window is for those of other runs too: half of it may wait.
+func (l *lanes) park() (back func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.parked >= driveWindow/2 {
+		return nil, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "LIMIT_QUEUE_FULL", Message: "too many calls of this stream wait for the operator's limits",
+			Limit: driveWindow / 2, Got: int64(l.parked) + 1, RetryAfter: int64(time.Second),
+		}
+	}
+	l.parked, l.begun = l.parked+1, l.begun-1
+	l.ease()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.parked, l.begun = l.parked-1, l.begun+1
+	}, nil
+}
+
+// ease wakes who waits for room.
+func (l *lanes) ease() {
+	close(l.eased)
+	l.eased = make(chan struct{})
 }
 
 // begin reserves room for an answer; false: there is none until answers were sent.
@@ -257,8 +288,7 @@ func (l *lanes) sent(answers []answered) {
 		l.owed -= int64(len(a.wire))
 		l.held -= int64(len(a.wire))
 	}
-	close(l.eased)
-	l.eased = make(chan struct{})
+	l.ease()
 }
 
 // signal leaves a token for whoever waits.

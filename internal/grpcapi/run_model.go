@@ -2,9 +2,11 @@ package grpcapi
 
 import (
 	"context"
+	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // RequestModel implements pawl.v1.RunService.
@@ -14,7 +16,12 @@ func (s *runService) RequestModel(ctx context.Context, in *pawlv1.RequestModelRe
 
 // AnswerModel implements pawl.v1.RunService.
 func (s *runService) AnswerModel(ctx context.Context, in *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
-	return handled(ctx, s, in, convert.AnswerModelFromProto, s.engine.Apply, convert.ModelAnswered)
+	var pause time.Duration
+	out, err := handled(ctx, s, in, convert.AnswerModelFromProto, func(ctx context.Context, req runtime.Request) (answer runtime.Answer, err error) {
+		answer, pause, err = s.admission.AnswerModel(ctx, req, convert.ToldFromProto(in.GetProviderLimits()))
+		return answer, err
+	}, convert.ModelAnswered)
+	return convert.ModelPaused(out, pause), err
 }
 
 // NoteModel implements pawl.v1.RunService.

@@ -28,6 +28,9 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	if err != nil {
 		return nil, err
 	}
+	if in.GetAtSeq() == 0 {
+		s.waits(run, view.State)
+	}
 	began, err := s.views.BeginningOf(ctx, ref.Namespace, view.State)
 	if err != nil {
 		return nil, err
@@ -74,6 +77,7 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 		if err != nil {
 			return nil, err
 		}
+		s.waits(run, state)
 		if !room.Takes(run) {
 			page.Cut(i)
 			break
@@ -134,7 +138,15 @@ func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*p
 		return nil, err
 	}
 	run, err := s.run(ctx, callOf(ctx, in.GetNamespace()).Namespace, state)
+	s.waits(run, state)
 	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
+}
+
+// waits adds what a run waits for besides.
+func (s *runService) waits(run *pawlv1.Run, state *machine.State) {
+	if run != nil {
+		run.WaitingFor = convert.WaitsToProto(s.admission.Waiting(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
+	}
 }
 
 // await waits for the state that was asked for, the time or the server's end;

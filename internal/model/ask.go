@@ -36,6 +36,9 @@ type Request struct {
 	Messages   []*pawlv1.Message
 	// MaxAnswer bounds the answer, bytes of its texts; 0 = no bound.
 	MaxAnswer int64
+	// Heard is called with what the provider tells of its limits, before the call is over; nil:
+	// nobody wants to know.
+	Heard func(*pawlv1.ProviderLimits)
 }
 
 // Tool is what a model is told of a tool.

@@ -31,7 +31,7 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string))
 		return nil, nil, err
 	}
 	opts := []option.RequestOption{
-		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client()), option.WithMaxRetries(0),
+		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client(req)), option.WithMaxRetries(0),
 	}
 	if e.Key != "" {
 		opts = append(opts, option.WithAPIKey(e.Key))

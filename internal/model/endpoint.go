@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
 // Form is the wire format of an endpoint.
@@ -93,16 +95,24 @@ func CheckKey(key string) error {
 const maxBodyBytes = 64 << 20
 
 // client follows no redirect: the key is for the operator's endpoint alone.
-func (e *Endpoint) client() *http.Client { return &http.Client{Transport: bounded{e}} }
+func (e *Endpoint) client(req *Request) *http.Client {
+	return &http.Client{Transport: bounded{e, req.Heard}}
+}
 
 // bounded cuts bodies that are too long and refuses redirects.
-type bounded struct{ e *Endpoint }
+type bounded struct {
+	e     *Endpoint
+	heard func(*pawlv1.ProviderLimits)
+}
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return nil, err
+	}
+	if told := limitsOf(res.Header, time.Now()); told != nil && b.heard != nil {
+		b.heard(told)
 	}
 	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {

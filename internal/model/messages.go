@@ -28,7 +28,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(stri
 		return nil, nil, err
 	}
 	opts := []option.RequestOption{
-		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client()), option.WithMaxRetries(0), option.WithRequestTimeout(e.Timeout),
+		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client(req)), option.WithMaxRetries(0), option.WithRequestTimeout(e.Timeout),
 	}
 	if e.Key != "" {
 		opts = append(opts, option.WithAPIKey(e.Key))

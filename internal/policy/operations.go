@@ -102,6 +102,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.DeliveryService/ResendDeadLetter", Scopes: RunsRead | RunsWrite, Changes: true},
 	{Name: "/pawl.v1.DeliveryService/DiscardDeadLetter", Scopes: RunsRead | RunsWrite, Changes: true},
 
+	{Name: "/pawl.v1.ControlService/ListLimits", Scopes: StoreRead, Space: SpaceAll},
+
 	// It stays known that a backup was made; and who took everything has a line.
 	{Name: "/pawl.v1.StoreService/Backup", Scopes: StoreRead, Changes: true, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},

@@ -69,7 +69,12 @@ func (r *Room) answers(now time.Duration, c *runtime.Commit, rec *machine.StepRe
 	}
 	r.desk.Settle(now, id, tokensOf(&rec.Usage))
 	if cmd, ok := c.Batch.Input.Command.(machine.AnswerModel); ok {
-		r.desk.Hear(now, id, &Told{Wait: cmd.RetryAfter})
+		told := Told{}
+		if heard := r.heard[answerOf{key: c.Key, step: cmd.Step, attempt: cmd.Attempt}]; heard != nil {
+			told = *heard
+		}
+		told.Wait = cmd.RetryAfter
+		r.desk.Hear(now, id, &told)
 	}
 	if rec.Next != 0 {
 		r.desk.Retry(now, id, max(0, time.Duration(rec.NotBefore-at)))

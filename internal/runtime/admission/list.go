@@ -84,6 +84,14 @@ func (r *Room) Figures() []Figure {
 	return out
 }
 
+// Queued is how many calls wait.
+func (f *Figure) Queued() (n int64) {
+	for _, calls := range f.Waiting {
+		n += calls
+	}
+	return n
+}
+
 func (b *bucket) figure(now time.Duration) Figure {
 	b.calls.advance(now)
 	b.tokens.advance(now)

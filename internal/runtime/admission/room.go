@@ -71,6 +71,8 @@ type Room struct {
 	known   chan struct{}
 	looking bool
 	tails   map[uint32]uint64
+	// heard is what providers told with answers that are on their way.
+	heard map[answerOf]*Told
 	// later are told once it is known.
 	later []func()
 }
@@ -92,7 +94,7 @@ func New(cfg Config) (*Room, error) {
 		return nil, errors.New("admission: Way, Store and Clock are required")
 	}
 	return &Room{
-		cfg: cfg, wake: make(chan struct{}, 1), desk: NewDesk(nil), waits: map[ID]*wait{}, runs: map[runtime.RunKey]map[ID]struct{}{},
+		cfg: cfg, wake: make(chan struct{}, 1), desk: NewDesk(nil), waits: map[ID]*wait{}, runs: map[runtime.RunKey]map[ID]struct{}{}, heard: map[answerOf]*Told{},
 		due: never, known: make(chan struct{}), draining: make(chan struct{}),
 	}, nil
 }
@@ -187,6 +189,39 @@ func (r *Room) RequestModel(ctx context.Context, req runtime.Request) (runtime.A
 	}
 	defer r.left(ask.ID)
 	return r.cfg.Way.Apply(ctx, req)
+}
+
+// answerOf names what came of an attempt of a call.
+type answerOf struct {
+	key     runtime.RunKey
+	step    uint32
+	attempt int
+}
+
+// AnswerModel is Apply for what came of a call of a model, with what the provider told of its
+// limits; nil = nothing. pause is how long the limits ask the executor to wait before the next
+// attempt, where one follows.
+func (r *Room) AnswerModel(ctx context.Context, req runtime.Request, told *Told) (answer runtime.Answer, pause time.Duration, err error) {
+	cmd, ok := req.Command.(machine.AnswerModel)
+	key, found := r.cfg.Way.Find(req.RunRef)
+	if !ok || found != nil || !r.on.Load() {
+		answer, err = r.cfg.Way.Apply(ctx, req)
+		return answer, 0, err
+	}
+	at := answerOf{key: key, step: cmd.Step, attempt: cmd.Attempt}
+	if told != nil {
+		r.mu.Lock()
+		r.heard[at] = told
+		r.mu.Unlock()
+	}
+	answer, err = r.cfg.Way.Apply(ctx, req)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.heard, at)
+	if id, ok := r.ofStep(key, cmd.Step); ok {
+		pause = max(0, r.desk.tickets[id].began-r.now())
+	}
+	return answer, pause, err
 }
 
 // asked is what a request asks for. wanted is false for one that the way refuses, or answers

@@ -187,6 +187,28 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitKey:
+    """What calls are counted together by: an entry of the operator's limits, and what its
+    expression gives."""
+
+    limit: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitWait:
+    """A call that waits for the operator's limits: of a model, or of a tool as `step`.
+    `ahead` calls of its tenant go before it."""
+
+    limits: tuple[LimitKey, ...]
+    model: str
+    tool: str
+    step: int
+    waited: timedelta
+    ahead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
     """A run as of one record. Times are aware, in UTC; None where there is none.
 
@@ -250,6 +272,8 @@ class RunInfo:
     reserved_cost_micro_usd: int = 0
     leased: bool = False
     """It spends of the account of the run that started it."""
+    waiting_for: tuple[LimitWait, ...] = ()
+    """Its calls that wait for the operator's limits, as of when it was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

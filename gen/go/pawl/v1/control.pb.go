@@ -14,6 +14,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -885,11 +886,349 @@ func (x *StopRunResponse) GetDuplicate() bool {
 	return false
 }
 
+// ListLimitsRequest asks for all limits.
+type ListLimitsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsRequest) Reset() {
+	*x = ListLimitsRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsRequest) ProtoMessage() {}
+
+func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
+func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{10}
+}
+
+// ListLimitsResponse has the limits.
+type ListLimitsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The entries of the operator's file, in its order.
+	Limits        []*Limit `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsResponse) Reset() {
+	*x = ListLimitsResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsResponse) ProtoMessage() {}
+
+func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
+func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListLimitsResponse) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// Limit is one entry of the operator's limits.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The expression that says what is counted together.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// How many calls may be open at once; 0: any number.
+	Concurrent int64 `protobuf:"varint,3,opt,name=concurrent,proto3" json:"concurrent,omitempty"`
+	// How many may begin in a minute; 0: any number.
+	PerMinute int64 `protobuf:"varint,4,opt,name=per_minute,json=perMinute,proto3" json:"per_minute,omitempty"`
+	// How many tokens they may take in a minute; 0: any number.
+	TokensPerMinute int64 `protobuf:"varint,5,opt,name=tokens_per_minute,json=tokensPerMinute,proto3" json:"tokens_per_minute,omitempty"`
+	// What is counted, by key; at most 1000, those that most wait for first.
+	Uses          []*LimitUse `protobuf:"bytes,6,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Limit) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Limit) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Limit) GetConcurrent() int64 {
+	if x != nil {
+		return x.Concurrent
+	}
+	return 0
+}
+
+func (x *Limit) GetPerMinute() int64 {
+	if x != nil {
+		return x.PerMinute
+	}
+	return 0
+}
+
+func (x *Limit) GetTokensPerMinute() int64 {
+	if x != nil {
+		return x.TokensPerMinute
+	}
+	return 0
+}
+
+func (x *Limit) GetUses() []*LimitUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+// LimitUse is what is counted under one key.
+type LimitUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the expression gave.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Calls that are open.
+	Open int64 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	// Calls that began in the last minute.
+	Begun int64 `protobuf:"varint,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	// Tokens that they took.
+	Tokens int64 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// How long a provider asked to send nothing; unset: it did not.
+	Held *durationpb.Duration `protobuf:"bytes,5,opt,name=held,proto3" json:"held,omitempty"`
+	// Calls that wait, by tenant; at most 100 tenants, those with most first.
+	Waiting []*TenantQueue `protobuf:"bytes,6,rep,name=waiting,proto3" json:"waiting,omitempty"`
+	// Calls that began since it was first counted.
+	Admitted int64 `protobuf:"varint,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Those that had waited.
+	Waited        int64 `protobuf:"varint,8,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitUse) Reset() {
+	*x = LimitUse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitUse) ProtoMessage() {}
+
+func (x *LimitUse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitUse.ProtoReflect.Descriptor instead.
+func (*LimitUse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LimitUse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LimitUse) GetOpen() int64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *LimitUse) GetBegun() int64 {
+	if x != nil {
+		return x.Begun
+	}
+	return 0
+}
+
+func (x *LimitUse) GetTokens() int64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *LimitUse) GetHeld() *durationpb.Duration {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *LimitUse) GetWaiting() []*TenantQueue {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+func (x *LimitUse) GetAdmitted() int64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *LimitUse) GetWaited() int64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
+}
+
+// TenantQueue is how many calls of one tenant wait.
+type TenantQueue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant: the value of the label that the operator's file names; empty: none.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// How many.
+	Calls         int64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantQueue) Reset() {
+	*x = TenantQueue{}
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantQueue) ProtoMessage() {}
+
+func (x *TenantQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantQueue.ProtoReflect.Descriptor instead.
+func (*TenantQueue) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TenantQueue) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantQueue) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
+	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
 	"\x12RaiseBudgetRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12&\n" +
@@ -960,12 +1299,40 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate2\xb1\x03\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x13\n" +
+	"\x11ListLimitsRequest\"<\n" +
+	"\x12ListLimitsResponse\x12&\n" +
+	"\x06limits\x18\x01 \x03(\v2\x0e.pawl.v1.LimitR\x06limits\"\xbb\x01\n" +
+	"\x05Limit\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1e\n" +
+	"\n" +
+	"concurrent\x18\x03 \x01(\x03R\n" +
+	"concurrent\x12\x1d\n" +
+	"\n" +
+	"per_minute\x18\x04 \x01(\x03R\tperMinute\x12*\n" +
+	"\x11tokens_per_minute\x18\x05 \x01(\x03R\x0ftokensPerMinute\x12%\n" +
+	"\x04uses\x18\x06 \x03(\v2\x11.pawl.v1.LimitUseR\x04uses\"\xf1\x01\n" +
+	"\bLimitUse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\x03R\x04open\x12\x14\n" +
+	"\x05begun\x18\x03 \x01(\x03R\x05begun\x12\x16\n" +
+	"\x06tokens\x18\x04 \x01(\x03R\x06tokens\x12-\n" +
+	"\x04held\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04held\x12.\n" +
+	"\awaiting\x18\x06 \x03(\v2\x14.pawl.v1.TenantQueueR\awaiting\x12\x1a\n" +
+	"\badmitted\x18\a \x01(\x03R\badmitted\x12\x16\n" +
+	"\x06waited\x18\b \x01(\x03R\x06waited\";\n" +
+	"\vTenantQueue\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls2\x8c\x04\n" +
 	"\x0eControlService\x12c\n" +
 	"\bSteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:steer\x12_\n" +
 	"\aStopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:stop\x12r\n" +
 	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudget\x12e\n" +
-	"\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedulesB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12Y\n" +
+	"\n" +
+	"ListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/limitsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_control_proto_rawDescOnce sync.Once
@@ -979,7 +1346,7 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_control_proto_rawDescData
 }
 
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_pawl_v1_control_proto_goTypes = []any{
 	(*RaiseBudgetRequest)(nil),    // 0: pawl.v1.RaiseBudgetRequest
 	(*RaiseBudgetResponse)(nil),   // 1: pawl.v1.RaiseBudgetResponse
@@ -991,42 +1358,54 @@ var file_pawl_v1_control_proto_goTypes = []any{
 	(*SteerRunResponse)(nil),      // 7: pawl.v1.SteerRunResponse
 	(*StopRunRequest)(nil),        // 8: pawl.v1.StopRunRequest
 	(*StopRunResponse)(nil),       // 9: pawl.v1.StopRunResponse
-	(*Record)(nil),                // 10: pawl.v1.Record
-	(*Remaining)(nil),             // 11: pawl.v1.Remaining
-	(RunStatus)(0),                // 12: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(SteerWhen)(0),                // 14: pawl.v1.SteerWhen
-	(*TurnRef)(nil),               // 15: pawl.v1.TurnRef
+	(*ListLimitsRequest)(nil),     // 10: pawl.v1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 11: pawl.v1.ListLimitsResponse
+	(*Limit)(nil),                 // 12: pawl.v1.Limit
+	(*LimitUse)(nil),              // 13: pawl.v1.LimitUse
+	(*TenantQueue)(nil),           // 14: pawl.v1.TenantQueue
+	(*Record)(nil),                // 15: pawl.v1.Record
+	(*Remaining)(nil),             // 16: pawl.v1.Remaining
+	(RunStatus)(0),                // 17: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(SteerWhen)(0),                // 19: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 20: pawl.v1.TurnRef
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
-	10, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	11, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	12, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	15, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	16, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	17, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
 	4,  // 3: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	13, // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	13, // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	18, // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	18, // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
 	5,  // 6: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	13, // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	13, // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	14, // 9: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	10, // 10: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	12, // 11: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	15, // 12: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	10, // 13: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	12, // 14: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
-	6,  // 15: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	8,  // 16: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	0,  // 17: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	2,  // 18: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	7,  // 19: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	9,  // 20: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	1,  // 21: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	3,  // 22: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	18, // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	18, // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	19, // 9: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	15, // 10: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	17, // 11: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	20, // 12: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	15, // 13: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	17, // 14: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	12, // 15: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
+	13, // 16: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
+	21, // 17: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	14, // 18: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
+	6,  // 19: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	8,  // 20: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	0,  // 21: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	2,  // 22: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	10, // 23: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	7,  // 24: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	9,  // 25: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	1,  // 26: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	3,  // 27: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	11, // 28: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -1042,7 +1421,7 @@ func file_pawl_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

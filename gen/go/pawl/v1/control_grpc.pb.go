@@ -26,6 +26,7 @@ const (
 	ControlService_StopRun_FullMethodName       = "/pawl.v1.ControlService/StopRun"
 	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
 	ControlService_ListSchedules_FullMethodName = "/pawl.v1.ControlService/ListSchedules"
+	ControlService_ListLimits_FullMethodName    = "/pawl.v1.ControlService/ListLimits"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -64,6 +65,9 @@ type ControlServiceClient interface {
 	//
 	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
+	// Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
+	// was asked for in the last minute, or that calls have or wait for. Scope store:read.
+	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error)
 }
 
 type controlServiceClient struct {
@@ -114,6 +118,16 @@ func (c *controlServiceClient) ListSchedules(ctx context.Context, in *ListSchedu
 	return out, nil
 }
 
+func (c *controlServiceClient) ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLimitsResponse)
+	err := c.cc.Invoke(ctx, ControlService_ListLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -150,6 +164,9 @@ type ControlServiceServer interface {
 	//
 	// Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
+	// Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
+	// was asked for in the last minute, or that calls have or wait for. Scope store:read.
+	ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -171,6 +188,9 @@ func (UnimplementedControlServiceServer) RaiseBudget(context.Context, *RaiseBudg
 }
 func (UnimplementedControlServiceServer) ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSchedules not implemented")
+}
+func (UnimplementedControlServiceServer) ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLimits not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -265,6 +285,24 @@ func _ControlService_ListSchedules_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_ListLimits_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLimitsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ListLimits(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ListLimits_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ListLimits(ctx, req.(*ListLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -287,6 +325,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSchedules",
 			Handler:    _ControlService_ListSchedules_Handler,
+		},
+		{
+			MethodName: "ListLimits",
+			Handler:    _ControlService_ListLimits_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -362,7 +362,10 @@ type Run struct {
 	Leased bool `protobuf:"varint,52,opt,name=leased,proto3" json:"leased,omitempty"`
 	// Its values were erased: steps, artifacts and everything that held one are not told.
 	// Unset: they were not.
-	Erased        *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
+	Erased *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
+	// Its calls that wait for the operator's limits (`--limits`) now, those that wait longest
+	// first; empty where a past state is told, and in ListTransitions' snapshots.
+	WaitingFor    []*LimitWait `protobuf:"bytes,65,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -740,6 +743,159 @@ func (x *Run) GetErased() *Erasure {
 	return nil
 }
 
+func (x *Run) GetWaitingFor() []*LimitWait {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return nil
+}
+
+// LimitWait is a call of a run that waits for the operator's limits.
+type LimitWait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The limits that it is counted with, as in the operator's file.
+	Limits []*LimitKey `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Model that it is to ask; empty: it calls a tool.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// Tool that it is to call; empty: it asks a model.
+	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The tool's step. 0 for a call of a model, which is no step before it may begin.
+	Step uint32 `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	// How long it has waited.
+	Waited *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
+	// How many calls of its tenant that wait for the same go before it.
+	Ahead         int32 `protobuf:"varint,6,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitWait) Reset() {
+	*x = LimitWait{}
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitWait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitWait) ProtoMessage() {}
+
+func (x *LimitWait) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitWait.ProtoReflect.Descriptor instead.
+func (*LimitWait) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LimitWait) GetLimits() []*LimitKey {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *LimitWait) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *LimitWait) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *LimitWait) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *LimitWait) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *LimitWait) GetAhead() int32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+// LimitKey is what calls are counted together by.
+type LimitKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the entry.
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// What its expression gives for the call.
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitKey) Reset() {
+	*x = LimitKey{}
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitKey) ProtoMessage() {}
+
+func (x *LimitKey) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitKey.ProtoReflect.Descriptor instead.
+func (*LimitKey) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LimitKey) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *LimitKey) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
 // RunBudgets are the budgets of a run: those of its pack, lowered by who started it and
 // by the operator, raised by RaiseBudget. 0 or unset: there is no such bound. GetTurn tells what is left.
 type RunBudgets struct {
@@ -767,7 +923,7 @@ type RunBudgets struct {
 
 func (x *RunBudgets) Reset() {
 	*x = RunBudgets{}
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +935,7 @@ func (x *RunBudgets) String() string {
 func (*RunBudgets) ProtoMessage() {}
 
 func (x *RunBudgets) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +948,7 @@ func (x *RunBudgets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBudgets.ProtoReflect.Descriptor instead.
 func (*RunBudgets) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunBudgets) GetMaxTotalVisits() int32 {
@@ -866,7 +1022,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1034,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1047,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -932,7 +1088,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1100,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1113,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Parent) GetRunId() string {
@@ -1003,7 +1159,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1171,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1184,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Task) GetContextId() string {
@@ -1071,7 +1227,7 @@ type RunLimits struct {
 
 func (x *RunLimits) Reset() {
 	*x = RunLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1239,7 @@ func (x *RunLimits) String() string {
 func (*RunLimits) ProtoMessage() {}
 
 func (x *RunLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1252,7 @@ func (x *RunLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLimits.ProtoReflect.Descriptor instead.
 func (*RunLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RunLimits) GetMaxTransitions() int32 {
@@ -1156,7 +1312,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1324,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1337,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelStep) GetRequest() *ModelRequest {
@@ -1275,7 +1431,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1443,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1456,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Step) GetStep() uint32 {
@@ -1461,7 +1617,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1629,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1642,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1596,7 +1752,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1764,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1777,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -1742,7 +1898,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1910,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1923,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1815,7 +1971,7 @@ type ForkedFrom struct {
 
 func (x *ForkedFrom) Reset() {
 	*x = ForkedFrom{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1983,7 @@ func (x *ForkedFrom) String() string {
 func (*ForkedFrom) ProtoMessage() {}
 
 func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1996,7 @@ func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
 func (*ForkedFrom) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForkedFrom) GetRunId() string {
@@ -1908,7 +2064,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2076,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2089,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForkRunRequest) GetNamespace() string {
@@ -2037,7 +2193,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2205,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2218,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2112,7 +2268,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2280,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2293,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DiffRunsRequest) GetNamespace() string {
@@ -2198,7 +2354,7 @@ type RunPoint struct {
 
 func (x *RunPoint) Reset() {
 	*x = RunPoint{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2366,7 @@ func (x *RunPoint) String() string {
 func (*RunPoint) ProtoMessage() {}
 
 func (x *RunPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2379,7 @@ func (x *RunPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
 func (*RunPoint) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RunPoint) GetRunId() string {
@@ -2292,7 +2448,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2460,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2473,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PathStep) GetSeq() uint64 {
@@ -2363,7 +2519,7 @@ type CountChange struct {
 
 func (x *CountChange) Reset() {
 	*x = CountChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2531,7 @@ func (x *CountChange) String() string {
 func (*CountChange) ProtoMessage() {}
 
 func (x *CountChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2544,7 @@ func (x *CountChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
 func (*CountChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CountChange) GetName() string {
@@ -2429,7 +2585,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2597,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2610,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ValueChange) GetPath() string {
@@ -2511,7 +2667,7 @@ type ArtifactChange struct {
 
 func (x *ArtifactChange) Reset() {
 	*x = ArtifactChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2679,7 @@ func (x *ArtifactChange) String() string {
 func (*ArtifactChange) ProtoMessage() {}
 
 func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2692,7 @@ func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
 func (*ArtifactChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ArtifactChange) GetName() string {
@@ -2628,7 +2784,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2796,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2809,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DiffRunsResponse) GetBase() *RunPoint {
@@ -2746,7 +2902,7 @@ type VerifyRunRequest struct {
 
 func (x *VerifyRunRequest) Reset() {
 	*x = VerifyRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2914,7 @@ func (x *VerifyRunRequest) String() string {
 func (*VerifyRunRequest) ProtoMessage() {}
 
 func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2927,7 @@ func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *VerifyRunRequest) GetNamespace() string {
@@ -2812,7 +2968,7 @@ type VerifyRunResponse struct {
 
 func (x *VerifyRunResponse) Reset() {
 	*x = VerifyRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2980,7 @@ func (x *VerifyRunResponse) String() string {
 func (*VerifyRunResponse) ProtoMessage() {}
 
 func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2993,7 @@ func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
 func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *VerifyRunResponse) GetOk() bool {
@@ -2902,7 +3058,7 @@ type ExportRunRequest struct {
 
 func (x *ExportRunRequest) Reset() {
 	*x = ExportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3070,7 @@ func (x *ExportRunRequest) String() string {
 func (*ExportRunRequest) ProtoMessage() {}
 
 func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3083,7 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExportRunRequest) GetNamespace() string {
@@ -2955,7 +3111,7 @@ type ExportRunResponse struct {
 
 func (x *ExportRunResponse) Reset() {
 	*x = ExportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3123,7 @@ func (x *ExportRunResponse) String() string {
 func (*ExportRunResponse) ProtoMessage() {}
 
 func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3136,7 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExportRunResponse) GetData() []byte {
@@ -3004,7 +3160,7 @@ type ImportRunRequest struct {
 
 func (x *ImportRunRequest) Reset() {
 	*x = ImportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3016,7 +3172,7 @@ func (x *ImportRunRequest) String() string {
 func (*ImportRunRequest) ProtoMessage() {}
 
 func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3029,7 +3185,7 @@ func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
 func (*ImportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ImportRunRequest) GetNamespace() string {
@@ -3059,7 +3215,7 @@ type ImportRunResponse struct {
 
 func (x *ImportRunResponse) Reset() {
 	*x = ImportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3227,7 @@ func (x *ImportRunResponse) String() string {
 func (*ImportRunResponse) ProtoMessage() {}
 
 func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3240,7 @@ func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
 func (*ImportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ImportRunResponse) GetRun() *Run {
@@ -3129,7 +3285,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3297,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3310,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -3230,7 +3386,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3398,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3411,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -3331,7 +3487,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3499,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3512,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -3423,7 +3579,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3591,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3604,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -3506,7 +3662,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3674,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3687,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -3600,7 +3756,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3768,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3781,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -3775,7 +3931,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3787,7 +3943,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3800,7 +3956,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Remaining) GetVisits() int64 {
@@ -3862,7 +4018,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +4030,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +4043,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -3935,7 +4091,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3947,7 +4103,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3960,7 +4116,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -4006,7 +4162,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4174,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4187,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -4069,7 +4225,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4237,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4250,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -4136,7 +4292,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +4304,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +4317,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -4221,7 +4377,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4389,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4402,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -4320,7 +4476,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4488,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4501,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4479,7 +4635,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4491,7 +4647,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4504,7 +4660,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4596,7 +4752,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4764,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4777,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -4716,7 +4872,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +4884,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +4897,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -4812,7 +4968,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +4980,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +4993,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -4904,7 +5060,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4916,7 +5072,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4929,7 +5085,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -4977,7 +5133,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5145,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5158,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -5064,7 +5220,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5076,7 +5232,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5089,7 +5245,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -5144,7 +5300,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5156,7 +5312,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5169,7 +5325,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -5233,7 +5389,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5245,7 +5401,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5258,7 +5414,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -5347,7 +5503,7 @@ type RequestModelRequest struct {
 
 func (x *RequestModelRequest) Reset() {
 	*x = RequestModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5359,7 +5515,7 @@ func (x *RequestModelRequest) String() string {
 func (*RequestModelRequest) ProtoMessage() {}
 
 func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5372,7 +5528,7 @@ func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelRequest.ProtoReflect.Descriptor instead.
 func (*RequestModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RequestModelRequest) GetNamespace() string {
@@ -5477,7 +5633,7 @@ type RequestModelResponse struct {
 
 func (x *RequestModelResponse) Reset() {
 	*x = RequestModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5489,7 +5645,7 @@ func (x *RequestModelResponse) String() string {
 func (*RequestModelResponse) ProtoMessage() {}
 
 func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5502,7 +5658,7 @@ func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelResponse.ProtoReflect.Descriptor instead.
 func (*RequestModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RequestModelResponse) GetKey() string {
@@ -5597,14 +5753,18 @@ type AnswerModelRequest struct {
 	Outcome isAnswerModelRequest_Outcome `protobuf_oneof:"outcome"`
 	// What the attempt consumed. Default: unset, nothing. Its cost is that of the price of
 	// the model that was asked for; cost_micro_usd counts where it has none.
-	Usage         *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Usage *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	// What the provider tells of its own limits, with an answer or a failure. Default: unset,
+	// it does not tell. It is not recorded: entries of the operator's limits with
+	// `provider: true` are moved by it.
+	ProviderLimits *ProviderLimits `protobuf:"bytes,65,opt,name=provider_limits,json=providerLimits,proto3" json:"provider_limits,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AnswerModelRequest) Reset() {
 	*x = AnswerModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5616,7 +5776,7 @@ func (x *AnswerModelRequest) String() string {
 func (*AnswerModelRequest) ProtoMessage() {}
 
 func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5629,7 +5789,7 @@ func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelRequest.ProtoReflect.Descriptor instead.
 func (*AnswerModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AnswerModelRequest) GetNamespace() string {
@@ -5699,6 +5859,13 @@ func (x *AnswerModelRequest) GetUsage() *Usage {
 	return nil
 }
 
+func (x *AnswerModelRequest) GetProviderLimits() *ProviderLimits {
+	if x != nil {
+		return x.ProviderLimits
+	}
+	return nil
+}
+
 type isAnswerModelRequest_Outcome interface {
 	isAnswerModelRequest_Outcome()
 }
@@ -5717,6 +5884,80 @@ func (*AnswerModelRequest_Answer) isAnswerModelRequest_Outcome() {}
 
 func (*AnswerModelRequest_Failure) isAnswerModelRequest_Outcome() {}
 
+// ProviderLimits is what a provider tells of its limits (the headers x-ratelimit-* and
+// anthropic-ratelimit-*).
+type ProviderLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests that are left. Default: unset, it does not tell.
+	Requests *int64 `protobuf:"varint,1,opt,name=requests,proto3,oneof" json:"requests,omitempty"`
+	// When all of them are there again; required with `requests`.
+	RequestsReset *durationpb.Duration `protobuf:"bytes,2,opt,name=requests_reset,json=requestsReset,proto3" json:"requests_reset,omitempty"`
+	// Tokens that are left. Default: unset, it does not tell.
+	Tokens *int64 `protobuf:"varint,3,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
+	// When all of them are there again; required with `tokens`.
+	TokensReset   *durationpb.Duration `protobuf:"bytes,4,opt,name=tokens_reset,json=tokensReset,proto3" json:"tokens_reset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderLimits) Reset() {
+	*x = ProviderLimits{}
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderLimits) ProtoMessage() {}
+
+func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderLimits.ProtoReflect.Descriptor instead.
+func (*ProviderLimits) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ProviderLimits) GetRequests() int64 {
+	if x != nil && x.Requests != nil {
+		return *x.Requests
+	}
+	return 0
+}
+
+func (x *ProviderLimits) GetRequestsReset() *durationpb.Duration {
+	if x != nil {
+		return x.RequestsReset
+	}
+	return nil
+}
+
+func (x *ProviderLimits) GetTokens() int64 {
+	if x != nil && x.Tokens != nil {
+		return *x.Tokens
+	}
+	return 0
+}
+
+func (x *ProviderLimits) GetTokensReset() *durationpb.Duration {
+	if x != nil {
+		return x.TokensReset
+	}
+	return nil
+}
+
 // ModelFailure is a call of a model that came to nothing.
 type ModelFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5734,7 +5975,7 @@ type ModelFailure struct {
 
 func (x *ModelFailure) Reset() {
 	*x = ModelFailure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5746,7 +5987,7 @@ func (x *ModelFailure) String() string {
 func (*ModelFailure) ProtoMessage() {}
 
 func (x *ModelFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5759,7 +6000,7 @@ func (x *ModelFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFailure.ProtoReflect.Descriptor instead.
 func (*ModelFailure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ModelFailure) GetError() *Fault {
@@ -5809,7 +6050,7 @@ type AnswerModelResponse struct {
 
 func (x *AnswerModelResponse) Reset() {
 	*x = AnswerModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5821,7 +6062,7 @@ func (x *AnswerModelResponse) String() string {
 func (*AnswerModelResponse) ProtoMessage() {}
 
 func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5834,7 +6075,7 @@ func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelResponse.ProtoReflect.Descriptor instead.
 func (*AnswerModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AnswerModelResponse) GetDisposition() Disposition {
@@ -5914,7 +6155,7 @@ type NoteModelRequest struct {
 
 func (x *NoteModelRequest) Reset() {
 	*x = NoteModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5926,7 +6167,7 @@ func (x *NoteModelRequest) String() string {
 func (*NoteModelRequest) ProtoMessage() {}
 
 func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5939,7 +6180,7 @@ func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelRequest.ProtoReflect.Descriptor instead.
 func (*NoteModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NoteModelRequest) GetNamespace() string {
@@ -5999,7 +6240,7 @@ type NoteModelResponse struct {
 
 func (x *NoteModelResponse) Reset() {
 	*x = NoteModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6011,7 +6252,7 @@ func (x *NoteModelResponse) String() string {
 func (*NoteModelResponse) ProtoMessage() {}
 
 func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6024,7 +6265,7 @@ func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelResponse.ProtoReflect.Descriptor instead.
 func (*NoteModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NoteModelResponse) GetDisposition() Disposition {
@@ -6063,7 +6304,7 @@ type GetModelStepRequest struct {
 
 func (x *GetModelStepRequest) Reset() {
 	*x = GetModelStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6075,7 +6316,7 @@ func (x *GetModelStepRequest) String() string {
 func (*GetModelStepRequest) ProtoMessage() {}
 
 func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6088,7 +6329,7 @@ func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetModelStepRequest) GetNamespace() string {
@@ -6134,7 +6375,7 @@ type GetModelStepResponse struct {
 
 func (x *GetModelStepResponse) Reset() {
 	*x = GetModelStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6146,7 +6387,7 @@ func (x *GetModelStepResponse) String() string {
 func (*GetModelStepResponse) ProtoMessage() {}
 
 func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6159,7 +6400,7 @@ func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetModelStepResponse) GetStep() *Step {
@@ -6221,7 +6462,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6233,7 +6474,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6246,7 +6487,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -6297,7 +6538,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6309,7 +6550,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6322,7 +6563,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -6397,7 +6638,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6409,7 +6650,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6422,7 +6663,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -6550,7 +6791,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6562,7 +6803,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6575,7 +6816,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -6654,7 +6895,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6666,7 +6907,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6679,7 +6920,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -6785,7 +7026,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6797,7 +7038,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6810,7 +7051,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -6892,7 +7133,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6904,7 +7145,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6917,7 +7158,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -6949,7 +7190,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6961,7 +7202,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6974,7 +7215,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -7022,7 +7263,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7034,7 +7275,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7047,7 +7288,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -7105,7 +7346,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7358,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7371,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -7172,7 +7413,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7184,7 +7425,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7197,7 +7438,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -7264,7 +7505,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7276,7 +7517,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7289,7 +7530,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -7332,7 +7573,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7344,7 +7585,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7357,7 +7598,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -7423,7 +7664,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7435,7 +7676,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7448,7 +7689,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -7521,7 +7762,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7533,7 +7774,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7546,7 +7787,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -7597,7 +7838,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7609,7 +7850,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7622,7 +7863,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -7650,7 +7891,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7662,7 +7903,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7675,7 +7916,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -7696,7 +7937,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7708,7 +7949,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7721,7 +7962,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -7744,7 +7985,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7756,7 +7997,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7769,7 +8010,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -7797,7 +8038,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7809,7 +8050,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7822,7 +8063,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -7849,7 +8090,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7861,7 +8102,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7874,7 +8115,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -7915,7 +8156,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7927,7 +8168,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7940,7 +8181,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -7984,7 +8225,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7996,7 +8237,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8009,7 +8250,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -8045,7 +8286,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8057,7 +8298,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8070,7 +8311,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -8118,7 +8359,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8130,7 +8371,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8143,7 +8384,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -8193,7 +8434,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8205,7 +8446,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8218,7 +8459,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -8266,7 +8507,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8278,7 +8519,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8291,7 +8532,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -8341,7 +8582,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8353,7 +8594,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8366,7 +8607,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -8414,7 +8655,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8426,7 +8667,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8439,7 +8680,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -8483,7 +8724,7 @@ type DeleteRunRequest struct {
 
 func (x *DeleteRunRequest) Reset() {
 	*x = DeleteRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8495,7 +8736,7 @@ func (x *DeleteRunRequest) String() string {
 func (*DeleteRunRequest) ProtoMessage() {}
 
 func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8508,7 +8749,7 @@ func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *DeleteRunRequest) GetNamespace() string {
@@ -8548,7 +8789,7 @@ type DeleteRunResponse struct {
 
 func (x *DeleteRunResponse) Reset() {
 	*x = DeleteRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8560,7 +8801,7 @@ func (x *DeleteRunResponse) String() string {
 func (*DeleteRunResponse) ProtoMessage() {}
 
 func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8573,7 +8814,7 @@ func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DeleteRunResponse) GetDeletedAt() *timestamppb.Timestamp {
@@ -8640,7 +8881,7 @@ type EraseRunRequest struct {
 
 func (x *EraseRunRequest) Reset() {
 	*x = EraseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8652,7 +8893,7 @@ func (x *EraseRunRequest) String() string {
 func (*EraseRunRequest) ProtoMessage() {}
 
 func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8665,7 +8906,7 @@ func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunRequest.ProtoReflect.Descriptor instead.
 func (*EraseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *EraseRunRequest) GetNamespace() string {
@@ -8708,7 +8949,7 @@ type EraseRunResponse struct {
 
 func (x *EraseRunResponse) Reset() {
 	*x = EraseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8720,7 +8961,7 @@ func (x *EraseRunResponse) String() string {
 func (*EraseRunResponse) ProtoMessage() {}
 
 func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8733,7 +8974,7 @@ func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunResponse.ProtoReflect.Descriptor instead.
 func (*EraseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *EraseRunResponse) GetErasure() *Erasure {
@@ -8787,7 +9028,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8799,7 +9040,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8812,7 +9053,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Erasure) GetAt() *timestamppb.Timestamp {
@@ -8864,7 +9105,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8876,7 +9117,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8889,7 +9130,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -8956,7 +9197,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8968,7 +9209,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8981,7 +9222,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -9020,7 +9261,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9032,7 +9273,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9045,7 +9286,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -9087,7 +9328,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9099,7 +9340,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9112,7 +9353,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -9158,7 +9399,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9170,7 +9411,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9183,7 +9424,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -9238,7 +9479,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9250,7 +9491,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9263,7 +9504,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -9577,7 +9818,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9589,7 +9830,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9602,7 +9843,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -9653,7 +9894,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9665,7 +9906,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9678,7 +9919,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -9991,7 +10232,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xe2\x0f\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\x97\x10\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -10046,13 +10287,25 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x0freserved_tokens\x182 \x01(\x03R\x0ereservedTokens\x125\n" +
 	"\x17reserved_cost_micro_usd\x183 \x01(\x03R\x14reservedCostMicroUsd\x12\x16\n" +
 	"\x06leased\x184 \x01(\bR\x06leased\x12(\n" +
-	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x1a9\n" +
+	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x123\n" +
+	"\vwaiting_for\x18A \x03(\v2\x12.pawl.v1.LimitWaitR\n" +
+	"waitingFor\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vVisitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xe4\x02\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xbd\x01\n" +
+	"\tLimitWait\x12)\n" +
+	"\x06limits\x18\x01 \x03(\v2\x11.pawl.v1.LimitKeyR\x06limits\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04step\x18\x04 \x01(\rR\x04step\x121\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x14\n" +
+	"\x05ahead\x18\x06 \x01(\x05R\x05ahead\"2\n" +
+	"\bLimitKey\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xe4\x02\n" +
 	"\n" +
 	"RunBudgets\x12(\n" +
 	"\x10max_total_visits\x18\x01 \x01(\x05R\x0emaxTotalVisits\x12$\n" +
@@ -10489,7 +10742,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\a \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\b \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\t \x01(\x04R\x03seq\x12#\n" +
-	"\x05heeds\x18- \x03(\v2\r.pawl.v1.HeedR\x05heeds\"\x95\x03\n" +
+	"\x05heeds\x18- \x03(\v2\r.pawl.v1.HeedR\x05heeds\"\xd7\x03\n" +
 	"\x12AnswerModelRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -10499,8 +10752,16 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"turn_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tturnToken\x12.\n" +
 	"\x06answer\x18\x06 \x01(\v2\x14.pawl.v1.ModelAnswerH\x00R\x06answer\x121\n" +
 	"\afailure\x18\a \x01(\v2\x15.pawl.v1.ModelFailureH\x00R\afailure\x12$\n" +
-	"\x05usage\x18\b \x01(\v2\x0e.pawl.v1.UsageR\x05usageB\x10\n" +
-	"\aoutcome\x12\x05\xbaH\x02\b\x01\"\x9e\x01\n" +
+	"\x05usage\x18\b \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12@\n" +
+	"\x0fprovider_limits\x18A \x01(\v2\x17.pawl.v1.ProviderLimitsR\x0eproviderLimitsB\x10\n" +
+	"\aoutcome\x12\x05\xbaH\x02\b\x01\"\x98\x02\n" +
+	"\x0eProviderLimits\x12(\n" +
+	"\brequests\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\brequests\x88\x01\x01\x12P\n" +
+	"\x0erequests_reset\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\rrequestsReset\x12$\n" +
+	"\x06tokens\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x01R\x06tokens\x88\x01\x01\x12L\n" +
+	"\ftokens_reset\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\vtokensResetB\v\n" +
+	"\t_requestsB\t\n" +
+	"\a_tokens\"\x9e\x01\n" +
 	"\fModelFailure\x12,\n" +
 	"\x05error\x18\x01 \x01(\v2\x0e.pawl.v1.FaultB\x06\xbaH\x03\xc8\x01\x01R\x05error\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\bR\x05final\x12J\n" +
@@ -10903,439 +11164,448 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 106)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
 	(WaitUntil)(0),                    // 2: pawl.v1.WaitUntil
 	(ChangeKind)(0),                   // 3: pawl.v1.ChangeKind
 	(*Run)(nil),                       // 4: pawl.v1.Run
-	(*RunBudgets)(nil),                // 5: pawl.v1.RunBudgets
-	(*EdgeCount)(nil),                 // 6: pawl.v1.EdgeCount
-	(*Parent)(nil),                    // 7: pawl.v1.Parent
-	(*Task)(nil),                      // 8: pawl.v1.Task
-	(*RunLimits)(nil),                 // 9: pawl.v1.RunLimits
-	(*ModelStep)(nil),                 // 10: pawl.v1.ModelStep
-	(*Step)(nil),                      // 11: pawl.v1.Step
-	(*RunFilter)(nil),                 // 12: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 13: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 14: pawl.v1.StartRunResponse
-	(*ForkedFrom)(nil),                // 15: pawl.v1.ForkedFrom
-	(*ForkRunRequest)(nil),            // 16: pawl.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),           // 17: pawl.v1.ForkRunResponse
-	(*DiffRunsRequest)(nil),           // 18: pawl.v1.DiffRunsRequest
-	(*RunPoint)(nil),                  // 19: pawl.v1.RunPoint
-	(*PathStep)(nil),                  // 20: pawl.v1.PathStep
-	(*CountChange)(nil),               // 21: pawl.v1.CountChange
-	(*ValueChange)(nil),               // 22: pawl.v1.ValueChange
-	(*ArtifactChange)(nil),            // 23: pawl.v1.ArtifactChange
-	(*DiffRunsResponse)(nil),          // 24: pawl.v1.DiffRunsResponse
-	(*VerifyRunRequest)(nil),          // 25: pawl.v1.VerifyRunRequest
-	(*VerifyRunResponse)(nil),         // 26: pawl.v1.VerifyRunResponse
-	(*ExportRunRequest)(nil),          // 27: pawl.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),         // 28: pawl.v1.ExportRunResponse
-	(*ImportRunRequest)(nil),          // 29: pawl.v1.ImportRunRequest
-	(*ImportRunResponse)(nil),         // 30: pawl.v1.ImportRunResponse
-	(*EmitEventRequest)(nil),          // 31: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 32: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 33: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 34: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 35: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 36: pawl.v1.GetTurnResponse
-	(*Remaining)(nil),                 // 37: pawl.v1.Remaining
-	(*ToolSpec)(nil),                  // 38: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 39: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 40: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 41: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 42: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 43: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 44: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 45: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 46: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 47: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 48: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 49: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 50: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 51: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 52: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 53: pawl.v1.RequestStepRequest
-	(*RequestModelRequest)(nil),       // 54: pawl.v1.RequestModelRequest
-	(*RequestModelResponse)(nil),      // 55: pawl.v1.RequestModelResponse
-	(*AnswerModelRequest)(nil),        // 56: pawl.v1.AnswerModelRequest
-	(*ModelFailure)(nil),              // 57: pawl.v1.ModelFailure
-	(*AnswerModelResponse)(nil),       // 58: pawl.v1.AnswerModelResponse
-	(*NoteModelRequest)(nil),          // 59: pawl.v1.NoteModelRequest
-	(*NoteModelResponse)(nil),         // 60: pawl.v1.NoteModelResponse
-	(*GetModelStepRequest)(nil),       // 61: pawl.v1.GetModelStepRequest
-	(*GetModelStepResponse)(nil),      // 62: pawl.v1.GetModelStepResponse
-	(*StepOutcome)(nil),               // 63: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 64: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 65: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 66: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 67: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 68: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 69: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 70: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 71: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 72: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 73: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 74: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 75: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 76: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 77: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 78: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 79: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 80: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 81: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 82: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 83: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 84: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 85: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 86: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 87: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 88: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 89: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 90: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 91: pawl.v1.CancelRunResponse
-	(*DeleteRunRequest)(nil),          // 92: pawl.v1.DeleteRunRequest
-	(*DeleteRunResponse)(nil),         // 93: pawl.v1.DeleteRunResponse
-	(*EraseRunRequest)(nil),           // 94: pawl.v1.EraseRunRequest
-	(*EraseRunResponse)(nil),          // 95: pawl.v1.EraseRunResponse
-	(*Erasure)(nil),                   // 96: pawl.v1.Erasure
-	(*PutBlobRequest)(nil),            // 97: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 98: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 99: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 100: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 101: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 102: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 103: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 104: pawl.v1.DriveAnswer
-	nil,                               // 105: pawl.v1.Run.LabelsEntry
-	nil,                               // 106: pawl.v1.Run.VisitsEntry
-	nil,                               // 107: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 108: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 109: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 110: pawl.v1.PackRef
-	(Execution)(0),                    // 111: pawl.v1.Execution
-	(RunStatus)(0),                    // 112: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 113: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 114: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 115: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 116: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 117: google.protobuf.Duration
-	(*ModelRequest)(nil),              // 118: pawl.v1.ModelRequest
-	(*ModelAnswer)(nil),               // 119: pawl.v1.ModelAnswer
-	(*Usage)(nil),                     // 120: pawl.v1.Usage
-	(StepStatus)(0),                   // 121: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 122: pawl.v1.Fault
-	(StepKind)(0),                     // 123: pawl.v1.StepKind
-	(*ToolCallRef)(nil),               // 124: pawl.v1.ToolCallRef
-	(*Remote)(nil),                    // 125: pawl.v1.Remote
-	(*Part)(nil),                      // 126: pawl.v1.Part
-	(*Record)(nil),                    // 127: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 128: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 129: pawl.v1.Message
-	(ArtifactMode)(0),                 // 130: pawl.v1.ArtifactMode
-	(*OutputPiece)(nil),               // 131: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 132: pawl.v1.Denial
-	(*Heed)(nil),                      // 133: pawl.v1.Heed
-	(RecordKind)(0),                   // 134: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 135: pawl.v1.Artifact
-	(*status.Status)(nil),             // 136: google.rpc.Status
+	(*LimitWait)(nil),                 // 5: pawl.v1.LimitWait
+	(*LimitKey)(nil),                  // 6: pawl.v1.LimitKey
+	(*RunBudgets)(nil),                // 7: pawl.v1.RunBudgets
+	(*EdgeCount)(nil),                 // 8: pawl.v1.EdgeCount
+	(*Parent)(nil),                    // 9: pawl.v1.Parent
+	(*Task)(nil),                      // 10: pawl.v1.Task
+	(*RunLimits)(nil),                 // 11: pawl.v1.RunLimits
+	(*ModelStep)(nil),                 // 12: pawl.v1.ModelStep
+	(*Step)(nil),                      // 13: pawl.v1.Step
+	(*RunFilter)(nil),                 // 14: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 15: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 16: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 17: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 18: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 19: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 20: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 21: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 22: pawl.v1.PathStep
+	(*CountChange)(nil),               // 23: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 24: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 25: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 26: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 27: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 28: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 29: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 30: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 31: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 32: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 33: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 34: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 35: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 36: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 37: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 38: pawl.v1.GetTurnResponse
+	(*Remaining)(nil),                 // 39: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 40: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 41: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 42: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 43: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 44: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 45: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 46: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 47: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 48: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 49: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 50: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 51: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 52: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 53: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 54: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 55: pawl.v1.RequestStepRequest
+	(*RequestModelRequest)(nil),       // 56: pawl.v1.RequestModelRequest
+	(*RequestModelResponse)(nil),      // 57: pawl.v1.RequestModelResponse
+	(*AnswerModelRequest)(nil),        // 58: pawl.v1.AnswerModelRequest
+	(*ProviderLimits)(nil),            // 59: pawl.v1.ProviderLimits
+	(*ModelFailure)(nil),              // 60: pawl.v1.ModelFailure
+	(*AnswerModelResponse)(nil),       // 61: pawl.v1.AnswerModelResponse
+	(*NoteModelRequest)(nil),          // 62: pawl.v1.NoteModelRequest
+	(*NoteModelResponse)(nil),         // 63: pawl.v1.NoteModelResponse
+	(*GetModelStepRequest)(nil),       // 64: pawl.v1.GetModelStepRequest
+	(*GetModelStepResponse)(nil),      // 65: pawl.v1.GetModelStepResponse
+	(*StepOutcome)(nil),               // 66: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 67: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 68: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 69: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 70: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 71: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 72: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 73: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 74: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 75: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 76: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 77: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 78: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 79: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 80: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 81: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 82: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 83: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 84: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 85: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 86: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 87: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 88: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 89: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 90: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 91: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 92: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 93: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 94: pawl.v1.CancelRunResponse
+	(*DeleteRunRequest)(nil),          // 95: pawl.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),         // 96: pawl.v1.DeleteRunResponse
+	(*EraseRunRequest)(nil),           // 97: pawl.v1.EraseRunRequest
+	(*EraseRunResponse)(nil),          // 98: pawl.v1.EraseRunResponse
+	(*Erasure)(nil),                   // 99: pawl.v1.Erasure
+	(*PutBlobRequest)(nil),            // 100: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 101: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 102: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 103: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 104: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 105: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 106: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 107: pawl.v1.DriveAnswer
+	nil,                               // 108: pawl.v1.Run.LabelsEntry
+	nil,                               // 109: pawl.v1.Run.VisitsEntry
+	nil,                               // 110: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 111: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 112: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 113: pawl.v1.PackRef
+	(Execution)(0),                    // 114: pawl.v1.Execution
+	(RunStatus)(0),                    // 115: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 116: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 117: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 118: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 119: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 120: google.protobuf.Duration
+	(*ModelRequest)(nil),              // 121: pawl.v1.ModelRequest
+	(*ModelAnswer)(nil),               // 122: pawl.v1.ModelAnswer
+	(*Usage)(nil),                     // 123: pawl.v1.Usage
+	(StepStatus)(0),                   // 124: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 125: pawl.v1.Fault
+	(StepKind)(0),                     // 126: pawl.v1.StepKind
+	(*ToolCallRef)(nil),               // 127: pawl.v1.ToolCallRef
+	(*Remote)(nil),                    // 128: pawl.v1.Remote
+	(*Part)(nil),                      // 129: pawl.v1.Part
+	(*Record)(nil),                    // 130: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 131: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 132: pawl.v1.Message
+	(ArtifactMode)(0),                 // 133: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 134: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 135: pawl.v1.Denial
+	(*Heed)(nil),                      // 136: pawl.v1.Heed
+	(RecordKind)(0),                   // 137: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 138: pawl.v1.Artifact
+	(*status.Status)(nil),             // 139: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	110, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	111, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	105, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	112, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	106, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
-	6,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	113, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	113, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	113, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	113, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	114, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	113, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	11,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	115, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
-	7,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
-	9,   // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	116, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	113, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
-	8,   // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	15,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	96,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
-	117, // 21: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	118, // 22: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
-	119, // 23: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
-	120, // 24: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
-	113, // 25: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
-	121, // 26: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	113, // 27: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	122, // 28: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	123, // 29: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
-	10,  // 30: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
-	124, // 31: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
-	125, // 32: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	112, // 33: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	107, // 34: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	113, // 35: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	113, // 36: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	126, // 37: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	111, // 38: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	108, // 39: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 40: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	127, // 41: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	114, // 42: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	128, // 43: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	109, // 44: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	111, // 45: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 46: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	127, // 47: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	114, // 48: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	110, // 49: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	112, // 50: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 51: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 52: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	22,  // 53: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	19,  // 54: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	19,  // 55: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	20,  // 56: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	20,  // 57: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	21,  // 58: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	21,  // 59: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	21,  // 60: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	23,  // 61: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	22,  // 62: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 63: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	128, // 64: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	127, // 65: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	127, // 66: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	112, // 67: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	114, // 68: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	126, // 69: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	127, // 70: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	112, // 71: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	114, // 72: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 73: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	110, // 74: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	129, // 75: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	38,  // 76: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	11,  // 77: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	39,  // 78: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	113, // 79: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	113, // 80: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	37,  // 81: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	117, // 82: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	130, // 83: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	36,  // 84: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	128, // 85: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	127, // 86: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	126, // 87: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	129, // 88: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	120, // 89: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	128, // 90: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	116, // 91: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	127, // 92: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	127, // 93: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	127, // 94: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	112, // 95: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	114, // 96: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	122, // 97: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	120, // 98: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	127, // 99: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	127, // 100: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	112, // 101: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	114, // 102: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	131, // 103: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	127, // 104: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	127, // 105: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	112, // 106: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	124, // 107: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
-	52,  // 108: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	118, // 109: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
-	120, // 110: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
-	11,  // 111: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
-	132, // 112: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
-	37,  // 113: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
-	127, // 114: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
-	112, // 115: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	133, // 116: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
-	119, // 117: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
-	57,  // 118: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	120, // 119: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
-	122, // 120: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	117, // 121: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
-	0,   // 122: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 123: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	127, // 124: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	112, // 125: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 126: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 127: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 128: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
-	11,  // 129: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	129, // 130: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
-	11,  // 131: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	132, // 132: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	63,  // 133: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	127, // 134: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 135: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	122, // 136: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	117, // 137: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	120, // 138: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
-	0,   // 139: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	127, // 140: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	127, // 141: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	112, // 142: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	12,  // 143: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	134, // 144: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	70,  // 145: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	127, // 146: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	69,  // 147: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	71,  // 148: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	72,  // 149: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	113, // 150: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 151: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	135, // 152: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	134, // 153: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	127, // 154: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	72,  // 155: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 156: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	135, // 157: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	5,   // 158: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	12,  // 159: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 160: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 161: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	81,  // 162: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	112, // 163: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 164: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	117, // 165: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 166: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	127, // 167: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	112, // 168: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 169: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	112, // 170: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 171: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	112, // 172: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 173: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	112, // 174: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	96,  // 175: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	112, // 176: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	113, // 177: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	102, // 178: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	13,  // 179: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	31,  // 180: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	33,  // 181: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	35,  // 182: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	44,  // 183: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	46,  // 184: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	50,  // 185: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	53,  // 186: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	65,  // 187: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	42,  // 188: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	48,  // 189: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	86,  // 190: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	88,  // 191: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	90,  // 192: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	54,  // 193: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	56,  // 194: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	59,  // 195: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	104, // 196: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	136, // 197: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	14,  // 198: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	32,  // 199: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	34,  // 200: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	36,  // 201: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	45,  // 202: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	47,  // 203: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	51,  // 204: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	64,  // 205: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	66,  // 206: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	43,  // 207: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	49,  // 208: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	87,  // 209: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	89,  // 210: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	91,  // 211: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	55,  // 212: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	58,  // 213: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	60,  // 214: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	13,  // 215: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	75,  // 216: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	16,  // 217: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	18,  // 218: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	25,  // 219: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	27,  // 220: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	29,  // 221: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	31,  // 222: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	33,  // 223: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	35,  // 224: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	40,  // 225: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	42,  // 226: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	44,  // 227: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	46,  // 228: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	48,  // 229: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	50,  // 230: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	53,  // 231: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	65,  // 232: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	54,  // 233: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	56,  // 234: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	59,  // 235: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	61,  // 236: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	67,  // 237: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	73,  // 238: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	77,  // 239: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	79,  // 240: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	82,  // 241: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	84,  // 242: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	86,  // 243: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	88,  // 244: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	90,  // 245: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	92,  // 246: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	94,  // 247: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	101, // 248: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	97,  // 249: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	99,  // 250: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	14,  // 251: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	76,  // 252: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	17,  // 253: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	24,  // 254: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	26,  // 255: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	28,  // 256: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	30,  // 257: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	32,  // 258: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	34,  // 259: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	36,  // 260: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	41,  // 261: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	43,  // 262: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	45,  // 263: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	47,  // 264: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	49,  // 265: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	51,  // 266: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	64,  // 267: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	66,  // 268: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	55,  // 269: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	58,  // 270: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	60,  // 271: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	62,  // 272: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	68,  // 273: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	74,  // 274: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	78,  // 275: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	80,  // 276: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	83,  // 277: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	85,  // 278: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	87,  // 279: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	89,  // 280: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	91,  // 281: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	93,  // 282: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	95,  // 283: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	103, // 284: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	98,  // 285: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	100, // 286: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	251, // [251:287] is the sub-list for method output_type
-	215, // [215:251] is the sub-list for method input_type
-	215, // [215:215] is the sub-list for extension type_name
-	215, // [215:215] is the sub-list for extension extendee
-	0,   // [0:215] is the sub-list for field type_name
+	113, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	114, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	108, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	115, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	109, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	8,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
+	116, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	116, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	116, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	116, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	117, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	116, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	13,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	118, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	9,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
+	11,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
+	119, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	116, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	10,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	17,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	99,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
+	5,   // 21: pawl.v1.Run.waiting_for:type_name -> pawl.v1.LimitWait
+	6,   // 22: pawl.v1.LimitWait.limits:type_name -> pawl.v1.LimitKey
+	120, // 23: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
+	120, // 24: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	121, // 25: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
+	122, // 26: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
+	123, // 27: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
+	116, // 28: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
+	124, // 29: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	116, // 30: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	125, // 31: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	126, // 32: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
+	12,  // 33: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
+	127, // 34: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
+	128, // 35: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	115, // 36: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	110, // 37: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	116, // 38: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	116, // 39: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	129, // 40: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	114, // 41: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	111, // 42: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 43: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	130, // 44: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	117, // 45: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	131, // 46: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	112, // 47: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	114, // 48: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 49: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	130, // 50: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	117, // 51: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	113, // 52: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	115, // 53: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 54: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 55: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	24,  // 56: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	21,  // 57: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	21,  // 58: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	22,  // 59: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	22,  // 60: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	23,  // 61: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	23,  // 62: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	23,  // 63: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	25,  // 64: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	24,  // 65: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 66: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	131, // 67: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	130, // 68: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	130, // 69: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	115, // 70: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 71: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	129, // 72: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	130, // 73: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	115, // 74: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 75: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	117, // 76: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	113, // 77: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	132, // 78: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	40,  // 79: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	13,  // 80: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	41,  // 81: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	116, // 82: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	116, // 83: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	39,  // 84: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	120, // 85: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	133, // 86: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	38,  // 87: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	131, // 88: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	130, // 89: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	129, // 90: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	132, // 91: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	123, // 92: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	131, // 93: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	119, // 94: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	130, // 95: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	130, // 96: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	130, // 97: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	115, // 98: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 99: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	125, // 100: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	123, // 101: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	130, // 102: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	130, // 103: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	115, // 104: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 105: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	134, // 106: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	130, // 107: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	130, // 108: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	115, // 109: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 110: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	54,  // 111: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	121, // 112: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	123, // 113: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	13,  // 114: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
+	135, // 115: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	39,  // 116: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
+	130, // 117: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	115, // 118: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	136, // 119: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	122, // 120: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	60,  // 121: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	123, // 122: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	59,  // 123: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
+	120, // 124: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
+	120, // 125: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
+	125, // 126: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	120, // 127: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 128: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	130, // 129: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	130, // 130: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	115, // 131: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	120, // 132: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 133: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	130, // 134: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	13,  // 135: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	132, // 136: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	13,  // 137: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	135, // 138: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	66,  // 139: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	130, // 140: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	115, // 141: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	125, // 142: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	120, // 143: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	123, // 144: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 145: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	130, // 146: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	130, // 147: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	115, // 148: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	14,  // 149: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	137, // 150: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	73,  // 151: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	130, // 152: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	72,  // 153: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	74,  // 154: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	75,  // 155: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	116, // 156: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 157: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	138, // 158: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	137, // 159: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	130, // 160: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	75,  // 161: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 162: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	138, // 163: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	7,   // 164: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	14,  // 165: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 166: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 167: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	84,  // 168: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	115, // 169: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 170: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	120, // 171: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 172: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	130, // 173: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	115, // 174: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 175: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	115, // 176: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 177: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	115, // 178: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	116, // 179: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	115, // 180: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	99,  // 181: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	115, // 182: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	116, // 183: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	105, // 184: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	15,  // 185: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	33,  // 186: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	35,  // 187: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	37,  // 188: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	46,  // 189: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	48,  // 190: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	52,  // 191: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	55,  // 192: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	68,  // 193: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	44,  // 194: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	50,  // 195: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	89,  // 196: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	91,  // 197: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	93,  // 198: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	56,  // 199: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	58,  // 200: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	62,  // 201: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	107, // 202: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	139, // 203: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	16,  // 204: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	34,  // 205: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	36,  // 206: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	38,  // 207: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	47,  // 208: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	49,  // 209: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	53,  // 210: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	67,  // 211: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	69,  // 212: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	45,  // 213: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	51,  // 214: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	90,  // 215: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	92,  // 216: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	94,  // 217: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	57,  // 218: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	61,  // 219: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	63,  // 220: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	15,  // 221: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	78,  // 222: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	18,  // 223: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	20,  // 224: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	27,  // 225: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	29,  // 226: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	31,  // 227: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	33,  // 228: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	35,  // 229: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	37,  // 230: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	42,  // 231: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	44,  // 232: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	46,  // 233: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	48,  // 234: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	50,  // 235: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	52,  // 236: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	55,  // 237: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	68,  // 238: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	56,  // 239: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	58,  // 240: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	62,  // 241: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	64,  // 242: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	70,  // 243: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	76,  // 244: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	80,  // 245: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	82,  // 246: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	85,  // 247: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	87,  // 248: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	89,  // 249: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	91,  // 250: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	93,  // 251: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	95,  // 252: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	97,  // 253: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	104, // 254: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	100, // 255: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	102, // 256: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	16,  // 257: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	79,  // 258: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	19,  // 259: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	26,  // 260: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	28,  // 261: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	30,  // 262: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	32,  // 263: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	34,  // 264: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	36,  // 265: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	38,  // 266: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	43,  // 267: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	45,  // 268: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	47,  // 269: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	49,  // 270: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	51,  // 271: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	53,  // 272: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	67,  // 273: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	69,  // 274: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	57,  // 275: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	61,  // 276: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	63,  // 277: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	65,  // 278: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	71,  // 279: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	77,  // 280: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	81,  // 281: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	83,  // 282: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	86,  // 283: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	88,  // 284: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	90,  // 285: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	92,  // 286: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	94,  // 287: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	96,  // 288: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	98,  // 289: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	106, // 290: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	101, // 291: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	103, // 292: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	257, // [257:293] is the sub-list for method output_type
+	221, // [221:257] is the sub-list for method input_type
+	221, // [221:221] is the sub-list for extension type_name
+	221, // [221:221] is the sub-list for extension extendee
+	0,   // [0:221] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -11344,26 +11614,27 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[9].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[12].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[33].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[52].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[35].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[54].OneofWrappers = []any{
 		(*AnswerModelRequest_Answer)(nil),
 		(*AnswerModelRequest_Failure)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[61].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[55].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[64].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[64].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[67].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[98].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[101].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -11382,7 +11653,7 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_AnswerModel)(nil),
 		(*DriveCommand_NoteModel)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[100].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[103].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -11408,7 +11679,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   106,
+			NumMessages:   109,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

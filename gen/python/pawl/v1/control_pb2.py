@@ -23,12 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pawl.v1 import record_pb2 as pawl_dot_v1_dot_record__pb2
 from pawl.v1 import run_pb2 as pawl_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"8\n\x14ListSchedulesRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace:\x00\"L\n\x15ListSchedulesResponse\x12\x31\n\tschedules\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ScheduleB\x00R\tschedules:\x00\"\xaf\x04\n\x08Schedule\x12!\n\x0bschedule_id\x18\x01 \x01(\tB\x00R\nscheduleId\x12\x14\n\x04\x63ron\x18\x02 \x01(\tB\x00R\x04\x63ron\x12\x1d\n\ttime_zone\x18\x03 \x01(\tB\x00R\x08timeZone\x12\x1b\n\x08\x63\x61tch_up\x18\x04 \x01(\tB\x00R\x07\x63\x61tchUp\x12\x1a\n\x07overlap\x18\x05 \x01(\tB\x00R\x07overlap\x12\x1f\n\njitter_sec\x18\x06 \x01(\x05\x42\x00R\tjitterSec\x12\x14\n\x04pack\x18\x07 \x01(\tB\x00R\x04pack\x12\x16\n\x05\x61gent\x18\x08 \x01(\tB\x00R\x05\x61gent\x12\x1e\n\tprincipal\x18\t \x01(\tB\x00R\tprincipal\x12\x18\n\x06scopes\x18\n \x03(\tB\x00R\x06scopes\x12\x30\n\x04next\x18\x0b \x03(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x04next\x12\x35\n\x07last_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x06lastAt\x12 \n\x0blast_run_id\x18\r \x01(\tB\x00R\tlastRunId\x12\x16\n\x05\x66ired\x18\x0e \x01(\x04\x42\x00R\x05\x66ired\x12\x18\n\x06missed\x18\x0f \x01(\x04\x42\x00R\x06missed\x12\x1a\n\x07skipped\x18\x10 \x01(\x04\x42\x00R\x07skipped\x12.\n\x05\x66\x61ult\x18\x11 \x01(\x0b\x32\x16.pawl.v1.ScheduleFaultB\x00R\x05\x66\x61ult:\x00\"\xd1\x01\n\rScheduleFault\x12\x36\n\x07instant\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07instant\x12\x1c\n\x08\x61ttempts\x18\x02 \x01(\x05\x42\x00R\x08\x61ttempts\x12\x32\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x18\n\x06reason\x18\x04 \x01(\tB\x00R\x06reason\x12\x1a\n\x07message\x18\x05 \x01(\tB\x00R\x07message:\x00\"\xad\x01\n\x0fSteerRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04text\x18\x03 \x01(\tB\x00R\x04text\x12(\n\x04when\x18\x04 \x01(\x0e\x32\x12.pawl.v1.SteerWhenB\x00R\x04when\x12\x1f\n\nrequest_id\x18\x05 \x01(\tB\x00R\trequestId:\x00\"\xc9\x01\n\x10SteerRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12&\n\x04turn\x18\x04 \x01(\x0b\x32\x10.pawl.v1.TurnRefB\x00R\x04turn\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"\x82\x01\n\x0eStopRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04note\x18\x03 \x01(\tB\x00R\x04note\x12\x1f\n\nrequest_id\x18\x04 \x01(\tB\x00R\trequestId:\x00\"\xa0\x01\n\x0fStopRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x04 \x01(\x08\x42\x00R\tduplicate:\x00\x32\xb1\x03\n\x0e\x43ontrolService\x12\x63\n\x08SteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/runs/{run_id}:steer:\x01*\x12_\n\x07StopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/v1/runs/{run_id}:stop:\x01*\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*\x12\x65\n\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedulesB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"8\n\x14ListSchedulesRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace:\x00\"L\n\x15ListSchedulesResponse\x12\x31\n\tschedules\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ScheduleB\x00R\tschedules:\x00\"\xaf\x04\n\x08Schedule\x12!\n\x0bschedule_id\x18\x01 \x01(\tB\x00R\nscheduleId\x12\x14\n\x04\x63ron\x18\x02 \x01(\tB\x00R\x04\x63ron\x12\x1d\n\ttime_zone\x18\x03 \x01(\tB\x00R\x08timeZone\x12\x1b\n\x08\x63\x61tch_up\x18\x04 \x01(\tB\x00R\x07\x63\x61tchUp\x12\x1a\n\x07overlap\x18\x05 \x01(\tB\x00R\x07overlap\x12\x1f\n\njitter_sec\x18\x06 \x01(\x05\x42\x00R\tjitterSec\x12\x14\n\x04pack\x18\x07 \x01(\tB\x00R\x04pack\x12\x16\n\x05\x61gent\x18\x08 \x01(\tB\x00R\x05\x61gent\x12\x1e\n\tprincipal\x18\t \x01(\tB\x00R\tprincipal\x12\x18\n\x06scopes\x18\n \x03(\tB\x00R\x06scopes\x12\x30\n\x04next\x18\x0b \x03(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x04next\x12\x35\n\x07last_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x06lastAt\x12 \n\x0blast_run_id\x18\r \x01(\tB\x00R\tlastRunId\x12\x16\n\x05\x66ired\x18\x0e \x01(\x04\x42\x00R\x05\x66ired\x12\x18\n\x06missed\x18\x0f \x01(\x04\x42\x00R\x06missed\x12\x1a\n\x07skipped\x18\x10 \x01(\x04\x42\x00R\x07skipped\x12.\n\x05\x66\x61ult\x18\x11 \x01(\x0b\x32\x16.pawl.v1.ScheduleFaultB\x00R\x05\x66\x61ult:\x00\"\xd1\x01\n\rScheduleFault\x12\x36\n\x07instant\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07instant\x12\x1c\n\x08\x61ttempts\x18\x02 \x01(\x05\x42\x00R\x08\x61ttempts\x12\x32\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x18\n\x06reason\x18\x04 \x01(\tB\x00R\x06reason\x12\x1a\n\x07message\x18\x05 \x01(\tB\x00R\x07message:\x00\"\xad\x01\n\x0fSteerRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04text\x18\x03 \x01(\tB\x00R\x04text\x12(\n\x04when\x18\x04 \x01(\x0e\x32\x12.pawl.v1.SteerWhenB\x00R\x04when\x12\x1f\n\nrequest_id\x18\x05 \x01(\tB\x00R\trequestId:\x00\"\xc9\x01\n\x10SteerRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12&\n\x04turn\x18\x04 \x01(\x0b\x32\x10.pawl.v1.TurnRefB\x00R\x04turn\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"\x82\x01\n\x0eStopRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04note\x18\x03 \x01(\tB\x00R\x04note\x12\x1f\n\nrequest_id\x18\x04 \x01(\tB\x00R\trequestId:\x00\"\xa0\x01\n\x0fStopRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x04 \x01(\x08\x42\x00R\tduplicate:\x00\"\x15\n\x11ListLimitsRequest:\x00\"@\n\x12ListLimitsResponse\x12(\n\x06limits\x18\x01 \x03(\x0b\x32\x0e.pawl.v1.LimitB\x00R\x06limits:\x00\"\xc9\x01\n\x05Limit\x12\x10\n\x02id\x18\x01 \x01(\tB\x00R\x02id\x12\x12\n\x03key\x18\x02 \x01(\tB\x00R\x03key\x12 \n\nconcurrent\x18\x03 \x01(\x03\x42\x00R\nconcurrent\x12\x1f\n\nper_minute\x18\x04 \x01(\x03\x42\x00R\tperMinute\x12,\n\x11tokens_per_minute\x18\x05 \x01(\x03\x42\x00R\x0ftokensPerMinute\x12\'\n\x04uses\x18\x06 \x03(\x0b\x32\x11.pawl.v1.LimitUseB\x00R\x04uses:\x00\"\x83\x02\n\x08LimitUse\x12\x12\n\x03key\x18\x01 \x01(\tB\x00R\x03key\x12\x14\n\x04open\x18\x02 \x01(\x03\x42\x00R\x04open\x12\x16\n\x05\x62\x65gun\x18\x03 \x01(\x03\x42\x00R\x05\x62\x65gun\x12\x18\n\x06tokens\x18\x04 \x01(\x03\x42\x00R\x06tokens\x12/\n\x04held\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x00R\x04held\x12\x30\n\x07waiting\x18\x06 \x03(\x0b\x32\x14.pawl.v1.TenantQueueB\x00R\x07waiting\x12\x1c\n\x08\x61\x64mitted\x18\x07 \x01(\x03\x42\x00R\x08\x61\x64mitted\x12\x18\n\x06waited\x18\x08 \x01(\x03\x42\x00R\x06waited:\x00\"A\n\x0bTenantQueue\x12\x18\n\x06tenant\x18\x01 \x01(\tB\x00R\x06tenant\x12\x16\n\x05\x63\x61lls\x18\x02 \x01(\x03\x42\x00R\x05\x63\x61lls:\x00\x32\x8c\x04\n\x0e\x43ontrolService\x12\x63\n\x08SteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/runs/{run_id}:steer:\x01*\x12_\n\x07StopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/v1/runs/{run_id}:stop:\x01*\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*\x12\x65\n\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12Y\n\nListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/limitsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,26 +45,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTROLSERVICE'].methods_by_name['RaiseBudget']._serialized_options = b'\202\323\344\223\002\"\"\035/v1/runs/{run_id}:raiseBudget:\001*'
   _globals['_CONTROLSERVICE'].methods_by_name['ListSchedules']._loaded_options = None
   _globals['_CONTROLSERVICE'].methods_by_name['ListSchedules']._serialized_options = b'\202\323\344\223\002\017\022\r/v1/schedules'
-  _globals['_RAISEBUDGETREQUEST']._serialized_start=139
-  _globals['_RAISEBUDGETREQUEST']._serialized_end=357
-  _globals['_RAISEBUDGETRESPONSE']._serialized_start=360
-  _globals['_RAISEBUDGETRESPONSE']._serialized_end=576
-  _globals['_LISTSCHEDULESREQUEST']._serialized_start=578
-  _globals['_LISTSCHEDULESREQUEST']._serialized_end=634
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=636
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=712
-  _globals['_SCHEDULE']._serialized_start=715
-  _globals['_SCHEDULE']._serialized_end=1274
-  _globals['_SCHEDULEFAULT']._serialized_start=1277
-  _globals['_SCHEDULEFAULT']._serialized_end=1486
-  _globals['_STEERRUNREQUEST']._serialized_start=1489
-  _globals['_STEERRUNREQUEST']._serialized_end=1662
-  _globals['_STEERRUNRESPONSE']._serialized_start=1665
-  _globals['_STEERRUNRESPONSE']._serialized_end=1866
-  _globals['_STOPRUNREQUEST']._serialized_start=1869
-  _globals['_STOPRUNREQUEST']._serialized_end=1999
-  _globals['_STOPRUNRESPONSE']._serialized_start=2002
-  _globals['_STOPRUNRESPONSE']._serialized_end=2162
-  _globals['_CONTROLSERVICE']._serialized_start=2165
-  _globals['_CONTROLSERVICE']._serialized_end=2598
+  _globals['_CONTROLSERVICE'].methods_by_name['ListLimits']._loaded_options = None
+  _globals['_CONTROLSERVICE'].methods_by_name['ListLimits']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/limits'
+  _globals['_RAISEBUDGETREQUEST']._serialized_start=171
+  _globals['_RAISEBUDGETREQUEST']._serialized_end=389
+  _globals['_RAISEBUDGETRESPONSE']._serialized_start=392
+  _globals['_RAISEBUDGETRESPONSE']._serialized_end=608
+  _globals['_LISTSCHEDULESREQUEST']._serialized_start=610
+  _globals['_LISTSCHEDULESREQUEST']._serialized_end=666
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=668
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=744
+  _globals['_SCHEDULE']._serialized_start=747
+  _globals['_SCHEDULE']._serialized_end=1306
+  _globals['_SCHEDULEFAULT']._serialized_start=1309
+  _globals['_SCHEDULEFAULT']._serialized_end=1518
+  _globals['_STEERRUNREQUEST']._serialized_start=1521
+  _globals['_STEERRUNREQUEST']._serialized_end=1694
+  _globals['_STEERRUNRESPONSE']._serialized_start=1697
+  _globals['_STEERRUNRESPONSE']._serialized_end=1898
+  _globals['_STOPRUNREQUEST']._serialized_start=1901
+  _globals['_STOPRUNREQUEST']._serialized_end=2031
+  _globals['_STOPRUNRESPONSE']._serialized_start=2034
+  _globals['_STOPRUNRESPONSE']._serialized_end=2194
+  _globals['_LISTLIMITSREQUEST']._serialized_start=2196
+  _globals['_LISTLIMITSREQUEST']._serialized_end=2217
+  _globals['_LISTLIMITSRESPONSE']._serialized_start=2219
+  _globals['_LISTLIMITSRESPONSE']._serialized_end=2283
+  _globals['_LIMIT']._serialized_start=2286
+  _globals['_LIMIT']._serialized_end=2487
+  _globals['_LIMITUSE']._serialized_start=2490
+  _globals['_LIMITUSE']._serialized_end=2749
+  _globals['_TENANTQUEUE']._serialized_start=2751
+  _globals['_TENANTQUEUE']._serialized_end=2816
+  _globals['_CONTROLSERVICE']._serialized_start=2819
+  _globals['_CONTROLSERVICE']._serialized_end=3343
 # @@protoc_insertion_point(module_scope)

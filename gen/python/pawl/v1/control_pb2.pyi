@@ -1,6 +1,7 @@
 import datetime
 
 from google.api import annotations_pb2 as _annotations_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from pawl.v1 import record_pb2 as _record_pb2
 from pawl.v1 import run_pb2 as _run_pb2
@@ -157,3 +158,57 @@ class StopRunResponse(_message.Message):
     seq: int
     duplicate: bool
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ListLimitsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLimitsResponse(_message.Message):
+    __slots__ = ("limits",)
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    limits: _containers.RepeatedCompositeFieldContainer[Limit]
+    def __init__(self, limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ...) -> None: ...
+
+class Limit(_message.Message):
+    __slots__ = ("id", "key", "concurrent", "per_minute", "tokens_per_minute", "uses")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENT_FIELD_NUMBER: _ClassVar[int]
+    PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    key: str
+    concurrent: int
+    per_minute: int
+    tokens_per_minute: int
+    uses: _containers.RepeatedCompositeFieldContainer[LimitUse]
+    def __init__(self, id: _Optional[str] = ..., key: _Optional[str] = ..., concurrent: _Optional[int] = ..., per_minute: _Optional[int] = ..., tokens_per_minute: _Optional[int] = ..., uses: _Optional[_Iterable[_Union[LimitUse, _Mapping]]] = ...) -> None: ...
+
+class LimitUse(_message.Message):
+    __slots__ = ("key", "open", "begun", "tokens", "held", "waiting", "admitted", "waited")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    ADMITTED_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    open: int
+    begun: int
+    tokens: int
+    held: _duration_pb2.Duration
+    waiting: _containers.RepeatedCompositeFieldContainer[TenantQueue]
+    admitted: int
+    waited: int
+    def __init__(self, key: _Optional[str] = ..., open: _Optional[int] = ..., begun: _Optional[int] = ..., tokens: _Optional[int] = ..., held: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., waiting: _Optional[_Iterable[_Union[TenantQueue, _Mapping]]] = ..., admitted: _Optional[int] = ..., waited: _Optional[int] = ...) -> None: ...
+
+class TenantQueue(_message.Message):
+    __slots__ = ("tenant", "calls")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    calls: int
+    def __init__(self, tenant: _Optional[str] = ..., calls: _Optional[int] = ...) -> None: ...

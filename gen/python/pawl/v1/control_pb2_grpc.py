@@ -59,6 +59,11 @@ class ControlServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.FromString,
                 _registered_method=True)
+        self.ListLimits = channel.unary_unary(
+                '/pawl.v1.ControlService/ListLimits',
+                request_serializer=pawl_dot_v1_dot_control__pb2.ListLimitsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.ListLimitsResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer(object):
@@ -115,6 +120,14 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLimits(self, request, context):
+        """Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
+        was asked for in the last minute, or that calls have or wait for. Scope store:read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -137,6 +150,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.ListSchedules,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.SerializeToString,
+            ),
+            'ListLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimits,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.ListLimitsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.ListLimitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -252,6 +270,33 @@ class ControlService(object):
             '/pawl.v1.ControlService/ListSchedules',
             pawl_dot_v1_dot_control__pb2.ListSchedulesRequest.SerializeToString,
             pawl_dot_v1_dot_control__pb2.ListSchedulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/ListLimits',
+            pawl_dot_v1_dot_control__pb2.ListLimitsRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.ListLimitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

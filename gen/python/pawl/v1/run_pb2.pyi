@@ -61,7 +61,7 @@ CHANGE_KIND_REMOVED: ChangeKind
 CHANGE_KIND_CHANGED: ChangeKind
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "erased")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "erased", "waiting_for")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class Run(_message.Message):
     RESERVED_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
     LEASED_FIELD_NUMBER: _ClassVar[int]
     ERASED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     pack: _record_pb2.PackRef
@@ -174,7 +175,32 @@ class Run(_message.Message):
     reserved_cost_micro_usd: int
     leased: bool
     erased: Erasure
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ...) -> None: ...
+    waiting_for: _containers.RepeatedCompositeFieldContainer[LimitWait]
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ...) -> None: ...
+
+class LimitWait(_message.Message):
+    __slots__ = ("limits", "model", "tool", "step", "waited", "ahead")
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    limits: _containers.RepeatedCompositeFieldContainer[LimitKey]
+    model: str
+    tool: str
+    step: int
+    waited: _duration_pb2.Duration
+    ahead: int
+    def __init__(self, limits: _Optional[_Iterable[_Union[LimitKey, _Mapping]]] = ..., model: _Optional[str] = ..., tool: _Optional[str] = ..., step: _Optional[int] = ..., waited: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ahead: _Optional[int] = ...) -> None: ...
+
+class LimitKey(_message.Message):
+    __slots__ = ("limit", "key")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    limit: str
+    key: str
+    def __init__(self, limit: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
 
 class RunBudgets(_message.Message):
     __slots__ = ("max_total_visits", "max_tool_calls", "max_wall_time", "max_steps", "max_reframes", "max_tokens", "max_cost_micro_usd", "wall_time_excludes_waiting")
@@ -1029,7 +1055,7 @@ class RequestModelResponse(_message.Message):
     def __init__(self, key: _Optional[str] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., replayed: bool = ..., denial: _Optional[_Union[_record_pb2.Denial, _Mapping]] = ..., max_answer_bytes: _Optional[int] = ..., remaining: _Optional[_Union[Remaining, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., heeds: _Optional[_Iterable[_Union[_record_pb2.Heed, _Mapping]]] = ...) -> None: ...
 
 class AnswerModelRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "answer", "failure", "usage")
+    __slots__ = ("namespace", "run_id", "step", "attempt", "turn_token", "answer", "failure", "usage", "provider_limits")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -1038,6 +1064,7 @@ class AnswerModelRequest(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_LIMITS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     step: int
@@ -1046,7 +1073,20 @@ class AnswerModelRequest(_message.Message):
     answer: _record_pb2.ModelAnswer
     failure: ModelFailure
     usage: _record_pb2.Usage
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., failure: _Optional[_Union[ModelFailure, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+    provider_limits: ProviderLimits
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., failure: _Optional[_Union[ModelFailure, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., provider_limits: _Optional[_Union[ProviderLimits, _Mapping]] = ...) -> None: ...
+
+class ProviderLimits(_message.Message):
+    __slots__ = ("requests", "requests_reset", "tokens", "tokens_reset")
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_RESET_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_RESET_FIELD_NUMBER: _ClassVar[int]
+    requests: int
+    requests_reset: _duration_pb2.Duration
+    tokens: int
+    tokens_reset: _duration_pb2.Duration
+    def __init__(self, requests: _Optional[int] = ..., requests_reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., tokens: _Optional[int] = ..., tokens_reset: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ModelFailure(_message.Message):
     __slots__ = ("error", "final", "retry_after")

@@ -9,8 +9,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Record, RunStatus, SteerWhen, TurnRef } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
 import type { Remaining } from "./run_pb.js";
@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJIuEBCg9TdGVlclJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIZCgR0ZXh0GAMgASgJQgu6SAhyBhABKICABBIqCgR3aGVuGAQgASgOMhIucGF3bC52MS5TdGVlcldoZW5CCLpIBYIBAhABEhwKCnJlcXVlc3RfaWQYBSABKAlCCLpIBXIDKIABIpcBChBTdGVlclJ1blJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIeCgR0dXJuGAQgASgLMhAucGF3bC52MS5UdXJuUmVmEhEKCWR1cGxpY2F0ZRgFIAEoCCKxAQoOU3RvcFJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIWCgRub3RlGAMgASgJQgi6SAVyAyiACBIcCgpyZXF1ZXN0X2lkGAQgASgJQgi6SAVyAyiAASJ2Cg9TdG9wUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEhEKCWR1cGxpY2F0ZRgEIAEoCDKxAwoOQ29udHJvbFNlcnZpY2USYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXNCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJIuEBCg9TdGVlclJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIZCgR0ZXh0GAMgASgJQgu6SAhyBhABKICABBIqCgR3aGVuGAQgASgOMhIucGF3bC52MS5TdGVlcldoZW5CCLpIBYIBAhABEhwKCnJlcXVlc3RfaWQYBSABKAlCCLpIBXIDKIABIpcBChBTdGVlclJ1blJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIeCgR0dXJuGAQgASgLMhAucGF3bC52MS5UdXJuUmVmEhEKCWR1cGxpY2F0ZRgFIAEoCCKxAQoOU3RvcFJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIWCgRub3RlGAMgASgJQgi6SAVyAyiACBIcCgpyZXF1ZXN0X2lkGAQgASgJQgi6SAVyAyiAASJ2Cg9TdG9wUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEhEKCWR1cGxpY2F0ZRgEIAEoCCITChFMaXN0TGltaXRzUmVxdWVzdCI0ChJMaXN0TGltaXRzUmVzcG9uc2USHgoGbGltaXRzGAEgAygLMg4ucGF3bC52MS5MaW1pdCKEAQoFTGltaXQSCgoCaWQYASABKAkSCwoDa2V5GAIgASgJEhIKCmNvbmN1cnJlbnQYAyABKAMSEgoKcGVyX21pbnV0ZRgEIAEoAxIZChF0b2tlbnNfcGVyX21pbnV0ZRgFIAEoAxIfCgR1c2VzGAYgAygLMhEucGF3bC52MS5MaW1pdFVzZSK2AQoITGltaXRVc2USCwoDa2V5GAEgASgJEgwKBG9wZW4YAiABKAMSDQoFYmVndW4YAyABKAMSDgoGdG9rZW5zGAQgASgDEicKBGhlbGQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJQoHd2FpdGluZxgGIAMoCzIULnBhd2wudjEuVGVuYW50UXVldWUSEAoIYWRtaXR0ZWQYByABKAMSDgoGd2FpdGVkGAggASgDIiwKC1RlbmFudFF1ZXVlEg4KBnRlbmFudBgBIAEoCRINCgVjYWxscxgCIAEoAzKMBAoOQ29udHJvbFNlcnZpY2USYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXMSWQoKTGlzdExpbWl0cxIaLnBhd2wudjEuTGlzdExpbWl0c1JlcXVlc3QaGy5wYXdsLnYxLkxpc3RMaW1pdHNSZXNwb25zZSISgtPkkwIMEgovdjEvbGltaXRzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
 
 /**
  * RaiseBudgetRequest names a run and what it may consume from now on.
@@ -546,6 +546,196 @@ export const StopRunResponseSchema: GenMessage<StopRunResponse> = /*@__PURE__*/
   messageDesc(file_pawl_v1_control, 9);
 
 /**
+ * ListLimitsRequest asks for all limits.
+ *
+ * @generated from message pawl.v1.ListLimitsRequest
+ */
+export type ListLimitsRequest = Message<"pawl.v1.ListLimitsRequest"> & {
+};
+
+/**
+ * Describes the message pawl.v1.ListLimitsRequest.
+ * Use `create(ListLimitsRequestSchema)` to create a new message.
+ */
+export const ListLimitsRequestSchema: GenMessage<ListLimitsRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 10);
+
+/**
+ * ListLimitsResponse has the limits.
+ *
+ * @generated from message pawl.v1.ListLimitsResponse
+ */
+export type ListLimitsResponse = Message<"pawl.v1.ListLimitsResponse"> & {
+  /**
+   * The entries of the operator's file, in its order.
+   *
+   * @generated from field: repeated pawl.v1.Limit limits = 1;
+   */
+  limits: Limit[];
+};
+
+/**
+ * Describes the message pawl.v1.ListLimitsResponse.
+ * Use `create(ListLimitsResponseSchema)` to create a new message.
+ */
+export const ListLimitsResponseSchema: GenMessage<ListLimitsResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 11);
+
+/**
+ * Limit is one entry of the operator's limits.
+ *
+ * @generated from message pawl.v1.Limit
+ */
+export type Limit = Message<"pawl.v1.Limit"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The expression that says what is counted together.
+   *
+   * @generated from field: string key = 2;
+   */
+  key: string;
+
+  /**
+   * How many calls may be open at once; 0: any number.
+   *
+   * @generated from field: int64 concurrent = 3;
+   */
+  concurrent: bigint;
+
+  /**
+   * How many may begin in a minute; 0: any number.
+   *
+   * @generated from field: int64 per_minute = 4;
+   */
+  perMinute: bigint;
+
+  /**
+   * How many tokens they may take in a minute; 0: any number.
+   *
+   * @generated from field: int64 tokens_per_minute = 5;
+   */
+  tokensPerMinute: bigint;
+
+  /**
+   * What is counted, by key; at most 1000, those that most wait for first.
+   *
+   * @generated from field: repeated pawl.v1.LimitUse uses = 6;
+   */
+  uses: LimitUse[];
+};
+
+/**
+ * Describes the message pawl.v1.Limit.
+ * Use `create(LimitSchema)` to create a new message.
+ */
+export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 12);
+
+/**
+ * LimitUse is what is counted under one key.
+ *
+ * @generated from message pawl.v1.LimitUse
+ */
+export type LimitUse = Message<"pawl.v1.LimitUse"> & {
+  /**
+   * What the expression gave.
+   *
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * Calls that are open.
+   *
+   * @generated from field: int64 open = 2;
+   */
+  open: bigint;
+
+  /**
+   * Calls that began in the last minute.
+   *
+   * @generated from field: int64 begun = 3;
+   */
+  begun: bigint;
+
+  /**
+   * Tokens that they took.
+   *
+   * @generated from field: int64 tokens = 4;
+   */
+  tokens: bigint;
+
+  /**
+   * How long a provider asked to send nothing; unset: it did not.
+   *
+   * @generated from field: google.protobuf.Duration held = 5;
+   */
+  held?: Duration | undefined;
+
+  /**
+   * Calls that wait, by tenant; at most 100 tenants, those with most first.
+   *
+   * @generated from field: repeated pawl.v1.TenantQueue waiting = 6;
+   */
+  waiting: TenantQueue[];
+
+  /**
+   * Calls that began since it was first counted.
+   *
+   * @generated from field: int64 admitted = 7;
+   */
+  admitted: bigint;
+
+  /**
+   * Those that had waited.
+   *
+   * @generated from field: int64 waited = 8;
+   */
+  waited: bigint;
+};
+
+/**
+ * Describes the message pawl.v1.LimitUse.
+ * Use `create(LimitUseSchema)` to create a new message.
+ */
+export const LimitUseSchema: GenMessage<LimitUse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 13);
+
+/**
+ * TenantQueue is how many calls of one tenant wait.
+ *
+ * @generated from message pawl.v1.TenantQueue
+ */
+export type TenantQueue = Message<"pawl.v1.TenantQueue"> & {
+  /**
+   * The tenant: the value of the label that the operator's file names; empty: none.
+   *
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * How many.
+   *
+   * @generated from field: int64 calls = 2;
+   */
+  calls: bigint;
+};
+
+/**
+ * Describes the message pawl.v1.TenantQueue.
+ * Use `create(TenantQueueSchema)` to create a new message.
+ */
+export const TenantQueueSchema: GenMessage<TenantQueue> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 14);
+
+/**
  * ControlService is for whoever answers for what runs do. Its calls that change a run are
  * inputs of that run as those of RunService are: recorded with their principal, idempotent by
  * their id, and answered after the sync.
@@ -612,6 +802,17 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof ListSchedulesRequestSchema;
     output: typeof ListSchedulesResponseSchema;
+  },
+  /**
+   * Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
+   * was asked for in the last minute, or that calls have or wait for. Scope store:read.
+   *
+   * @generated from rpc pawl.v1.ControlService.ListLimits
+   */
+  listLimits: {
+    methodKind: "unary";
+    input: typeof ListLimitsRequestSchema;
+    output: typeof ListLimitsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_pawl_v1_control, 0);

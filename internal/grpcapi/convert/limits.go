@@ -1,0 +1,85 @@
+package convert
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
+)
+
+// ToldFromProto reads what a provider told of its limits; nil = nothing.
+func ToldFromProto(in *pawlv1.ProviderLimits) *admission.Told {
+	if in == nil {
+		return nil
+	}
+	return &admission.Told{
+		Requests: in.Requests, RequestsReset: in.GetRequestsReset().AsDuration(),
+		Tokens: in.Tokens, TokensReset: in.GetTokensReset().AsDuration(),
+	}
+}
+
+// ModelPaused is the response of AnswerModel with the pause that the operator's limits ask for.
+func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.AnswerModelResponse {
+	if out.GetNext() > 0 && pause > out.GetWait().AsDuration() {
+		out.Wait = durationpb.New(pause)
+	}
+	return out
+}
+
+// WaitsToProto tells what calls of a run wait for.
+func WaitsToProto(waits []admission.Wait) (out []*pawlv1.LimitWait) {
+	for i := range waits {
+		w := &waits[i]
+		to := &pawlv1.LimitWait{Model: w.Model, Tool: w.Tool, Step: w.Step, Waited: durationpb.New(w.For), Ahead: int32(w.Ahead)}
+		for n := range w.Limits {
+			to.Limits = append(to.Limits, &pawlv1.LimitKey{Limit: w.Limits[n], Key: w.Keys[n]})
+		}
+		out = append(out, to)
+	}
+	return out
+}
+
+// Bounds of what ListLimits tells.
+const (
+	maxLimitUses    = 1000
+	maxLimitTenants = 100
+)
+
+// LimitsToProto tells a table and what is counted by it.
+func LimitsToProto(table *admission.Table, figures []admission.Figure) *pawlv1.ListLimitsResponse {
+	out := &pawlv1.ListLimitsResponse{}
+	for _, l := range table.Limits {
+		to := &pawlv1.Limit{Id: l.ID, Key: l.Source, Concurrent: l.Concurrent, PerMinute: l.PerMinute, TokensPerMinute: l.TokensPerMinute}
+		var own []*admission.Figure
+		for i := range figures {
+			if figures[i].Limit == l.ID {
+				own = append(own, &figures[i])
+			}
+		}
+		slices.SortStableFunc(own, func(a, b *admission.Figure) int { return cmp.Compare(b.Queued(), a.Queued()) })
+		for _, f := range own[:min(len(own), maxLimitUses)] {
+			to.Uses = append(to.Uses, limitUse(f))
+		}
+		out.Limits = append(out.Limits, to)
+	}
+	return out
+}
+
+func limitUse(f *admission.Figure) *pawlv1.LimitUse {
+	out := &pawlv1.LimitUse{Key: f.Key, Open: f.Open, Begun: f.Begun, Tokens: f.Tokens, Admitted: f.Admitted, Waited: f.Waited}
+	if f.Held > 0 {
+		out.Held = durationpb.New(f.Held)
+	}
+	for tenant, calls := range f.Waiting {
+		out.Waiting = append(out.Waiting, &pawlv1.TenantQueue{Tenant: tenant, Calls: calls})
+	}
+	slices.SortFunc(out.Waiting, func(a, b *pawlv1.TenantQueue) int {
+		return cmp.Or(cmp.Compare(b.GetCalls(), a.GetCalls()), cmp.Compare(a.GetTenant(), b.GetTenant()))
+	})
+	out.Waiting = out.Waiting[:min(len(out.Waiting), maxLimitTenants)]
+	return out
+}

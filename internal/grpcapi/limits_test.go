@@ -1,0 +1,189 @@
+package grpcapi
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/condition"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
+)
+
+// limit puts one entry about models in force, and lets the room work.
+func (r *rig) limit(l admission.Limit) {
+	r.t.Helper()
+	language, err := admission.Language()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	l.ID, l.Source = "gpt", "model"
+	if l.Key, err = language.Compile(l.Source, condition.Text); err != nil {
+		r.t.Fatal(err)
+	}
+	r.engine.Admission.Replace(&admission.Table{Tenant: "tenant", Limits: []*admission.Limit{&l}})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.engine.Admission.Run(ctx)
+	}()
+	r.t.Cleanup(func() { stop(); <-ended })
+}
+
+func asks(turn *pawlv1.TurnRef) *pawlv1.RequestModelRequest {
+	return modelRequest(turn, 1, &pawlv1.ModelRequest{Model: "gpt"})
+}
+
+// waitingFor waits until a run waits for limits, or no longer does.
+func (r *rig) waitingFor(ctx context.Context, run string, waits bool) *pawlv1.Run {
+	r.t.Helper()
+	var got *pawlv1.GetRunResponse
+	eventually(r.t, "the run waits or not", func() bool {
+		var err error
+		if got, err = r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run}); err != nil {
+			r.t.Fatal(err)
+		}
+		return len(got.GetRun().GetWaitingFor()) > 0 == waits
+	})
+	return got.GetRun()
+}
+
+// TestWaitingForLimits: a call of a model waits before it is recorded, the run says for what,
+// and goes on when the one before it has its answer; who no longer waits has no place.
+func TestWaitingForLimits(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.limit(admission.Limit{Concurrent: 1})
+	first, second, third := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
+	asked, err := r.runs.RequestModel(ctx, asks(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		got *pawlv1.RequestModelResponse
+		err error
+	}
+	ask := func(ctx context.Context, turn *pawlv1.TurnRef) <-chan answer {
+		out := make(chan answer, 1)
+		go func() {
+			got, err := r.runs.RequestModel(ctx, asks(turn))
+			out <- answer{got, err}
+		}()
+		return out
+	}
+	impatient, leave := context.WithCancel(ctx)
+	gone := ask(impatient, second)
+	run := r.waitingFor(ctx, second.GetRunId(), true)
+	if w := run.GetWaitingFor()[0]; w.GetModel() != "gpt" || w.GetLimits()[0].GetLimit() != "gpt" || w.GetLimits()[0].GetKey() != "gpt" || run.GetLastStep() != 0 {
+		t.Errorf("waits for %v, step %d", w, run.GetLastStep())
+	}
+	list, err := r.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{})
+	if err != nil || len(list.GetRuns()[1].GetWaitingFor()) != 1 || len(list.GetRuns()[0].GetWaitingFor())+len(list.GetRuns()[2].GetWaitingFor()) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	control := pawlv1.NewControlServiceClient(r.dial())
+	limits, err := control.ListLimits(ctx, &pawlv1.ListLimitsRequest{})
+	if use := limits.GetLimits()[0].GetUses()[0]; err != nil || use.GetOpen() != 1 || use.GetWaiting()[0].GetCalls() != 1 || limits.GetLimits()[0].GetKey() != "model" {
+		t.Errorf("%v, %v", limits, err)
+	}
+	leave()
+	if a := <-gone; status.Code(a.err) != codes.Canceled {
+		t.Errorf("%v", a.err)
+	}
+	r.waitingFor(ctx, second.GetRunId(), false)
+	late := ask(ctx, third)
+	r.waitingFor(ctx, third.GetRunId(), true)
+	if _, err = r.runs.AnswerModel(ctx, &pawlv1.AnswerModelRequest{
+		RunId: first.GetRunId(), Step: asked.GetStep().GetStep(), Attempt: 1, TurnToken: first.GetToken(), Outcome: &pawlv1.AnswerModelRequest_Answer{Answer: spoken("Hello.")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-late; a.err != nil || a.got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
+		t.Errorf("%v, %v", a.got, a.err)
+	}
+	cancelled := ask(ctx, second)
+	r.waitingFor(ctx, second.GetRunId(), true)
+	if _, err = r.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: second.GetRunId()}); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-cancelled; status.Code(a.err) != codes.FailedPrecondition {
+		t.Errorf("a call of a run that ended: %v, %v", a.got, a.err)
+	}
+}
+
+// TestWaitingBlocksNoOtherRun: however many calls of a stream wait for limits, commands of
+// other runs go on over it; too many are refused, with when to come again.
+func TestWaitingBlocksNoOtherRun(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.limit(admission.Limit{Concurrent: 1})
+	other, holder := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
+	if _, err := r.runs.RequestModel(ctx, asks(holder)); err != nil {
+		t.Fatal(err)
+	}
+	w := r.wheel(ctx)
+	waiting := make([]uint64, driveWindow/2)
+	for i := range waiting {
+		waiting[i] = w.send(asks(r.startOnly(ctx).GetTurn()))[0]
+	}
+	eventually(t, "they all wait", func() bool { return queued(r) == len(waiting) })
+	if a := w.do(asks(r.startOnly(ctx).GetTurn())); status.FromProto(a.GetError()).Code() != codes.ResourceExhausted {
+		t.Errorf("one more is answered %v", a)
+	}
+	if a := w.do(again(other, text("note", "x"))); a.GetEmitEvent().GetTurn() == nil {
+		t.Errorf("another run's command is answered %v", a)
+	}
+}
+
+func queued(r *rig) (n int) {
+	for _, f := range r.engine.Admission.Figures() {
+		n += int(f.Queued())
+	}
+	return n
+}
+
+// TestProvidersAreHeard: what a provider asks for with a failure is what the next call, and
+// the executor's next attempt, wait for.
+func TestProvidersAreHeard(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.limit(admission.Limit{PerMinute: 600, Told: true})
+	first, second := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
+	asked, err := r.runs.RequestModel(ctx, asks(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.runs.AnswerModel(ctx, &pawlv1.AnswerModelRequest{
+		RunId: first.GetRunId(), Step: asked.GetStep().GetStep(), Attempt: 1, TurnToken: first.GetToken(),
+		Outcome:        &pawlv1.AnswerModelRequest_Failure{Failure: &pawlv1.ModelFailure{Error: &pawlv1.Fault{Code: "MODEL_RATE_LIMITED"}}},
+		ProviderLimits: &pawlv1.ProviderLimits{Requests: new(int64), RequestsReset: durationpb.New(30 * time.Second)},
+	})
+	if err != nil || got.GetNext() != 2 || got.GetWait().AsDuration() < 29*time.Second {
+		t.Fatalf("%v, %v", got, err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := r.runs.RequestModel(ctx, asks(second))
+		answered <- err
+	}()
+	r.waitingFor(ctx, second.GetRunId(), true)
+	for err, ok := error(nil), false; !ok; {
+		r.clock.Advance(time.Second)
+		select {
+		case err = <-answered:
+			if ok = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+			r.waitingFor(ctx, first.GetRunId(), false)
+		}
+	}
+	if r.clock.Elapsed() < 30*time.Second {
+		t.Errorf("the next call began after %s, the provider asked for 30 s", r.clock.Elapsed())
+	}
+}

@@ -86,6 +86,26 @@ test("input, pause, resume and cancel", async () => {
   await close();
 });
 
+test("what is said to a run is recorded with when it counts, and what it is at is stopped", async () => {
+  const run = await codegen(free, {}, "test");
+  const { page, faults, close } = await open(browser, `${free.url}/ui/runs/${run.id}`);
+  await page.getByRole("button", { name: "Say something" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("What the model has to hear").fill("Leave the tests alone.");
+  await dialog.getByRole("radio", { name: /^Next turn/ }).check();
+  await dialog.getByRole("button", { name: "Say it" }).click();
+  await dialog.waitFor({ state: "detached" });
+  const records = page.getByRole("region", { name: "Timeline" });
+  await records.getByText("next turn: Leave the tests alone.").waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await dialog.getByLabel("Note, kept in the record").fill("wrong branch");
+  await dialog.getByRole("button", { name: "Stop what it is at" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await records.getByText("wrong branch").waitFor();
+  expect(faults).toEqual([]);
+  await close();
+});
+
 test("a fork from an earlier record, with another artifact, goes on from there", async () => {
   const run = await codegen(free, {});
   const { page, faults, close } = await open(browser, `${free.url}/ui/runs/${run.id}?seq=13`);

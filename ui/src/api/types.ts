@@ -275,6 +275,14 @@ export interface Body {
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
   remote?: { taskId?: string; contextId?: string; cardUrl?: string; asking?: unknown };
   question?: Part[];
+  /** What was said, or noticed. */
+  text?: string;
+  when?: string;
+  code?: string;
+  maxTokens?: string;
+  maxCostMicroUsd?: string;
+  previousMaxTokens?: string;
+  previousMaxCostMicroUsd?: string;
 }
 
 export const KINDS = [
@@ -301,6 +309,9 @@ export const KINDS = [
   "noted",
   "modelNoted",
   "budgetRaised",
+  "steered",
+  "stopped",
+  "noticed",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

@@ -7,6 +7,7 @@ import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
 import { ForkForm } from "./fork_form";
 import { leads } from "./leads";
+import { SayForm } from "./say_form";
 import { SendRow } from "./send_row";
 import { Snippets } from "./snippets";
 import { useSend } from "./use_send";
@@ -84,13 +85,19 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
   );
 }
 
-type Steer = "input" | "pause" | "resume" | "cancel";
+type Steer = "input" | "say" | "stop" | "pause" | "resume" | "cancel";
 
 function SteeringButtons({ paused, onOpen }: { paused: boolean; onOpen: (kind: Steer) => void }) {
   return (
     <>
       <button type="button" className="button" onClick={() => onOpen("input")}>
         Send input
+      </button>
+      <button type="button" className="button" onClick={() => onOpen("say")}>
+        Say something
+      </button>
+      <button type="button" className="button" onClick={() => onOpen("stop")}>
+        Stop
       </button>
       <button type="button" className="button" onClick={() => onOpen(paused ? "resume" : "pause")}>
         {paused ? "Resume" : "Pause"}
@@ -113,6 +120,13 @@ function Steering({ run, open, onClose }: SteeringProps) {
   return (
     <>
       {open === "input" ? <InputForm run={run} onClose={onClose} /> : null}
+      {open === "say" ? <SayForm run={run} onClose={onClose} /> : null}
+      {open === "stop" ? (
+        <NoteForm run={run} verb="stop" title="Stop what it is at" onClose={onClose}>
+          The open turn and its calls are put away, and what was said joins the conversation. The
+          run waits; an input, or something that is said to it, goes on.
+        </NoteForm>
+      ) : null}
       {open === "pause" ? (
         <NoteForm run={run} verb="pause" title="Pause this run" onClose={onClose}>
           Nothing is handed out and events are refused until it is resumed. Wall time goes on.
@@ -134,7 +148,7 @@ function Steering({ run, open, onClose }: SteeringProps) {
 
 interface NoteProps {
   run: Run;
-  verb: "pause" | "resume" | "cancel";
+  verb: "stop" | "pause" | "resume" | "cancel";
   title: string;
   danger?: boolean;
   onClose: () => void;

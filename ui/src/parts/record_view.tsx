@@ -7,7 +7,7 @@ import { Fact } from "./fact";
 import { ModelFacts } from "./model_facts";
 import { ModelView } from "./model_view";
 import { Messages, Text, textOfParts, textOfValue } from "./value";
-import { callOf, kindWord, ofModel, pretty, timeOf, usageWords, when } from "./words";
+import { callOf, kindWord, ofModel, pretty, timeOf, usageWords, when, whenWord } from "./words";
 
 interface Props {
   entry: Entry;
@@ -105,6 +105,8 @@ function Facts({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void })
           {body.denial.code}: {body.denial.message}
         </Fact>
       ) : null}
+      {kind === "steered" ? <Fact name="Counts">{whenWord(body.when)}</Fact> : null}
+      {kind === "budgetRaised" ? <Fact name="Why">{body.reason}</Fact> : null}
       {kind === "ended" ? <EndFacts body={body} /> : null}
       {kind === "origin" ? (
         <Fact name="Copied from">
@@ -168,7 +170,8 @@ function EndFacts({ body }: { body: Body }) {
   );
 }
 
-function Bodies({ entry: { body } }: { entry: Entry }) {
+function Bodies({ entry }: { entry: Entry }) {
+  const { body } = entry;
   return (
     <>
       {body.error ? (
@@ -182,6 +185,11 @@ function Bodies({ entry: { body } }: { entry: Entry }) {
       {body.parts ? (
         <Section title="Input">
           <Text text={textOfParts(body.parts)} label="Input" />
+        </Section>
+      ) : null}
+      {body.text ? (
+        <Section title={entry.kind === "noticed" ? "The model is told" : "Said"}>
+          <Text text={body.text} label="What is said" />
         </Section>
       ) : null}
       {body.question?.length ? (

@@ -44,6 +44,9 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   noted: "Noted",
   modelNoted: "Model noted",
   budgetRaised: "Budget raised",
+  steered: "Told",
+  stopped: "Stopped",
+  noticed: "Notice",
   unknown: "Record",
 };
 
@@ -118,6 +121,23 @@ const notedWords = (body: Body): string =>
       ? "an answer came too late"
       : `response ${body.responseId ?? ""}`;
 
+/** When what is said to a run counts. */
+export const whenWord = (when: string | undefined): string =>
+  (when ?? "STEER_WHEN_NEXT_MODEL_CALL")
+    .replace("STEER_WHEN_", "")
+    .toLowerCase()
+    .replaceAll("_", " ");
+
+/** To what a budget was raised. */
+function raisedWords(body: Body): string {
+  const cost = Number(body.maxCostMicroUsd ?? 0);
+  const tokens = Number(body.maxTokens ?? 0);
+  return [
+    ...(cost !== Number(body.previousMaxCostMicroUsd ?? 0) ? [`to ${dollars(cost)}`] : []),
+    ...(tokens !== Number(body.previousMaxTokens ?? 0) ? [`to ${number(tokens)} tokens`] : []),
+  ].join(", ");
+}
+
 /** What a record says, in one line. */
 export function summary(entry: Entry): string {
   const { kind, body } = entry;
@@ -150,6 +170,13 @@ export function summary(entry: Entry): string {
       return `${body.tool}: ${body.denial?.code ?? ""}`;
     case "artifactsSet":
       return (body.artifactsWritten ?? []).map((w) => w.name).join(", ");
+    case "steered":
+      return `${whenWord(body.when)}: ${body.text ?? ""}`;
+    case "noticed":
+      return `${body.code ?? ""}: ${body.text ?? ""}`;
+    case "budgetRaised":
+      return `${raisedWords(body)}${body.reason ? `: ${body.reason}` : ""}`;
+    case "stopped":
     case "paused":
     case "resumed":
       return body.note ?? "";

@@ -1,0 +1,53 @@
+import { useState } from "react";
+import { runPath } from "../api/client";
+import type { Run } from "../api/types";
+import { Dialog } from "./dialog";
+import { SendRow } from "./send_row";
+import { useSend } from "./use_send";
+
+const WHEN = [
+  ["STEER_WHEN_NEXT_MODEL_CALL", "Next call of a model", "the turn goes on and has to hear it"],
+  ["STEER_WHEN_NOW", "Now", "what is under way is put away, and the next turn begins with it"],
+  ["STEER_WHEN_NEXT_TURN", "Next turn", "the turn ends as it would have"],
+] as const;
+
+/** Something that is said to a run that goes on; it is heard for sure. */
+export function SayForm({ run, onClose }: { run: Run; onClose: () => void }) {
+  const [text, setText] = useState("");
+  const [when, setWhen] = useState<string>(WHEN[0][0]);
+  const [requestId] = useState(() => crypto.randomUUID());
+  const { busy, problem, send } = useSend(onClose);
+  return (
+    <Dialog title="Say something to this run" onClose={onClose}>
+      <form
+        onSubmit={(e) => {
+          e.preventDefault();
+          void send(`${runPath(run.runId)}:steer`, { text, when, requestId });
+        }}
+      >
+        <label className="field">
+          What the model has to hear
+          <textarea rows={4} value={text} onChange={(e) => setText(e.target.value)} required />
+        </label>
+        <fieldset className="answers">
+          <legend>When</legend>
+          {WHEN.map(([value, name, what]) => (
+            <label key={value} className={value === when ? "answer-choice on" : "answer-choice"}>
+              <input
+                type="radio"
+                name="when"
+                value={value}
+                checked={value === when}
+                onChange={() => setWhen(value)}
+              />
+              <span>
+                <b>{name}</b> <span className="muted">{what}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        <SendRow busy={busy} problem={problem} verb="Say it" onClose={onClose} />
+      </form>
+    </Dialog>
+  );
+}

@@ -55,6 +55,7 @@ var decoders = map[string]decoder{
 	"internal/runtime/program":       {fuzz: []string{"FuzzAgentPayload"}},
 	"internal/runtime/query":         {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
 	"internal/runtime/render":        {own: "reads variables that were checked when the run was started: internal/prompt FuzzRender"},
+	"internal/runtime/consent":       {fuzz: []string{"FuzzUnambiguous"}},
 	"internal/runtime/request":       {fuzz: []string{"FuzzCanonical"}},
 	"internal/runtime/travel":        {fuzz: []string{"FuzzDiffJSON"}},
 	"internal/store/backup":          {fuzz: []string{"FuzzRead"}},

@@ -23,7 +23,7 @@ const (
 )
 
 // madeOf are what the way is made of: it calls them to decide, they know no run of it.
-var madeOf = []string{machineDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, effectDir}
+var madeOf = []string{machineDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, effectDir, consentDir}
 
 // outerRooms see the way as the rooms below its directory do.
 var outerRooms = []string{"internal/deliver"}

@@ -37,6 +37,7 @@ const (
 	// Calls that wait for limits.
 	admissionDir = "internal/runtime/admission"
 	dialogueDir  = "internal/runtime/dialogue"
+	consentDir   = "internal/runtime/consent"
 	scheduleDir  = "internal/runtime/schedule"
 	cacheDir     = "internal/cache"
 	genDir       = "gen"
@@ -49,7 +50,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, consentDir, allowDir, accountDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -76,8 +77,9 @@ var table = []rule{
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
+	{dir: consentDir, may: []string{machineDir, requestDir, historyDir, programDir, effectDir, "internal/condition", "internal/policy"}},
 	{dir: dialogueDir, may: []string{machineDir, rulesDir, requestDir, historyDir}},
-	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, consentDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: admissionDir, may: room("internal/condition")},

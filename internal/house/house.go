@@ -124,7 +124,7 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas, Ends: cfg.Ends,
 	})
 	h.Delegations, errs[3] = delegation.New(delegation.Config{
-		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(),
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Clock: cfg.Clock,
 	})
 	h.Admission, errs[7] = admission.New(admission.Config{Way: engine, Store: cfg.Store, Clock: cfg.Clock})
 	h.Work, errs[4] = newWork(cfg, h)

@@ -26,6 +26,7 @@ func (c *checker) xpawl() {
 	}
 	for _, tool := range keys(x.Tools) {
 		c.xpawlTool(at("tools", tool), tool)
+		c.approval(at("tools", tool), x.Tools[tool])
 	}
 	for _, state := range keys(x.Outcome) {
 		switch s := c.doc.Workflow.States[state]; {

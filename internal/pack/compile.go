@@ -187,6 +187,7 @@ func (p *Pack) compileTools(g *machine.Graph) {
 				Agent:          members[name],
 				ResultArtifact: bound,
 				Dedupe:         pointersOf(limits.Dedupe),
+				Approval:       limits.approval(),
 			}
 		}
 	}

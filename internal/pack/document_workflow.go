@@ -193,6 +193,20 @@ type ToolLimits struct {
 	OnUnknown string `json:"on_unknown"`
 	// Dedupe names the fields of the payload of which there is one effect for all runs.
 	Dedupe []string `json:"dedupe"`
+	// Approve is never (default), always, or a condition (CEL) under which a call is held
+	// until a person has decided about it; Approval says how.
+	Approve  string    `json:"approve"`
+	Approval *Approval `json:"approval"`
+}
+
+// Approval is x_pawl.tools.NAME.approval.
+type Approval struct {
+	// TimeoutSec is how long a call is held; nil means a day.
+	TimeoutSec *int64 `json:"timeout_sec"`
+	// OnTimeout is deny (default) or escalate.
+	OnTimeout string `json:"on_timeout"`
+	// NotStarter: whoever started the run does not decide.
+	NotStarter bool `json:"not_starter"`
 }
 
 // Composition is a step graph (RFC 0010).

@@ -22,6 +22,8 @@ const (
 	Tell
 	// Fund lets a run spend more.
 	Fund
+	// Approve decides about a held call.
+	Approve
 )
 
 // Orchestration says who may move a run out of a state (RFC 0005).
@@ -90,6 +92,8 @@ func Decide(ask Ask) (Verdict, error) {
 		return Verdict{}, needScope(ask.Principal, RunsWrite)
 	case Fund:
 		return Verdict{}, needScope(ask.Principal, BudgetsWrite)
+	case Approve:
+		return Verdict{}, needScope(ask.Principal, StepsApprove)
 	case Resolve:
 		return decideResolve(ask)
 	case Fetch:

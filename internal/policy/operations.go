@@ -83,6 +83,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work, Changes: true},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 
+	{Name: "/pawl.v1.ControlService/DecideStep", Scopes: StepsApprove, Changes: true},
+	{Name: "/pawl.v1.ControlService/ListApprovals", Scopes: RunsRead | RunsWrite | StepsApprove},
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work, Changes: true},

@@ -34,17 +34,19 @@ const (
 	RunsErase
 	// BudgetsWrite lets runs spend more than they may.
 	BudgetsWrite
+	// StepsApprove decides about calls that are held for a person.
+	StepsApprove
 )
 
 const (
 	// AllScopes is every right.
-	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite | StepsApprove
 	// AnonymousScopes are everybody's rights while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
 // scopeNames are in the order of the bits.
-var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write"}
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write", "steps:approve"}
 
 // Has reports whether all of want are in the set; Admin holds every right.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
@@ -162,5 +164,5 @@ func (p Principal) Behalf(of Principal) Principal {
 // MaySeeRuns reports whether runs exist at all for the principal. To one that
 // may not, every run is as absent as one that never was.
 func (p Principal) MaySeeRuns() bool {
-	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite)
+	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite | StepsApprove)
 }

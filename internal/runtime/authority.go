@@ -29,6 +29,7 @@ var acts = map[machine.CommandKind]policy.Act{
 	machine.CmdResume:       policy.Drive,
 	machine.CmdCancel:       policy.Drive,
 	machine.CmdRaiseBudget:  policy.Fund,
+	machine.CmdDecideStep:   policy.Approve,
 }
 
 // authorize makes checks (5) and (6) of section 4 and says whether the principal acts

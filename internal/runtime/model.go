@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -10,7 +11,11 @@ import (
 
 // prepare finds what is told of calls of models refers to.
 func (t *transit) prepare(ctx context.Context) (err error) {
-	t.c.command, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command)
+	if t.c.command, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command); err != nil {
+		return err
+	}
+	scene := consent.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program}
+	t.c.command, err = scene.Prepare(ctx, t.c.command)
 	return err
 }
 

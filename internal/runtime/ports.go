@@ -99,6 +99,9 @@ type Store interface {
 	// what the call takes of memory. An owner "" is every owner; a context id leaves the
 	// tasks of that context.
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
+	// Held lists rows of [machine.HeldIndex] behind a place (zero: from the start), by time,
+	// at most limit.
+	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 
 	// CountRuns counts the runs in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)

@@ -33,6 +33,7 @@ const (
 
 	ScopeValuesSensitive = policy.ValuesSensitive // values:sensitive
 	ScopeStoreRead       = policy.StoreRead       // store:read
+	ScopeStepsApprove    = policy.StepsApprove    // steps:approve
 )
 
 // Names of the sidecar itself, which no caller may have.

@@ -97,7 +97,10 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
 		r.PayloadHash = request.PayloadHash(r.Payload)
-		if r.Denied = t.denial(&r); r.Denied == nil {
+		if r.Denied == nil {
+			r.Denied = t.denial(&r)
+		}
+		if r.Denied == nil {
 			r.Effect, r.Denied = effect.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
 		}
 		requests[i] = r

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -41,6 +42,9 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 		return machine.Delegation{}, machine.ErrNoStep
 	}
 	del, err := r.delegationOf(ctx, key, s, row, step.RequestSeq)
+	if err == nil {
+		err = r.approved(ctx, key, s, step, &del)
+	}
 	if err != nil || step.Remote == nil {
 		return del, err
 	}
@@ -55,10 +59,34 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 	return del, err
 }
 
+// approved reads what was approved instead of what was asked for, and makes sure that it is:
+// what is not is held again, or answered, and the delegation is over.
+func (r *Room) approved(ctx context.Context, key runtime.RunKey, s *machine.State, step *machine.ToolStep, del *machine.Delegation) error {
+	if step.Approval == nil {
+		return nil
+	}
+	view, err := r.cfg.Past.Step(ctx, key, step)
+	if err != nil {
+		return err
+	}
+	del.Payload = view.Payload
+	if step.Remote != nil {
+		return nil
+	}
+	err = consent.Verify(s, step, view.Payload, r.cfg.Clock.Now().UnixNano())
+	if err == nil {
+		return nil
+	}
+	if _, failed := r.cfg.Way.Own(ctx, key, consent.Refusal(step, err)); failed != nil {
+		return failed
+	}
+	return machine.ErrNoStep
+}
+
 func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolStep {
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending {
+		if p.Step == row.Step && p.Attempt == row.Attempt && p.Delegation && p.Status == machine.StepStatusPending && !p.Awaits() {
 			return p
 		}
 	}

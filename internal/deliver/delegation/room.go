@@ -36,6 +36,7 @@ type Config struct {
 	Store    Store
 	Past     *history.Reader
 	Programs *program.Cache
+	Clock    runtime.Clock
 }
 
 // Room reads and answers delegations. It holds no state but its configuration. Safe for
@@ -44,8 +45,8 @@ type Room struct{ cfg Config }
 
 // New checks the configuration; it starts nothing.
 func New(cfg Config) (*Room, error) {
-	if cfg.Way == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil {
-		return nil, errors.New("delegation: configuration: Way, Store, Past and Programs are required")
+	if cfg.Way == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil || cfg.Clock == nil {
+		return nil, errors.New("delegation: configuration: Way, Store, Past, Programs and Clock are required")
 	}
 	return &Room{cfg: cfg}, nil
 }

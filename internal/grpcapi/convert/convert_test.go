@@ -38,6 +38,7 @@ var bodies = []machine.Body{
 	&machine.StepDelegated{Step: 1, Tool: "t", Attempt: 1, Remote: machine.Remote{TaskID: "x"}},
 	&machine.Noted{Command: machine.CmdPause, ID: "p"},
 	&machine.ModelNoted{Step: 1, Attempt: 2, ResponseID: "r"},
+	&machine.StepDecided{Step: 1, Tool: "t", Verdict: machine.Approved, Digest: [32]byte{1}, Reason: "r", Deadline: 5},
 	&machine.BudgetRaised{From: machine.Amount{CostMicro: 5}, To: machine.Amount{CostMicro: 9}, Reason: "r"},
 	&machine.Steered{Text: "x", When: machine.SteerNow},
 	&machine.Stopped{TurnSeq: 1, Attempt: 2, Note: "n", Said: machine.Said{Step: 1}, Calls: []machine.Said{{Step: 2}, {}}},

@@ -49,8 +49,9 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.RecOrigin): "ORIGIN", int(machine.RecEnded): "ENDED", int(machine.RecTurnReady): "TURN_READY",
 			int(machine.RecOutputWritten): "OUTPUT_WRITTEN", int(machine.RecStepDelegated): "STEP_DELEGATED",
 			int(machine.RecNoted): "NOTED", int(machine.RecModelNoted): "MODEL_NOTED",
+			int(machine.RecStepDecided):  "STEP_DECIDED",
 			int(machine.RecBudgetRaised): "BUDGET_RAISED",
-			int(machine.RecSteered): "STEERED", int(machine.RecStopped): "STOPPED", int(machine.RecNoticed): "NOTICED",
+			int(machine.RecSteered):      "STEERED", int(machine.RecStopped): "STOPPED", int(machine.RecNoticed): "NOTICED",
 		}},
 		{"Awaiting", "AWAITING_", pawlv1.Awaiting_name, []string{
 			int(machine.AwaitNothing): "UNSPECIFIED", int(machine.AwaitInput): "INPUT", int(machine.AwaitAuth): "AUTH",

@@ -126,7 +126,7 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
 			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
 			Reframe: b.Reframe, Deadline: TimeToProto(b.Deadline), Delegation: b.Delegation,
-			Kind: kindToProto(b.Kind, b.Delegation), Model: modelToProto(b.Model), Call: callToProto(b.Call), RequestChanged: b.Changed, Bound: usageToProto(b.Bound),
+			Kind: kindToProto(b.Kind, b.Delegation), Model: modelToProto(b.Model), Call: callToProto(b.Call), RequestChanged: b.Changed, Bound: usageToProto(b.Bound), Hold: holdToProto(b.Hold),
 		}}
 	case *machine.StepResolved:
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
@@ -141,6 +141,8 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		}}
 	case *machine.StepCancelled:
 		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
+	case *machine.StepDecided:
+		out.Body = &pawlv1.Record_StepDecided{StepDecided: decidedToProto(b)}
 	case *machine.ModelNoted:
 		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
 	default:

@@ -15,12 +15,13 @@ var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
 	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead, runtime.ScopeRunsErase,
-	runtime.ScopeBudgetsWrite,
+	runtime.ScopeBudgetsWrite, runtime.ScopeStepsApprove,
 }
 
 // ParseScopes reads a comma-separated list of scope names: packs:write,
 // runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete,
-// values:sensitive, store:read, runs:erase, budgets:write.
+// values:sensitive, store:read, runs:erase, budgets:write,
+// steps:approve.
 // An unknown or empty name is an error that lists the known ones.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes

@@ -39,6 +39,11 @@ func (r *Rules) replace(m proto.Message) bool {
 	case *pawlv1.TurnFailed:
 		// It may quote whatever the turn was shown.
 		return r.some() && failure(m.GetError())
+	case *pawlv1.Approval:
+		// Why a condition failed may quote what it looked at.
+		return r.some() && text(&m.Why, TextMark)
+	case *pawlv1.Hold:
+		return r.some() && text(&m.Why, TextMark)
 	case *pawlv1.GetRunResponse:
 		changed := r.object(&m.VariablesJson)
 		// The goal is the text of an input, or a variable.
@@ -60,11 +65,20 @@ func (r *Rules) step(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.StepRequested:
 		return text(&m.PayloadJson, JSONMark)
+	case *pawlv1.StepDecided:
+		// Its digest would tell whoever guesses the payload.
+		changed := text(&m.PayloadJson, JSONMark)
+		m.Digest = ""
+		return text(&m.Reason, TextMark) || changed
 	case *pawlv1.StepResolved:
 		changed := text(&m.ResultJson, JSONMark)
 		return failure(m.GetError()) || changed
 	case *pawlv1.Step:
 		changed := text(&m.PayloadJson, JSONMark)
+		if m.GetApproval() != nil {
+			// Nobody decides about what they may not see.
+			changed = text(&m.GetApproval().Digest, "") || changed
+		}
 		changed = text(&m.ResultJson, JSONMark) || changed
 		return failure(m.GetError()) || changed
 	case *pawlv1.StepRejected:

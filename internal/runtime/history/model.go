@@ -310,6 +310,9 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 			s.RequestSeq = rec.Seq
 		}
 		s.Tool, s.Attempt, s.Status, s.Deadline = b.Tool, b.Attempt, machine.StepStatusPending, b.Deadline
+		if b.Hold != nil {
+			s.Approval = &machine.StepApproval{Held: true, Since: rec.At}
+		}
 	case *machine.StepResolved:
 		if s == nil || b.Step != step {
 			return s
@@ -320,6 +323,10 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 			s.Status = machine.StepStatusOK
 		case b.Next > 0:
 			s.Status, s.Attempt, s.AnswerSeq, s.Deadline = machine.StepStatusPending, b.Next, 0, b.Deadline
+		}
+	case *machine.StepDecided:
+		if s != nil && b.Step == step {
+			decidedAfter(s, rec, b)
 		}
 	case *machine.StepCancelled:
 		if s != nil && b.Step == step {
@@ -338,4 +345,18 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 		}
 	}
 	return s
+}
+
+// decidedAfter is what is known of a call after a decision about it.
+func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecided) {
+	a := machine.StepApproval{}
+	if s.Approval != nil {
+		a = *s.Approval
+	}
+	a.Held, a.Verdict, a.By, a.At, a.Seq = b.Verdict == machine.Lapsed, b.Verdict, rec.Principal, rec.At, rec.Seq
+	a.Digest, a.Expires = b.Digest, b.Expires
+	if b.Verdict == machine.Edited {
+		a.PayloadSeq = rec.Seq
+	}
+	s.Approval, s.Deadline = &a, b.Deadline
 }

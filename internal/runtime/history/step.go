@@ -98,6 +98,8 @@ func (r *Reader) asked(ctx context.Context, key machine.RunKey, step uint32, seq
 	switch b := body.(type) {
 	case *machine.StepRequested:
 		return b.Payload, b.Model, nil
+	case *machine.StepDecided:
+		return b.Payload, nil, nil
 	case *machine.Origin:
 		taken := takenStep(b, step)
 		return taken.Payload, taken.Request, nil
@@ -136,7 +138,7 @@ func (v *StepView) Bytes() int64 {
 func (r *Reader) Step(ctx context.Context, key machine.RunKey, step *machine.ToolStep) (StepView, error) {
 	view := StepView{ToolStep: *step}
 	var err error
-	if view.Payload, view.Request, err = r.asked(ctx, key, step.Step, step.RequestSeq); err != nil {
+	if view.Payload, view.Request, err = r.asked(ctx, key, step.Step, step.AskedSeq()); err != nil {
 		return view, err
 	}
 	view.Recorded, err = r.Answer(ctx, key, step.Step, step.AnswerSeq)

@@ -182,6 +182,9 @@ type StepOutcome struct {
 	// Replayed: known before; nothing was issued or charged.
 	Replayed bool
 	Status   StepStatus
+	// Held: it waits for a decision, with its digest.
+	Held   bool
+	Digest [32]byte
 	// AnswerSeq is the record with the answer; 0 while pending.
 	AnswerSeq uint64
 	// AskedSeq is the record with the payload that counts instead of the request's: that of a

@@ -170,6 +170,8 @@ type Tool struct {
 	// Dedupe names the fields of the payload that make its business key, as JSON pointers:
 	// one effect per key over all runs of a namespace. Empty = none.
 	Dedupe []string `json:",omitempty"`
+	// Approval is nil where calls go out as they are asked for.
+	Approval *Approval `json:",omitempty"`
 }
 
 // Budget is engine.budget and the budgets of engine.x_pawl. Zero = no limit.

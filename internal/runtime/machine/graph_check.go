@@ -27,7 +27,7 @@ func CheckGraph(g *Graph) error {
 	for name, tool := range g.Tools {
 		_, ok := g.Artifacts[tool.ResultArtifact]
 		must(ok || tool.ResultArtifact == "", "tool %q writes undeclared artifact %q", name, tool.ResultArtifact)
-		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.CostMicro >= 0 && tool.OnError != Retry && tool.Retry.sound(), "tool %q: %+v", name, tool)
+		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.CostMicro >= 0 && tool.OnError != Retry && tool.Retry.sound() && (tool.Approval == nil || tool.Approval.Timeout >= 0), "tool %q: %+v", name, tool)
 	}
 	b := &g.Budget
 	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps) >= 0 &&

@@ -281,6 +281,8 @@ type StepRequest struct {
 	Reframe bool
 	// Call is the model's call that this is; its key follows from it. nil = none.
 	Call *CallRef
+	// Holding is the host's word on the tool's condition (x_pawl.tools.NAME.approve).
+	Holding Holding
 	// Denied is the host's refusal (operator's allowlist, JSON Schema of the
 	// parameters), stamped in because it depends on more than the pack; nil = none.
 	Denied *Denial
@@ -368,8 +370,8 @@ var commandNames = map[CommandKind]string{
 	CmdPause: "PauseRun", CmdResume: "ResumeRun", CmdCancel: "CancelRun", CmdWriteOutput: "WriteOutput",
 	CmdSteer: "SteerRun", CmdStop: "StopRun",
 	CmdRequestModel: "RequestModel", CmdAnswerModel: "AnswerModel", CmdNoteModel: "NoteModel",
-	CmdRaiseBudget: "RaiseBudget",
-	CmdFireTimer:   "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
+	CmdRaiseBudget: "RaiseBudget", CmdDecideStep: "DecideStep",
+	CmdFireTimer: "timer", CmdLoseTurn: "lost turn", CmdLoseStep: "lost step", CmdNoteDelegation: "delegation",
 }
 
 // String names the call that makes the command, for example "PauseRun".

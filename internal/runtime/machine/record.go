@@ -159,6 +159,8 @@ type (
 		// Changed: an earlier attempt of this MODEL step asked something else.
 		Changed bool
 		Call    *CallRef
+		// Hold: it waits for a decision until Deadline; nil = it does not.
+		Hold *Hold
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.

@@ -275,6 +275,8 @@ type ToolStep struct {
 	Effect [32]byte
 	// Doubt: nobody knows what came of an attempt that was followed by another one.
 	Doubt bool
+	// Approval is nil for calls that nobody has to approve.
+	Approval *StepApproval
 }
 
 // ArtifactHead describes an artifact's current value.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/condition"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -15,6 +16,27 @@ import (
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
+	// Conditions are those of the tools whose calls are held under one; nil of one that
+	// does not compile any more: its calls are held.
+	Conditions map[string]*condition.Program
+}
+
+// conditionsOf compiles the conditions of a graph's tools.
+func conditionsOf(g *machine.Graph) map[string]*condition.Program {
+	var out map[string]*condition.Program
+	for name := range g.Tools {
+		a := g.Tools[name].Approval
+		if a == nil || a.If == "" {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]*condition.Program)
+		}
+		if p, err := pack.Condition(a.If); err == nil {
+			out[name] = p
+		}
+	}
+	return out
 }
 
 // Shelf is where registered packs are kept, as narrowly as the cache needs it.
@@ -137,7 +159,7 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 	var prog *Program
 	if entry != nil {
 		if prog = h.compiled[*entry]; prog == nil {
-			prog = &Program{Pack: h.pack, Graph: graph}
+			prog = &Program{Pack: h.pack, Graph: graph, Conditions: conditionsOf(graph)}
 			h.compiled[*entry] = prog
 		}
 	}

@@ -39,6 +39,9 @@ type Store interface {
 	// equal ones by run, until visit returns false; at most that many, the newest. A
 	// context id leaves the tasks of that context.
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
+	// Held lists rows of [machine.HeldIndex] behind a place (zero: from the start), by time,
+	// at most limit.
+	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 }
 
 // Config is everything that a [Room] needs; all of it is required.

@@ -177,6 +177,8 @@ func (b Body) Plain(c machine.Command) {
 		b.Number(uint64(c.To.Tokens))
 		b.Number(uint64(c.To.CostMicro))
 		b.Text(c.Reason)
+	case machine.DecideStep:
+		b.decision(&c)
 	case machine.Pause:
 		b.Text(c.Note)
 	case machine.Resume:
@@ -189,6 +191,16 @@ func (b Body) Plain(c machine.Command) {
 	case machine.Stop:
 		b.Text(c.Note)
 	}
+}
+
+// decision takes what is decided about a call, not what the host says of it.
+func (b Body) decision(c *machine.DecideStep) {
+	b.Number(uint64(c.Step))
+	b.Bytes(c.Digest[:])
+	b.Number(uint64(c.Verdict))
+	b.JSON(c.Payload)
+	b.Text(c.Reason)
+	b.Number(uint64(c.Expires))
 }
 
 // Canonical gives JSON values that differ only in the order of keys or in

@@ -37,6 +37,8 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 		return checkSteps(cmd)
 	case machine.ResolveStep:
 		return checkAnswer(cmd)
+	case machine.DecideStep:
+		return checkDecision(cmd)
 	case machine.RequestModel:
 		return checkModel(cmd)
 	case machine.AnswerModel:
@@ -131,6 +133,26 @@ func Denial(prog *program.Program, r *machine.StepRequest) *machine.Denial {
 		return &machine.Denial{Code: "PAYLOAD_INVALID", Message: JoinFaults(faults)}
 	}
 	return nil
+}
+
+// maxReason bounds the words of a decision, in bytes.
+const maxReason = 4096
+
+func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
+	switch {
+	case cmd.Step == 0:
+		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
+	case cmd.Verdict < machine.Approved || cmd.Verdict > machine.Edited:
+		return nil, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "DECISION_REQUIRED", Field: "decision",
+			Message: "say what becomes of the call", Allowed: []string{"approve", "deny", "edit"},
+		}
+	case len(cmd.Payload) > 0 && !json.Valid(cmd.Payload):
+		return nil, Malformed("INVALID_JSON", "payload_json", "is not JSON")
+	}
+	cmd.Payload, _ = Compact(cmd.Payload)
+	cmd.PayloadHash, cmd.Starters = [32]byte{}, nil
+	return cmd, TooLarge("reason", "REASON_TOO_LONG", len(cmd.Reason), maxReason)
 }
 
 func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {

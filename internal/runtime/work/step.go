@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
@@ -131,6 +132,9 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 			continue
 		}
 		view, err := sp.room.cfg.Past.Step(ctx, key, p)
+		if err == nil {
+			err = sp.approved(ctx, key, s, &view)
+		}
 		if err != nil {
 			return StepDelivery{}, err
 		}
@@ -140,6 +144,19 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 		}, nil
 	}
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
+}
+
+// approved makes sure that what is about to be sent is what was approved; what is not is
+// held again, or answered.
+func (sp *workShard) approved(ctx context.Context, key runtime.RunKey, s *machine.State, view *history.StepView) error {
+	err := consent.Verify(s, &view.ToolStep, view.Payload, sp.now())
+	if err == nil {
+		return nil
+	}
+	if _, failed := sp.room.cfg.Way.Own(ctx, key, consent.Refusal(&view.ToolStep, err)); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // unheldStep takes a lease off its step.

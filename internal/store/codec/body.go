@@ -53,6 +53,8 @@ func bodiesOf(c machine.Command) bodies {
 		return bodies{requests: c.Requests}
 	case machine.ResolveStep:
 		return bodies{error: c.Error, result: c.Result}
+	case machine.DecideStep:
+		return bodies{result: c.Payload}
 	case machine.RequestModel:
 		return bodies{model: c.Model}
 	case machine.AnswerModel:

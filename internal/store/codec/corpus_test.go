@@ -166,6 +166,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	}
 	ledgerSamples(t, fresh)
 	effectSamples(t, fresh)
+	approvalSamples(t, fresh)
 	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}
 	billed := accounts.entry(machine.Cancel{}, &machine.Ended{})
 	accounts.fill(reflect.ValueOf(&billed.Input.Billed).Elem())

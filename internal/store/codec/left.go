@@ -80,6 +80,8 @@ func leftOfWork(c machine.Command) machine.Command {
 		return machine.NoteModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Step: c.Step, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.RaiseBudget:
 		return machine.RaiseBudget{To: c.To}
+	case machine.DecideStep:
+		return machine.DecideStep{Step: c.Step, Verdict: c.Verdict, Expires: c.Expires}
 	case machine.WriteOutput:
 		return machine.WriteOutput{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Assigned: c.Assigned}
 	case machine.NoteDelegation:
@@ -146,6 +148,8 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.StepRejected{Tool: b.Tool, TurnSeq: b.TurnSeq, Kind: b.Kind}
 	case *machine.ModelNoted:
 		return &machine.ModelNoted{Step: b.Step, Attempt: b.Attempt, Usage: figures(b.Usage), Changed: b.Changed}
+	case *machine.StepDecided:
+		return &machine.StepDecided{Step: b.Step, Tool: b.Tool, Verdict: b.Verdict, Expires: b.Expires, Deadline: b.Deadline}
 	case *machine.BudgetRaised:
 		return &machine.BudgetRaised{From: b.From, To: b.To}
 	case *machine.OutputWritten:

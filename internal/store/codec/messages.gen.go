@@ -74,6 +74,9 @@ func appendCommand(b []byte, v machine.Command, of *bodies) ([]byte, error) {
 	case machine.NoteModel:
 		b, mark = open(b, 42)
 		return shut(appendNoteModel(b, &v), mark), nil
+	case machine.DecideStep:
+		b, mark = open(b, 50)
+		return shut(appendDecideStep(b, &v), mark), nil
 	case machine.RaiseBudget:
 		b, mark = open(b, 53)
 		return shut(appendRaiseBudget(b, &v), mark), nil
@@ -173,6 +176,10 @@ func readCommand(num protowire.Number, b []byte, of *bodies) (machine.Command, e
 		v := new(machine.NoteModel)
 		err := readNoteModel(b, v)
 		return *v, err
+	case 50:
+		v := new(machine.DecideStep)
+		err := readDecideStep(b, v)
+		return *v, err
 	case 53:
 		v := new(machine.RaiseBudget)
 		err := readRaiseBudget(b, v)
@@ -262,6 +269,9 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.ModelNoted:
 		b, mark = open(b, 35)
 		return shut(appendModelNoted(b, v), mark), nil
+	case *machine.StepDecided:
+		b, mark = open(b, 36)
+		return shut(appendStepDecided(b, v, of), mark), nil
 	case *machine.BudgetRaised:
 		b, mark = open(b, 40)
 		return shut(appendBudgetRaised(b, v), mark), nil
@@ -368,6 +378,10 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 	case 35:
 		v := new(machine.ModelNoted)
 		err := readModelNoted(b, v)
+		return v, err
+	case 36:
+		v := new(machine.StepDecided)
+		err := readStepDecided(b, v, of)
 		return v, err
 	case 40:
 		v := new(machine.BudgetRaised)
@@ -1209,6 +1223,45 @@ func readNoteModel(b []byte, v *machine.NoteModel) error {
 	return s.err
 }
 
+func appendDecideStep(b []byte, v *machine.DecideStep) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendHash(b, 2, &v.Digest)
+	b = appendUint(b, 3, uint64(v.Verdict))
+	b = appendBytes(b, 4, v.Payload)
+	b = appendHash(b, 5, &v.PayloadHash)
+	b = appendString(b, 6, v.Reason)
+	b = appendTime(b, 7, v.Expires)
+	b = appendStrings(b, 8, v.Starters)
+	return b
+}
+
+func readDecideStep(b []byte, v *machine.DecideStep) error {
+	s := newScan("decide step", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			s.fixed(v.Digest[:])
+		case 3:
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+		case 4:
+			v.Payload = s.bytes()
+		case 5:
+			s.fixed(v.PayloadHash[:])
+		case 6:
+			v.Reason = s.string()
+		case 7:
+			v.Expires = s.time()
+		case 8:
+			v.Starters = append(v.Starters, s.string())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendRaiseBudget(b []byte, v *machine.RaiseBudget) []byte {
 	if v.To != (machine.Amount{}) {
 		var mark int
@@ -1775,6 +1828,11 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 		b, mark = open(b, 16)
 		b = shut(appendCallRef(b, v.Call), mark)
 	}
+	if v.Hold != nil {
+		var mark int
+		b, mark = open(b, 200)
+		b = shut(appendHold(b, v.Hold), mark)
+	}
 	return b
 }
 
@@ -1818,6 +1876,9 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 		case 16:
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
+		case 200:
+			v.Hold = new(machine.Hold)
+			s.keep(readHold(s.message(), v.Hold))
 		default:
 			s.unknown()
 		}
@@ -2335,6 +2396,51 @@ func readModelNoted(b []byte, v *machine.ModelNoted) error {
 			v.Changed = s.bool()
 		case 6:
 			s.fixed(v.Hash[:])
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStepDecided(b []byte, v *machine.StepDecided, of *bodies) []byte {
+	in6 := of.ref(v.Payload)
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendString(b, 2, v.Tool)
+	b = appendUint(b, 3, uint64(v.Verdict))
+	b = appendHash(b, 4, &v.Digest)
+	if !(in6 != 0) {
+		b = appendBytes(b, 5, v.Payload)
+	}
+	b = appendUint(b, 6, in6)
+	b = appendString(b, 7, v.Reason)
+	b = appendTime(b, 8, v.Expires)
+	b = appendTime(b, 9, v.Deadline)
+	return b
+}
+
+func readStepDecided(b []byte, v *machine.StepDecided, of *bodies) error {
+	s := newScan("step decided", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Tool = s.string()
+		case 3:
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+		case 4:
+			s.fixed(v.Digest[:])
+		case 5:
+			v.Payload = s.bytes()
+		case 6:
+			v.Payload = s.reference(of)
+		case 7:
+			v.Reason = s.string()
+		case 8:
+			v.Expires = s.time()
+		case 9:
+			v.Deadline = s.time()
 		default:
 			s.unknown()
 		}
@@ -3565,6 +3671,11 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b, mark = open(b, 7)
 		b = shut(appendCallRef(b, v.Call), mark)
 	}
+	if v.Holding != (machine.Holding{}) {
+		var mark int
+		b, mark = open(b, 200)
+		b = shut(appendHolding(b, &v.Holding), mark)
+	}
 	b = appendHash(b, 240, &v.Effect)
 	return b
 }
@@ -3589,6 +3700,8 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 		case 7:
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
+		case 200:
+			s.keep(readHolding(s.message(), &v.Holding))
 		case 240:
 			s.fixed(v.Effect[:])
 		default:
@@ -3957,6 +4070,24 @@ func readCallRef(b []byte, v *machine.CallRef) error {
 	return s.err
 }
 
+func appendHold(b []byte, v *machine.Hold) []byte {
+	b = appendString(b, 1, v.Why)
+	return b
+}
+
+func readHold(b []byte, v *machine.Hold) error {
+	s := newScan("hold", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Why = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendDenial(b []byte, v *machine.Denial) []byte {
 	b = appendString(b, 1, v.Code)
 	b = appendString(b, 2, v.Message)
@@ -4097,6 +4228,11 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 32)
 		b = shut(appendCallRef(b, v.Call), mark)
 	}
+	if v.Approval != nil {
+		var mark int
+		b, mark = open(b, 200)
+		b = shut(appendStepApproval(b, v.Approval), mark)
+	}
 	if v.Bound != (machine.Amount{}) {
 		var mark int
 		b, mark = open(b, 220)
@@ -4144,6 +4280,9 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 		case 32:
 			v.Call = new(machine.CallRef)
 			s.keep(readCallRef(s.message(), v.Call))
+		case 200:
+			v.Approval = new(machine.StepApproval)
+			s.keep(readStepApproval(s.message(), v.Approval))
 		case 220:
 			s.keep(readAmount(s.message(), &v.Bound))
 		case 240:
@@ -4442,6 +4581,27 @@ func readPrice(b []byte, v *machine.Price) error {
 	return s.err
 }
 
+func appendHolding(b []byte, v *machine.Holding) []byte {
+	b = appendBool(b, 1, v.Free)
+	b = appendString(b, 2, v.Why)
+	return b
+}
+
+func readHolding(b []byte, v *machine.Holding) error {
+	s := newScan("holding", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Free = s.bool()
+		case 2:
+			v.Why = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendModelText(b []byte, v *machine.ModelText) []byte {
 	b = appendHash(b, 1, &v.Hash)
 	b = appendUint(b, 2, uint64(v.Seq))
@@ -4587,6 +4747,48 @@ func readModelStep(b []byte, v *machine.ModelStep) error {
 		case 10:
 			v.Price = new(machine.Price)
 			s.keep(readPrice(s.message(), v.Price))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStepApproval(b []byte, v *machine.StepApproval) []byte {
+	b = appendBool(b, 1, v.Held)
+	b = appendTime(b, 2, v.Since)
+	b = appendHash(b, 3, &v.Digest)
+	b = appendUint(b, 4, uint64(v.Verdict))
+	b = appendString(b, 5, v.By)
+	b = appendTime(b, 6, v.At)
+	b = appendUint(b, 7, uint64(v.Seq))
+	b = appendTime(b, 8, v.Expires)
+	b = appendUint(b, 9, uint64(v.PayloadSeq))
+	return b
+}
+
+func readStepApproval(b []byte, v *machine.StepApproval) error {
+	s := newScan("step approval", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Held = s.bool()
+		case 2:
+			v.Since = s.time()
+		case 3:
+			s.fixed(v.Digest[:])
+		case 4:
+			v.Verdict = machine.Verdict(s.enum(uint8(machine.Lapsed)))
+		case 5:
+			v.By = s.string()
+		case 6:
+			v.At = s.time()
+		case 7:
+			v.Seq = fit[uint64](s)
+		case 8:
+			v.Expires = s.time()
+		case 9:
+			v.PayloadSeq = fit[uint64](s)
 		default:
 			s.unknown()
 		}

@@ -19,6 +19,7 @@ var (
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 		machine.RaiseBudget{},
 		machine.Steer{}, machine.Stop{},
+		machine.DecideStep{},
 	}
 	bodiesAll = []machine.Body{
 		&machine.Transition{}, &machine.InputReceived{}, &machine.TurnOpened{}, &machine.TurnAssigned{}, &machine.TurnCompleted{},
@@ -29,6 +30,7 @@ var (
 		&machine.ModelNoted{},
 		&machine.BudgetRaised{},
 		&machine.Steered{}, &machine.Stopped{}, &machine.Noticed{},
+		&machine.StepDecided{},
 	}
 )
 
@@ -42,6 +44,7 @@ var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.StepStatus](): uint64(machine.StepStatusCancelled),
 	reflect.TypeFor[machine.Mode]():       uint64(machine.Append),
 	reflect.TypeFor[machine.Awaiting]():   uint64(machine.AwaitAuth),
+	reflect.TypeFor[machine.Verdict]():    uint64(machine.Lapsed),
 }
 
 // filler gives every field of a machine type some value, by reflection: a field

@@ -126,6 +126,7 @@ type Input struct {
 	//	*Input_RequestModel
 	//	*Input_AnswerModel
 	//	*Input_NoteModel
+	//	*Input_DecideStep
 	//	*Input_RaiseBudget
 	//	*Input_Steer
 	//	*Input_Stop
@@ -383,6 +384,15 @@ func (x *Input) GetNoteModel() *NoteModel {
 	return nil
 }
 
+func (x *Input) GetDecideStep() *DecideStep {
+	if x != nil {
+		if x, ok := x.Command.(*Input_DecideStep); ok {
+			return x.DecideStep
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetRaiseBudget() *RaiseBudget {
 	if x != nil {
 		if x, ok := x.Command.(*Input_RaiseBudget); ok {
@@ -517,6 +527,10 @@ type Input_NoteModel struct {
 	NoteModel *NoteModel `protobuf:"bytes,42,opt,name=note_model,json=noteModel,proto3,oneof"`
 }
 
+type Input_DecideStep struct {
+	DecideStep *DecideStep `protobuf:"bytes,50,opt,name=decide_step,json=decideStep,proto3,oneof"`
+}
+
 type Input_RaiseBudget struct {
 	RaiseBudget *RaiseBudget `protobuf:"bytes,53,opt,name=raise_budget,json=raiseBudget,proto3,oneof"`
 }
@@ -572,6 +586,8 @@ func (*Input_RequestModel) isInput_Command() {}
 func (*Input_AnswerModel) isInput_Command() {}
 
 func (*Input_NoteModel) isInput_Command() {}
+
+func (*Input_DecideStep) isInput_Command() {}
 
 func (*Input_RaiseBudget) isInput_Command() {}
 
@@ -3861,6 +3877,7 @@ type StepRequest struct {
 	Reframe       bool                   `protobuf:"varint,5,opt,name=reframe,proto3" json:"reframe,omitempty"`
 	Denied        *Fault                 `protobuf:"bytes,6,opt,name=denied,proto3" json:"denied,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
+	Holding       *Holding               `protobuf:"bytes,200,opt,name=holding,proto3" json:"holding,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3941,6 +3958,13 @@ func (x *StepRequest) GetDenied() *Fault {
 func (x *StepRequest) GetCall() *CallRef {
 	if x != nil {
 		return x.Call
+	}
+	return nil
+}
+
+func (x *StepRequest) GetHolding() *Holding {
+	if x != nil {
+		return x.Holding
 	}
 	return nil
 }
@@ -4646,6 +4670,7 @@ type Record struct {
 	//	*Record_StepDelegated
 	//	*Record_Noted
 	//	*Record_ModelNoted
+	//	*Record_StepDecided
 	//	*Record_BudgetRaised
 	//	*Record_Steered
 	//	*Record_Stopped
@@ -4904,6 +4929,15 @@ func (x *Record) GetModelNoted() *ModelNoted {
 	return nil
 }
 
+func (x *Record) GetStepDecided() *StepDecided {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDecided); ok {
+			return x.StepDecided
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetBudgetRaised() *BudgetRaised {
 	if x != nil {
 		if x, ok := x.Body.(*Record_BudgetRaised); ok {
@@ -5032,6 +5066,10 @@ type Record_ModelNoted struct {
 	ModelNoted *ModelNoted `protobuf:"bytes,35,opt,name=model_noted,json=modelNoted,proto3,oneof"`
 }
 
+type Record_StepDecided struct {
+	StepDecided *StepDecided `protobuf:"bytes,36,opt,name=step_decided,json=stepDecided,proto3,oneof"`
+}
+
 type Record_BudgetRaised struct {
 	BudgetRaised *BudgetRaised `protobuf:"bytes,40,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
 }
@@ -5091,6 +5129,8 @@ func (*Record_StepDelegated) isRecord_Body() {}
 func (*Record_Noted) isRecord_Body() {}
 
 func (*Record_ModelNoted) isRecord_Body() {}
+
+func (*Record_StepDecided) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
 
@@ -6004,6 +6044,7 @@ type StepRequested struct {
 	Bound         *Usage                 `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
 	Changed       bool                   `protobuf:"varint,15,opt,name=changed,proto3" json:"changed,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
+	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6146,6 +6187,13 @@ func (x *StepRequested) GetChanged() bool {
 func (x *StepRequested) GetCall() *CallRef {
 	if x != nil {
 		return x.Call
+	}
+	return nil
+}
+
+func (x *StepRequested) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
 	}
 	return nil
 }
@@ -6482,6 +6530,421 @@ func (x *StepCancelled) GetUsage() *Usage {
 	return nil
 }
 
+// Holding is the host's word on the condition of a tool.
+type Holding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Free          bool                   `protobuf:"varint,1,opt,name=free,proto3" json:"free,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holding) Reset() {
+	*x = Holding{}
+	mi := &file_storage_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holding) ProtoMessage() {}
+
+func (x *Holding) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holding.ProtoReflect.Descriptor instead.
+func (*Holding) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{68}
+}
+
+func (x *Holding) GetFree() bool {
+	if x != nil {
+		return x.Free
+	}
+	return false
+}
+
+func (x *Holding) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// Hold says that a call waits for a decision.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_storage_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *Hold) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// StepApproval is what is known of the approval of a call.
+type StepApproval struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Held          bool                   `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"`
+	Since         uint64                 `protobuf:"fixed64,2,opt,name=since,proto3" json:"since,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	Verdict       uint32                 `protobuf:"varint,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	At            uint64                 `protobuf:"fixed64,6,opt,name=at,proto3" json:"at,omitempty"`
+	Seq           uint64                 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
+	Expires       uint64                 `protobuf:"fixed64,8,opt,name=expires,proto3" json:"expires,omitempty"`
+	PayloadSeq    uint64                 `protobuf:"varint,9,opt,name=payload_seq,json=payloadSeq,proto3" json:"payload_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepApproval) Reset() {
+	*x = StepApproval{}
+	mi := &file_storage_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepApproval) ProtoMessage() {}
+
+func (x *StepApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
+func (*StepApproval) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *StepApproval) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *StepApproval) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *StepApproval) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *StepApproval) GetVerdict() uint32 {
+	if x != nil {
+		return x.Verdict
+	}
+	return 0
+}
+
+func (x *StepApproval) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *StepApproval) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *StepApproval) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *StepApproval) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *StepApproval) GetPayloadSeq() uint64 {
+	if x != nil {
+		return x.PayloadSeq
+	}
+	return 0
+}
+
+type DecideStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Verdict       uint32                 `protobuf:"varint,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	PayloadHash   []byte                 `protobuf:"bytes,5,opt,name=payload_hash,json=payloadHash,proto3" json:"payload_hash,omitempty"`
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Expires       uint64                 `protobuf:"fixed64,7,opt,name=expires,proto3" json:"expires,omitempty"`
+	Starters      []string               `protobuf:"bytes,8,rep,name=starters,proto3" json:"starters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideStep) Reset() {
+	*x = DecideStep{}
+	mi := &file_storage_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideStep) ProtoMessage() {}
+
+func (x *DecideStep) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideStep.ProtoReflect.Descriptor instead.
+func (*DecideStep) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *DecideStep) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *DecideStep) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *DecideStep) GetVerdict() uint32 {
+	if x != nil {
+		return x.Verdict
+	}
+	return 0
+}
+
+func (x *DecideStep) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *DecideStep) GetPayloadHash() []byte {
+	if x != nil {
+		return x.PayloadHash
+	}
+	return nil
+}
+
+func (x *DecideStep) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DecideStep) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *DecideStep) GetStarters() []string {
+	if x != nil {
+		return x.Starters
+	}
+	return nil
+}
+
+type StepDecided struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Verdict       uint32                 `protobuf:"varint,3,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	PayloadRef    uint32                 `protobuf:"varint,6,opt,name=payload_ref,json=payloadRef,proto3" json:"payload_ref,omitempty"`
+	Reason        string                 `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Expires       uint64                 `protobuf:"fixed64,8,opt,name=expires,proto3" json:"expires,omitempty"`
+	Deadline      uint64                 `protobuf:"fixed64,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepDecided) Reset() {
+	*x = StepDecided{}
+	mi := &file_storage_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDecided) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDecided) ProtoMessage() {}
+
+func (x *StepDecided) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
+func (*StepDecided) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *StepDecided) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDecided) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDecided) GetVerdict() uint32 {
+	if x != nil {
+		return x.Verdict
+	}
+	return 0
+}
+
+func (x *StepDecided) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *StepDecided) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *StepDecided) GetPayloadRef() uint32 {
+	if x != nil {
+		return x.PayloadRef
+	}
+	return 0
+}
+
+func (x *StepDecided) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *StepDecided) GetExpires() uint64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *StepDecided) GetDeadline() uint64 {
+	if x != nil {
+		return x.Deadline
+	}
+	return 0
+}
+
 // Amount is what ledgers count.
 type Amount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6493,7 +6956,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6505,7 +6968,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6518,7 +6981,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Amount) GetTokens() int64 {
@@ -6547,7 +7010,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6559,7 +7022,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6572,7 +7035,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -6606,7 +7069,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6618,7 +7081,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6631,7 +7094,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -6659,7 +7122,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6671,7 +7134,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6684,7 +7147,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -6719,7 +7182,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6731,7 +7194,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6744,7 +7207,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Steer) GetText() string {
@@ -6771,7 +7234,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6783,7 +7246,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6796,7 +7259,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Steered) GetText() string {
@@ -6827,7 +7290,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6839,7 +7302,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6852,7 +7315,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -6901,7 +7364,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6913,7 +7376,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6926,7 +7389,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Noticed) GetCode() string {
@@ -6956,7 +7419,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6968,7 +7431,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6981,7 +7444,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -7027,7 +7490,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7039,7 +7502,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7052,7 +7515,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -7107,7 +7570,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7119,7 +7582,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7132,7 +7595,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -7166,7 +7629,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7178,7 +7641,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7191,7 +7654,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Origin) GetRunId() string {
@@ -7272,7 +7735,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7284,7 +7747,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7297,7 +7760,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -7360,7 +7823,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7372,7 +7835,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7385,7 +7848,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -7412,7 +7875,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7424,7 +7887,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7437,7 +7900,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Redirect) GetState() string {
@@ -7517,7 +7980,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7529,7 +7992,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7542,7 +8005,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -7933,7 +8396,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7945,7 +8408,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7958,7 +8421,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Count) GetState() string {
@@ -7986,7 +8449,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7998,7 +8461,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8011,7 +8474,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -8046,7 +8509,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8058,7 +8521,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8071,7 +8534,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Repeat) GetState() string {
@@ -8112,7 +8575,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8124,7 +8587,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8137,7 +8600,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -8220,6 +8683,7 @@ type ToolStep struct {
 	Remote        *Remote                `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	Model         *ModelStep             `protobuf:"bytes,31,opt,name=model,proto3" json:"model,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,32,opt,name=call,proto3" json:"call,omitempty"`
+	Approval      *StepApproval          `protobuf:"bytes,200,opt,name=approval,proto3" json:"approval,omitempty"`
 	Bound         *Amount                `protobuf:"bytes,220,opt,name=bound,proto3" json:"bound,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	Doubt         bool                   `protobuf:"varint,241,opt,name=doubt,proto3" json:"doubt,omitempty"`
@@ -8229,7 +8693,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8241,7 +8705,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8254,7 +8718,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -8362,6 +8826,13 @@ func (x *ToolStep) GetCall() *CallRef {
 	return nil
 }
 
+func (x *ToolStep) GetApproval() *StepApproval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
 func (x *ToolStep) GetBound() *Amount {
 	if x != nil {
 		return x.Bound
@@ -8401,7 +8872,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8413,7 +8884,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8426,7 +8897,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -8509,7 +8980,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8521,7 +8992,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8534,7 +9005,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -8566,7 +9037,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8578,7 +9049,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8591,7 +9062,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -8654,7 +9125,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8666,7 +9137,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8679,7 +9150,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Conversation) GetState() string {
@@ -8716,7 +9187,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8728,7 +9199,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8741,7 +9212,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -8782,7 +9253,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8794,7 +9265,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8807,7 +9278,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -8828,7 +9299,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8840,7 +9311,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8853,7 +9324,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -8887,7 +9358,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8899,7 +9370,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8912,7 +9383,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -8934,7 +9405,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8946,7 +9417,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8959,7 +9430,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Place) GetRunId() string {
@@ -8986,7 +9457,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8998,7 +9469,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9011,7 +9482,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -9041,7 +9512,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9053,7 +9524,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9066,7 +9537,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PackName) GetDigest() string {
@@ -9109,7 +9580,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9121,7 +9592,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9134,7 +9605,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -9173,7 +9644,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9185,7 +9656,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9198,7 +9669,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -9250,7 +9721,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9262,7 +9733,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9275,7 +9746,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -9332,7 +9803,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9344,7 +9815,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9357,7 +9828,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -9492,7 +9963,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9504,7 +9975,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9517,7 +9988,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -9570,7 +10041,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9582,7 +10053,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9595,7 +10066,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -9659,7 +10130,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9671,7 +10142,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9684,7 +10155,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -9774,7 +10245,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9786,7 +10257,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9799,7 +10270,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -9872,7 +10343,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9884,7 +10355,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9897,7 +10368,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -9941,7 +10412,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9953,7 +10424,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9966,7 +10437,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Effect) GetRunId() string {
@@ -10005,7 +10476,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xdb\f\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x9b\r\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -10035,7 +10506,9 @@ const file_storage_proto_rawDesc = "" +
 	"\rrequest_model\x18( \x01(\v2\x1d.pawl.storage.v1.RequestModelH\x00R\frequestModel\x12A\n" +
 	"\fanswer_model\x18) \x01(\v2\x1c.pawl.storage.v1.AnswerModelH\x00R\vanswerModel\x12;\n" +
 	"\n" +
-	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12A\n" +
+	"note_model\x18* \x01(\v2\x1a.pawl.storage.v1.NoteModelH\x00R\tnoteModel\x12>\n" +
+	"\vdecide_step\x182 \x01(\v2\x1b.pawl.storage.v1.DecideStepH\x00R\n" +
+	"decideStep\x12A\n" +
 	"\fraise_budget\x185 \x01(\v2\x1c.pawl.storage.v1.RaiseBudgetH\x00R\vraiseBudget\x12.\n" +
 	"\x05steer\x183 \x01(\v2\x16.pawl.storage.v1.SteerH\x00R\x05steer\x12+\n" +
 	"\x04stop\x184 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x04stop\x12+\n" +
@@ -10337,7 +10810,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\x81\x02\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xb6\x02\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -10345,7 +10818,8 @@ const file_storage_proto_rawDesc = "" +
 	"\fpayload_hash\x18\x04 \x01(\fR\vpayloadHash\x12\x18\n" +
 	"\areframe\x18\x05 \x01(\bR\areframe\x12.\n" +
 	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\x12,\n" +
-	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12\x17\n" +
+	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x123\n" +
+	"\aholding\x18\xc8\x01 \x01(\v2\x18.pawl.storage.v1.HoldingR\aholding\x12\x17\n" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
@@ -10403,7 +10877,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xd7\r\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\x9a\x0e\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -10435,7 +10909,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x0estep_delegated\x18! \x01(\v2\x1e.pawl.storage.v1.StepDelegatedH\x00R\rstepDelegated\x12.\n" +
 	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
 	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
-	"modelNoted\x12D\n" +
+	"modelNoted\x12A\n" +
+	"\fstep_decided\x18$ \x01(\v2\x1c.pawl.storage.v1.StepDecidedH\x00R\vstepDecided\x12D\n" +
 	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaised\x124\n" +
 	"\asteered\x18% \x01(\v2\x18.pawl.storage.v1.SteeredH\x00R\asteered\x124\n" +
 	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x124\n" +
@@ -10523,7 +10998,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xf4\x03\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xa0\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -10544,7 +11019,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x0emodel_of_input\x18\r \x01(\bR\fmodelOfInput\x12,\n" +
 	"\x05bound\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x12\x18\n" +
 	"\achanged\x18\x0f \x01(\bR\achanged\x12,\n" +
-	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\"\xca\x04\n" +
+	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
+	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -10578,7 +11054,44 @@ const file_storage_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x12\n" +
 	"\x04kind\x18\x04 \x01(\rR\x04kind\x12-\n" +
-	"\x05usage\x18\xdc\x01 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"?\n" +
+	"\x05usage\x18\xdc\x01 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"/\n" +
+	"\aHolding\x12\x12\n" +
+	"\x04free\x18\x01 \x01(\bR\x04free\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\x18\n" +
+	"\x04Hold\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"\xd7\x01\n" +
+	"\fStepApproval\x12\x12\n" +
+	"\x04held\x18\x01 \x01(\bR\x04held\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x06R\x05since\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\x12\x18\n" +
+	"\averdict\x18\x04 \x01(\rR\averdict\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x0e\n" +
+	"\x02at\x18\x06 \x01(\x06R\x02at\x12\x10\n" +
+	"\x03seq\x18\a \x01(\x04R\x03seq\x12\x18\n" +
+	"\aexpires\x18\b \x01(\x06R\aexpires\x12\x1f\n" +
+	"\vpayload_seq\x18\t \x01(\x04R\n" +
+	"payloadSeq\"\xdd\x01\n" +
+	"\n" +
+	"DecideStep\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x18\n" +
+	"\averdict\x18\x03 \x01(\rR\averdict\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x12!\n" +
+	"\fpayload_hash\x18\x05 \x01(\fR\vpayloadHash\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
+	"\aexpires\x18\a \x01(\x06R\aexpires\x12\x1a\n" +
+	"\bstarters\x18\b \x03(\tR\bstarters\"\xf0\x01\n" +
+	"\vStepDecided\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
+	"\averdict\x18\x03 \x01(\rR\averdict\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\x12\x18\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\x12\x1f\n" +
+	"\vpayload_ref\x18\x06 \x01(\rR\n" +
+	"payloadRef\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x18\n" +
+	"\aexpires\x18\b \x01(\x06R\aexpires\x12\x1a\n" +
+	"\bdeadline\x18\t \x01(\x06R\bdeadline\"?\n" +
 	"\x06Amount\x12\x16\n" +
 	"\x06tokens\x18\x01 \x01(\x03R\x06tokens\x12\x1d\n" +
 	"\n" +
@@ -10732,7 +11245,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xc2\x04\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xfe\x04\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -10754,7 +11267,8 @@ const file_storage_proto_rawDesc = "" +
 	"delegation\x12/\n" +
 	"\x06remote\x18\x1e \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x120\n" +
 	"\x05model\x18\x1f \x01(\v2\x1a.pawl.storage.v1.ModelStepR\x05model\x12,\n" +
-	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12.\n" +
+	"\x04call\x18  \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12:\n" +
+	"\bapproval\x18\xc8\x01 \x01(\v2\x1d.pawl.storage.v1.StepApprovalR\bapproval\x12.\n" +
 	"\x05bound\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\x12\x17\n" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
 	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\"\xc8\x02\n" +
@@ -10909,7 +11423,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -10979,48 +11493,53 @@ var file_storage_proto_goTypes = []any{
 	(*StepResolved)(nil),       // 65: pawl.storage.v1.StepResolved
 	(*StepRejected)(nil),       // 66: pawl.storage.v1.StepRejected
 	(*StepCancelled)(nil),      // 67: pawl.storage.v1.StepCancelled
-	(*Amount)(nil),             // 68: pawl.storage.v1.Amount
-	(*Account)(nil),            // 69: pawl.storage.v1.Account
-	(*RaiseBudget)(nil),        // 70: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 71: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 72: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 73: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 74: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 75: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 76: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 77: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 78: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 79: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 80: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 81: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 82: pawl.storage.v1.Redirect
-	(*State)(nil),              // 83: pawl.storage.v1.State
-	(*Count)(nil),              // 84: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 85: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 86: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 87: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 88: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 89: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 90: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 91: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 92: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 93: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 94: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 95: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 96: pawl.storage.v1.Places
-	(*Place)(nil),              // 97: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 98: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 99: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 100: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 101: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 102: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 103: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 104: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 105: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 106: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 107: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 108: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 109: pawl.storage.v1.Effect
+	(*Holding)(nil),            // 68: pawl.storage.v1.Holding
+	(*Hold)(nil),               // 69: pawl.storage.v1.Hold
+	(*StepApproval)(nil),       // 70: pawl.storage.v1.StepApproval
+	(*DecideStep)(nil),         // 71: pawl.storage.v1.DecideStep
+	(*StepDecided)(nil),        // 72: pawl.storage.v1.StepDecided
+	(*Amount)(nil),             // 73: pawl.storage.v1.Amount
+	(*Account)(nil),            // 74: pawl.storage.v1.Account
+	(*RaiseBudget)(nil),        // 75: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 76: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),              // 77: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 78: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 79: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 80: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 81: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 82: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 83: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 84: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 85: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 86: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 87: pawl.storage.v1.Redirect
+	(*State)(nil),              // 88: pawl.storage.v1.State
+	(*Count)(nil),              // 89: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 90: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 91: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 92: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 93: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 94: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 95: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 96: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 97: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 98: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 99: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 100: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 101: pawl.storage.v1.Places
+	(*Place)(nil),              // 102: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 103: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 104: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 105: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 106: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 107: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 108: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 109: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 110: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 111: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 112: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 113: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 114: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -11045,176 +11564,181 @@ var file_storage_proto_depIdxs = []int32{
 	16,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
 	17,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	18,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
-	70,  // 22: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	72,  // 23: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
-	33,  // 24: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
-	36,  // 25: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	2,   // 26: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
-	47,  // 27: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	49,  // 28: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	50,  // 29: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 30: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	6,   // 31: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	7,   // 32: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	68,  // 33: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	47,  // 34: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	8,   // 35: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	46,  // 36: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 37: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 38: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	41,  // 39: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 40: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 41: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	7,   // 42: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	41,  // 43: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 44: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	48,  // 45: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	44,  // 46: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 47: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 48: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	19,  // 49: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 50: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	46,  // 51: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 52: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 53: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	44,  // 54: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 55: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 56: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	20,  // 57: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	21,  // 58: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	21,  // 59: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	21,  // 60: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	22,  // 61: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	48,  // 62: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	23,  // 63: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	20,  // 64: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	24,  // 65: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	20,  // 66: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	47,  // 67: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	26,  // 68: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	43,  // 69: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	44,  // 70: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 71: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 72: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	42,  // 73: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	46,  // 74: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 75: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	44,  // 76: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 77: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	49,  // 78: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	50,  // 79: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	83,  // 80: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	41,  // 81: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	41,  // 82: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 83: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	38,  // 84: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	39,  // 85: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	48,  // 86: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	47,  // 87: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	43,  // 88: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	19,  // 89: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	25,  // 90: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 91: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	27,  // 92: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	45,  // 93: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	47,  // 94: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	7,   // 95: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	53,  // 96: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	54,  // 97: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	55,  // 98: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	56,  // 99: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	57,  // 100: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	60,  // 101: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	61,  // 102: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	62,  // 103: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	64,  // 104: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	65,  // 105: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	66,  // 106: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	67,  // 107: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	78,  // 108: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	33,  // 109: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	33,  // 110: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	79,  // 111: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	80,  // 112: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	63,  // 113: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	58,  // 114: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	59,  // 115: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	81,  // 116: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	77,  // 117: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	71,  // 118: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	73,  // 119: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	74,  // 120: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	75,  // 121: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
-	82,  // 122: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 123: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 124: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	7,   // 125: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 126: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 127: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	48,  // 128: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	44,  // 129: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 130: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	20,  // 131: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	8,   // 132: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	10,  // 133: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 134: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	43,  // 135: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	44,  // 136: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	19,  // 137: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 138: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	27,  // 139: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	43,  // 140: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	41,  // 141: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 142: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	25,  // 143: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 144: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	44,  // 145: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	68,  // 146: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	68,  // 147: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	68,  // 148: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	68,  // 149: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	20,  // 150: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	20,  // 151: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	44,  // 152: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 153: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	83,  // 154: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	41,  // 155: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 156: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	39,  // 157: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	82,  // 158: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 159: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 160: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	50,  // 161: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 162: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	84,  // 163: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	85,  // 164: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	87,  // 165: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	88,  // 166: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	91,  // 167: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	92,  // 168: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	90,  // 169: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	86,  // 170: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	40,  // 171: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	6,   // 172: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	76,  // 173: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
-	69,  // 174: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 175: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	46,  // 176: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 177: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	89,  // 178: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	27,  // 179: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	68,  // 180: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	46,  // 181: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	45,  // 182: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	95,  // 183: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	97,  // 184: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	104, // 185: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	49,  // 186: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	187, // [187:187] is the sub-list for method output_type
-	187, // [187:187] is the sub-list for method input_type
-	187, // [187:187] is the sub-list for extension type_name
-	187, // [187:187] is the sub-list for extension extendee
-	0,   // [0:187] is the sub-list for field type_name
+	71,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
+	75,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	77,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	33,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
+	36,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
+	47,  // 28: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	49,  // 29: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	50,  // 30: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 31: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	6,   // 32: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	7,   // 33: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	73,  // 34: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	47,  // 35: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	8,   // 36: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	46,  // 37: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 38: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 39: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	41,  // 40: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 41: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 42: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	7,   // 43: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	41,  // 44: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 45: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	48,  // 46: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	44,  // 47: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 48: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 49: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	19,  // 50: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 51: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	46,  // 52: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 53: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 54: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	44,  // 55: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 56: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 57: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	20,  // 58: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	21,  // 59: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	21,  // 60: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	21,  // 61: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	22,  // 62: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	48,  // 63: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	23,  // 64: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	20,  // 65: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	24,  // 66: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	20,  // 67: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	47,  // 68: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	26,  // 69: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	43,  // 70: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	44,  // 71: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 72: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	46,  // 73: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	42,  // 74: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	46,  // 75: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	43,  // 76: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	44,  // 77: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 78: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	49,  // 79: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	50,  // 80: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	88,  // 81: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	41,  // 82: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	41,  // 83: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 84: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	38,  // 85: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	39,  // 86: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	48,  // 87: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	47,  // 88: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	43,  // 89: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	19,  // 90: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	25,  // 91: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 92: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	27,  // 93: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	68,  // 94: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	45,  // 95: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	47,  // 96: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	7,   // 97: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	53,  // 98: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	54,  // 99: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	55,  // 100: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	56,  // 101: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	57,  // 102: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	60,  // 103: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	61,  // 104: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	62,  // 105: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	64,  // 106: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	65,  // 107: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	66,  // 108: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	67,  // 109: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	83,  // 110: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	33,  // 111: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	33,  // 112: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	84,  // 113: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	85,  // 114: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	63,  // 115: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	58,  // 116: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	59,  // 117: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	86,  // 118: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	82,  // 119: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	72,  // 120: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	76,  // 121: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	78,  // 122: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	79,  // 123: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	80,  // 124: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	87,  // 125: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 126: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	47,  // 127: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	7,   // 128: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 129: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 130: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	48,  // 131: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	44,  // 132: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 133: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	20,  // 134: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	8,   // 135: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	10,  // 136: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	47,  // 137: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	43,  // 138: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	44,  // 139: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	19,  // 140: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	44,  // 141: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	27,  // 142: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	69,  // 143: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
+	43,  // 144: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	41,  // 145: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 146: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	25,  // 147: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	43,  // 148: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	44,  // 149: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	73,  // 150: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	73,  // 151: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	73,  // 152: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	73,  // 153: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	20,  // 154: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	20,  // 155: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	44,  // 156: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 157: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	88,  // 158: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	41,  // 159: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 160: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	39,  // 161: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	87,  // 162: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 163: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 164: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	50,  // 165: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 166: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	89,  // 167: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	90,  // 168: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	92,  // 169: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	93,  // 170: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	96,  // 171: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	97,  // 172: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	95,  // 173: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	91,  // 174: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	40,  // 175: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	6,   // 176: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	81,  // 177: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	74,  // 178: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 179: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	46,  // 180: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 181: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	94,  // 182: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	27,  // 183: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	70,  // 184: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	73,  // 185: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	46,  // 186: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	45,  // 187: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	100, // 188: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	102, // 189: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	109, // 190: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	49,  // 191: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	192, // [192:192] is the sub-list for method output_type
+	192, // [192:192] is the sub-list for method input_type
+	192, // [192:192] is the sub-list for extension type_name
+	192, // [192:192] is the sub-list for extension extendee
+	0,   // [0:192] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -11243,6 +11767,7 @@ func file_storage_proto_init() {
 		(*Input_RequestModel)(nil),
 		(*Input_AnswerModel)(nil),
 		(*Input_NoteModel)(nil),
+		(*Input_DecideStep)(nil),
 		(*Input_RaiseBudget)(nil),
 		(*Input_Steer)(nil),
 		(*Input_Stop)(nil),
@@ -11271,6 +11796,7 @@ func file_storage_proto_init() {
 		(*Record_StepDelegated)(nil),
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
+		(*Record_StepDecided)(nil),
 		(*Record_BudgetRaised)(nil),
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
@@ -11283,7 +11809,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   110,
+			NumMessages:   115,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -312,6 +312,7 @@ export const KINDS = [
   "steered",
   "stopped",
   "noticed",
+  "stepDecided",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

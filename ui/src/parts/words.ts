@@ -47,6 +47,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   steered: "Told",
   stopped: "Stopped",
   noticed: "Notice",
+  stepDecided: "Call decided",
   unknown: "Record",
 };
 

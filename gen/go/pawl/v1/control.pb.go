@@ -28,6 +28,695 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// StepDecision is what a person decides about a call.
+type StepDecision int32
+
+const (
+	// Not set; refused.
+	StepDecision_STEP_DECISION_UNSPECIFIED StepDecision = 0
+	// The call goes out as it is.
+	StepDecision_STEP_DECISION_APPROVE StepDecision = 1
+	// It is answered with the error DENIED and the reason.
+	StepDecision_STEP_DECISION_DENY StepDecision = 2
+	// It goes out with payload_json as its arguments.
+	StepDecision_STEP_DECISION_EDIT StepDecision = 3
+)
+
+// Enum value maps for StepDecision.
+var (
+	StepDecision_name = map[int32]string{
+		0: "STEP_DECISION_UNSPECIFIED",
+		1: "STEP_DECISION_APPROVE",
+		2: "STEP_DECISION_DENY",
+		3: "STEP_DECISION_EDIT",
+	}
+	StepDecision_value = map[string]int32{
+		"STEP_DECISION_UNSPECIFIED": 0,
+		"STEP_DECISION_APPROVE":     1,
+		"STEP_DECISION_DENY":        2,
+		"STEP_DECISION_EDIT":        3,
+	}
+)
+
+func (x StepDecision) Enum() *StepDecision {
+	p := new(StepDecision)
+	*p = x
+	return p
+}
+
+func (x StepDecision) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StepDecision) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_control_proto_enumTypes[0].Descriptor()
+}
+
+func (StepDecision) Type() protoreflect.EnumType {
+	return &file_pawl_v1_control_proto_enumTypes[0]
+}
+
+func (x StepDecision) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StepDecision.Descriptor instead.
+func (StepDecision) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+// ApprovalTimeout is what happens where nobody decides in time.
+type ApprovalTimeout int32
+
+const (
+	// Not set: no call is held.
+	ApprovalTimeout_APPROVAL_TIMEOUT_UNSPECIFIED ApprovalTimeout = 0
+	// The call is denied.
+	ApprovalTimeout_APPROVAL_TIMEOUT_DENY ApprovalTimeout = 1
+	// The run ends ESCALATED.
+	ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE ApprovalTimeout = 2
+)
+
+// Enum value maps for ApprovalTimeout.
+var (
+	ApprovalTimeout_name = map[int32]string{
+		0: "APPROVAL_TIMEOUT_UNSPECIFIED",
+		1: "APPROVAL_TIMEOUT_DENY",
+		2: "APPROVAL_TIMEOUT_ESCALATE",
+	}
+	ApprovalTimeout_value = map[string]int32{
+		"APPROVAL_TIMEOUT_UNSPECIFIED": 0,
+		"APPROVAL_TIMEOUT_DENY":        1,
+		"APPROVAL_TIMEOUT_ESCALATE":    2,
+	}
+)
+
+func (x ApprovalTimeout) Enum() *ApprovalTimeout {
+	p := new(ApprovalTimeout)
+	*p = x
+	return p
+}
+
+func (x ApprovalTimeout) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ApprovalTimeout) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_control_proto_enumTypes[1].Descriptor()
+}
+
+func (ApprovalTimeout) Type() protoreflect.EnumType {
+	return &file_pawl_v1_control_proto_enumTypes[1]
+}
+
+func (x ApprovalTimeout) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ApprovalTimeout.Descriptor instead.
+func (ApprovalTimeout) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+// DecideStepRequest is a decision about one held call.
+type DecideStepRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The run; required. A ULID.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Number of the step in the run; required.
+	Step uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Digest of the call that was looked at (Step.approval.digest); required.
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What is decided; required.
+	Decision StepDecision `protobuf:"varint,5,opt,name=decision,proto3,enum=pawl.v1.StepDecision" json:"decision,omitempty"`
+	// Arguments that go out instead, JSON; required with EDIT, empty otherwise.
+	PayloadJson string `protobuf:"bytes,6,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
+	// The caller's words, kept in the record; a denial's are told to the model. At most 4096
+	// bytes. Default: empty.
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What is approved goes out by then, or is held again. Default: unset, whenever.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Idempotency id: the same id with the same body is answered with
+	// the first answer, for ever; with another body it is refused.
+	// Default: empty, no protection against repeats. At most 128 bytes.
+	RequestId     string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideStepRequest) Reset() {
+	*x = DecideStepRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideStepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideStepRequest) ProtoMessage() {}
+
+func (x *DecideStepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideStepRequest.ProtoReflect.Descriptor instead.
+func (*DecideStepRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *DecideStepRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DecideStepRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *DecideStepRequest) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *DecideStepRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *DecideStepRequest) GetDecision() StepDecision {
+	if x != nil {
+		return x.Decision
+	}
+	return StepDecision_STEP_DECISION_UNSPECIFIED
+}
+
+func (x *DecideStepRequest) GetPayloadJson() string {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return ""
+}
+
+func (x *DecideStepRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DecideStepRequest) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *DecideStepRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// DecideStepResponse is what was decided.
+type DecideStepResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The StepDecided.
+	Decided *Record `protobuf:"bytes,1,opt,name=decided,proto3" json:"decided,omitempty"`
+	// Status of the run after the call.
+	Status RunStatus `protobuf:"varint,2,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Last seq of the run after the call.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// True: the id was used before with the same body; this is the first answer.
+	Duplicate     bool `protobuf:"varint,4,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideStepResponse) Reset() {
+	*x = DecideStepResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideStepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideStepResponse) ProtoMessage() {}
+
+func (x *DecideStepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideStepResponse.ProtoReflect.Descriptor instead.
+func (*DecideStepResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DecideStepResponse) GetDecided() *Record {
+	if x != nil {
+		return x.Decided
+	}
+	return nil
+}
+
+func (x *DecideStepResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *DecideStepResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *DecideStepResponse) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+// ListApprovalsRequest asks for what waits for a person.
+type ListApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Order, by when it began to wait. Default: newest first.
+	Order RunOrder `protobuf:"varint,2,opt,name=order,proto3,enum=pawl.v1.RunOrder" json:"order,omitempty"`
+	// Only those of this run. Default: empty, of all runs.
+	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Most entries of a page, 1 to 1000. Default: 0, which is 100. A page of large entries
+	// holds fewer, about 1 MiB.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before; the other fields must be the same.
+	// Default: empty, the first page.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListApprovalsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetOrder() RunOrder {
+	if x != nil {
+		return x.Order
+	}
+	return RunOrder_RUN_ORDER_UNSPECIFIED
+}
+
+func (x *ListApprovalsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListApprovalsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListApprovalsResponse is a page of what waits.
+type ListApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What waits.
+	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// Gives the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListApprovalsResponse) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *ListApprovalsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Approval is one thing that waits for a person: a held call, or an event from outside.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Id of its pack.
+	PackId string `protobuf:"bytes,2,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
+	// Version of its pack.
+	PackVersion string `protobuf:"bytes,3,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
+	// State that it is in.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Labels of the run.
+	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Since when it waits.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// Principal that started the run.
+	Starter string `protobuf:"bytes,7,opt,name=starter,proto3" json:"starter,omitempty"`
+	// The held call, with its arguments; unset: an event is waited for.
+	Call *Step `protobuf:"bytes,8,opt,name=call,proto3" json:"call,omitempty"`
+	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
+	// call.
+	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	// What happens at call.deadline if nobody decides.
+	OnTimeout ApprovalTimeout `protobuf:"varint,10,opt,name=on_timeout,json=onTimeout,proto3,enum=pawl.v1.ApprovalTimeout" json:"on_timeout,omitempty"`
+	// True: whoever started the run does not decide.
+	NotStarter bool `protobuf:"varint,11,opt,name=not_starter,json=notStarter,proto3" json:"not_starter,omitempty"`
+	// Events that move the run from outside, where no call is held.
+	Events []*ExternalEvent `protobuf:"bytes,12,rep,name=events,proto3" json:"events,omitempty"`
+	// The run's artifacts, where no call is held.
+	Artifacts []*Artifact `protobuf:"bytes,13,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	// True: artifacts are left out, because they are large; GetRun has them.
+	ArtifactsOmitted bool `protobuf:"varint,14,opt,name=artifacts_omitted,json=artifactsOmitted,proto3" json:"artifacts_omitted,omitempty"`
+	// Transition that the run stands at: expected_seq of EmitEvent.
+	VisitSeq      uint64 `protobuf:"varint,15,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Approval) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Approval) GetPackId() string {
+	if x != nil {
+		return x.PackId
+	}
+	return ""
+}
+
+func (x *Approval) GetPackVersion() string {
+	if x != nil {
+		return x.PackVersion
+	}
+	return ""
+}
+
+func (x *Approval) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Approval) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Approval) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Approval) GetStarter() string {
+	if x != nil {
+		return x.Starter
+	}
+	return ""
+}
+
+func (x *Approval) GetCall() *Step {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *Approval) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Approval) GetOnTimeout() ApprovalTimeout {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return ApprovalTimeout_APPROVAL_TIMEOUT_UNSPECIFIED
+}
+
+func (x *Approval) GetNotStarter() bool {
+	if x != nil {
+		return x.NotStarter
+	}
+	return false
+}
+
+func (x *Approval) GetEvents() []*ExternalEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *Approval) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *Approval) GetArtifactsOmitted() bool {
+	if x != nil {
+		return x.ArtifactsOmitted
+	}
+	return false
+}
+
+func (x *Approval) GetVisitSeq() uint64 {
+	if x != nil {
+		return x.VisitSeq
+	}
+	return 0
+}
+
+// ExternalEvent is one way out of a state.
+type ExternalEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event.
+	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	// State that it leads to.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// What the pack says of that state. Default: empty.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// True: a run that enters that state ends there, once its turn is completed.
+	Terminal      bool `protobuf:"varint,4,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExternalEvent) Reset() {
+	*x = ExternalEvent{}
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExternalEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExternalEvent) ProtoMessage() {}
+
+func (x *ExternalEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExternalEvent.ProtoReflect.Descriptor instead.
+func (*ExternalEvent) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExternalEvent) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *ExternalEvent) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ExternalEvent) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *ExternalEvent) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
 // RaiseBudgetRequest names a run and what it may consume from now on.
 type RaiseBudgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -52,7 +741,7 @@ type RaiseBudgetRequest struct {
 
 func (x *RaiseBudgetRequest) Reset() {
 	*x = RaiseBudgetRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -64,7 +753,7 @@ func (x *RaiseBudgetRequest) String() string {
 func (*RaiseBudgetRequest) ProtoMessage() {}
 
 func (x *RaiseBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[0]
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -77,7 +766,7 @@ func (x *RaiseBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudgetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{0}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RaiseBudgetRequest) GetNamespace() string {
@@ -141,7 +830,7 @@ type RaiseBudgetResponse struct {
 
 func (x *RaiseBudgetResponse) Reset() {
 	*x = RaiseBudgetResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -153,7 +842,7 @@ func (x *RaiseBudgetResponse) String() string {
 func (*RaiseBudgetResponse) ProtoMessage() {}
 
 func (x *RaiseBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[1]
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -166,7 +855,7 @@ func (x *RaiseBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudgetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RaiseBudgetResponse) GetRecord() *Record {
@@ -215,7 +904,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -227,7 +916,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[2]
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -240,7 +929,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSchedulesRequest) GetNamespace() string {
@@ -261,7 +950,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -273,7 +962,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[3]
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -286,7 +975,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -341,7 +1030,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +1042,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +1055,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Schedule) GetScheduleId() string {
@@ -508,7 +1197,7 @@ type ScheduleFault struct {
 
 func (x *ScheduleFault) Reset() {
 	*x = ScheduleFault{}
-	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +1209,7 @@ func (x *ScheduleFault) String() string {
 func (*ScheduleFault) ProtoMessage() {}
 
 func (x *ScheduleFault) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +1222,7 @@ func (x *ScheduleFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleFault.ProtoReflect.Descriptor instead.
 func (*ScheduleFault) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScheduleFault) GetInstant() *timestamppb.Timestamp {
@@ -592,7 +1281,7 @@ type SteerRunRequest struct {
 
 func (x *SteerRunRequest) Reset() {
 	*x = SteerRunRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +1293,7 @@ func (x *SteerRunRequest) String() string {
 func (*SteerRunRequest) ProtoMessage() {}
 
 func (x *SteerRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +1306,7 @@ func (x *SteerRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRunRequest.ProtoReflect.Descriptor instead.
 func (*SteerRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SteerRunRequest) GetNamespace() string {
@@ -675,7 +1364,7 @@ type SteerRunResponse struct {
 
 func (x *SteerRunResponse) Reset() {
 	*x = SteerRunResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +1376,7 @@ func (x *SteerRunResponse) String() string {
 func (*SteerRunResponse) ProtoMessage() {}
 
 func (x *SteerRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +1389,7 @@ func (x *SteerRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRunResponse.ProtoReflect.Descriptor instead.
 func (*SteerRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SteerRunResponse) GetRecord() *Record {
@@ -757,7 +1446,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +1458,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +1471,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StopRunRequest) GetNamespace() string {
@@ -830,7 +1519,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	mi := &file_pawl_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1531,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	mi := &file_pawl_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1544,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StopRunResponse) GetRecord() *Record {
@@ -895,7 +1584,7 @@ type ListLimitsRequest struct {
 
 func (x *ListLimitsRequest) Reset() {
 	*x = ListLimitsRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	mi := &file_pawl_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1596,7 @@ func (x *ListLimitsRequest) String() string {
 func (*ListLimitsRequest) ProtoMessage() {}
 
 func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	mi := &file_pawl_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1609,7 @@ func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
 func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 // ListLimitsResponse has the limits.
@@ -934,7 +1623,7 @@ type ListLimitsResponse struct {
 
 func (x *ListLimitsResponse) Reset() {
 	*x = ListLimitsResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	mi := &file_pawl_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1635,7 @@ func (x *ListLimitsResponse) String() string {
 func (*ListLimitsResponse) ProtoMessage() {}
 
 func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	mi := &file_pawl_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1648,7 @@ func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
 func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListLimitsResponse) GetLimits() []*Limit {
@@ -990,7 +1679,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	mi := &file_pawl_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1691,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	mi := &file_pawl_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1704,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Limit) GetId() string {
@@ -1085,7 +1774,7 @@ type LimitUse struct {
 
 func (x *LimitUse) Reset() {
 	*x = LimitUse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	mi := &file_pawl_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1786,7 @@ func (x *LimitUse) String() string {
 func (*LimitUse) ProtoMessage() {}
 
 func (x *LimitUse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	mi := &file_pawl_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1799,7 @@ func (x *LimitUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitUse.ProtoReflect.Descriptor instead.
 func (*LimitUse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LimitUse) GetKey() string {
@@ -1182,7 +1871,7 @@ type TenantQueue struct {
 
 func (x *TenantQueue) Reset() {
 	*x = TenantQueue{}
-	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	mi := &file_pawl_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1883,7 @@ func (x *TenantQueue) String() string {
 func (*TenantQueue) ProtoMessage() {}
 
 func (x *TenantQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	mi := &file_pawl_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1896,7 @@ func (x *TenantQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantQueue.ProtoReflect.Descriptor instead.
 func (*TenantQueue) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TenantQueue) GetTenant() string {
@@ -1228,7 +1917,62 @@ var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xbc\x02\n" +
+	"\x15pawl/v1/control.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xc6\x03\n" +
+	"\x11DecideStepRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
+	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
+	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02 \x00R\x04step\x124\n" +
+	"\x06digest\x18\x04 \x01(\tB\x1c\xbaH\x19r\x172\x15^sha256:[0-9a-f]{64}$R\x06digest\x12=\n" +
+	"\bdecision\x18\x05 \x01(\x0e2\x15.pawl.v1.StepDecisionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\bdecision\x12!\n" +
+	"\fpayload_json\x18\x06 \x01(\tR\vpayloadJson\x12 \n" +
+	"\x06reason\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80 R\x06reason\x124\n" +
+	"\aexpires\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12'\n" +
+	"\n" +
+	"request_id\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\"\x9b\x01\n" +
+	"\x12DecideStepResponse\x12)\n" +
+	"\adecided\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\adecided\x12*\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\x9b\x02\n" +
+	"\x14ListApprovalsRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x121\n" +
+	"\x05order\x18\x02 \x01(\x0e2\x11.pawl.v1.RunOrderB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05order\x12>\n" +
+	"\x06run_id\x18\x03 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12'\n" +
+	"\tpage_size\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"p\n" +
+	"\x15ListApprovalsResponse\x12/\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x11.pawl.v1.ApprovalR\tapprovals\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xeb\x04\n" +
+	"\bApproval\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
+	"\apack_id\x18\x02 \x01(\tR\x06packId\x12!\n" +
+	"\fpack_version\x18\x03 \x01(\tR\vpackVersion\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x125\n" +
+	"\x06labels\x18\x05 \x03(\v2\x1d.pawl.v1.Approval.LabelsEntryR\x06labels\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\astarter\x18\a \x01(\tR\astarter\x12!\n" +
+	"\x04call\x18\b \x01(\v2\r.pawl.v1.StepR\x04call\x12\x10\n" +
+	"\x03why\x18\t \x01(\tR\x03why\x127\n" +
+	"\n" +
+	"on_timeout\x18\n" +
+	" \x01(\x0e2\x18.pawl.v1.ApprovalTimeoutR\tonTimeout\x12\x1f\n" +
+	"\vnot_starter\x18\v \x01(\bR\n" +
+	"notStarter\x12.\n" +
+	"\x06events\x18\f \x03(\v2\x16.pawl.v1.ExternalEventR\x06events\x12/\n" +
+	"\tartifacts\x18\r \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\x12+\n" +
+	"\x11artifacts_omitted\x18\x0e \x01(\bR\x10artifactsOmitted\x12\x1b\n" +
+	"\tvisit_seq\x18\x0f \x01(\x04R\bvisitSeq\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\rExternalEvent\x12\x14\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1a\n" +
+	"\bterminal\x18\x04 \x01(\bR\bterminal\"\xbc\x02\n" +
 	"\x12RaiseBudgetRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12&\n" +
@@ -1324,8 +2068,20 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x06waited\x18\b \x01(\x03R\x06waited\";\n" +
 	"\vTenantQueue\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05calls\x18\x02 \x01(\x03R\x05calls2\x8c\x04\n" +
-	"\x0eControlService\x12c\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls*x\n" +
+	"\fStepDecision\x12\x1d\n" +
+	"\x19STEP_DECISION_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15STEP_DECISION_APPROVE\x10\x01\x12\x16\n" +
+	"\x12STEP_DECISION_DENY\x10\x02\x12\x16\n" +
+	"\x12STEP_DECISION_EDIT\x10\x03*m\n" +
+	"\x0fApprovalTimeout\x12 \n" +
+	"\x1cAPPROVAL_TIMEOUT_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15APPROVAL_TIMEOUT_DENY\x10\x01\x12\x1d\n" +
+	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xec\x05\n" +
+	"\x0eControlService\x12w\n" +
+	"\n" +
+	"DecideStep\x12\x1a.pawl.v1.DecideStepRequest\x1a\x1b.pawl.v1.DecideStepResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:decide\x12e\n" +
+	"\rListApprovals\x12\x1d.pawl.v1.ListApprovalsRequest\x1a\x1e.pawl.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12c\n" +
 	"\bSteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:steer\x12_\n" +
 	"\aStopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:stop\x12r\n" +
 	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudget\x12e\n" +
@@ -1346,66 +2102,95 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_control_proto_rawDescData
 }
 
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_pawl_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_pawl_v1_control_proto_goTypes = []any{
-	(*RaiseBudgetRequest)(nil),    // 0: pawl.v1.RaiseBudgetRequest
-	(*RaiseBudgetResponse)(nil),   // 1: pawl.v1.RaiseBudgetResponse
-	(*ListSchedulesRequest)(nil),  // 2: pawl.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil), // 3: pawl.v1.ListSchedulesResponse
-	(*Schedule)(nil),              // 4: pawl.v1.Schedule
-	(*ScheduleFault)(nil),         // 5: pawl.v1.ScheduleFault
-	(*SteerRunRequest)(nil),       // 6: pawl.v1.SteerRunRequest
-	(*SteerRunResponse)(nil),      // 7: pawl.v1.SteerRunResponse
-	(*StopRunRequest)(nil),        // 8: pawl.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 9: pawl.v1.StopRunResponse
-	(*ListLimitsRequest)(nil),     // 10: pawl.v1.ListLimitsRequest
-	(*ListLimitsResponse)(nil),    // 11: pawl.v1.ListLimitsResponse
-	(*Limit)(nil),                 // 12: pawl.v1.Limit
-	(*LimitUse)(nil),              // 13: pawl.v1.LimitUse
-	(*TenantQueue)(nil),           // 14: pawl.v1.TenantQueue
-	(*Record)(nil),                // 15: pawl.v1.Record
-	(*Remaining)(nil),             // 16: pawl.v1.Remaining
-	(RunStatus)(0),                // 17: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(SteerWhen)(0),                // 19: pawl.v1.SteerWhen
-	(*TurnRef)(nil),               // 20: pawl.v1.TurnRef
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(StepDecision)(0),             // 0: pawl.v1.StepDecision
+	(ApprovalTimeout)(0),          // 1: pawl.v1.ApprovalTimeout
+	(*DecideStepRequest)(nil),     // 2: pawl.v1.DecideStepRequest
+	(*DecideStepResponse)(nil),    // 3: pawl.v1.DecideStepResponse
+	(*ListApprovalsRequest)(nil),  // 4: pawl.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil), // 5: pawl.v1.ListApprovalsResponse
+	(*Approval)(nil),              // 6: pawl.v1.Approval
+	(*ExternalEvent)(nil),         // 7: pawl.v1.ExternalEvent
+	(*RaiseBudgetRequest)(nil),    // 8: pawl.v1.RaiseBudgetRequest
+	(*RaiseBudgetResponse)(nil),   // 9: pawl.v1.RaiseBudgetResponse
+	(*ListSchedulesRequest)(nil),  // 10: pawl.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil), // 11: pawl.v1.ListSchedulesResponse
+	(*Schedule)(nil),              // 12: pawl.v1.Schedule
+	(*ScheduleFault)(nil),         // 13: pawl.v1.ScheduleFault
+	(*SteerRunRequest)(nil),       // 14: pawl.v1.SteerRunRequest
+	(*SteerRunResponse)(nil),      // 15: pawl.v1.SteerRunResponse
+	(*StopRunRequest)(nil),        // 16: pawl.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 17: pawl.v1.StopRunResponse
+	(*ListLimitsRequest)(nil),     // 18: pawl.v1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 19: pawl.v1.ListLimitsResponse
+	(*Limit)(nil),                 // 20: pawl.v1.Limit
+	(*LimitUse)(nil),              // 21: pawl.v1.LimitUse
+	(*TenantQueue)(nil),           // 22: pawl.v1.TenantQueue
+	nil,                           // 23: pawl.v1.Approval.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Record)(nil),                // 25: pawl.v1.Record
+	(RunStatus)(0),                // 26: pawl.v1.RunStatus
+	(RunOrder)(0),                 // 27: pawl.v1.RunOrder
+	(*Step)(nil),                  // 28: pawl.v1.Step
+	(*Artifact)(nil),              // 29: pawl.v1.Artifact
+	(*Remaining)(nil),             // 30: pawl.v1.Remaining
+	(SteerWhen)(0),                // 31: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 32: pawl.v1.TurnRef
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
-	15, // 0: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	16, // 1: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	17, // 2: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
-	4,  // 3: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	18, // 4: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	18, // 5: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
-	5,  // 6: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	18, // 7: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	18, // 8: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	19, // 9: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	15, // 10: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	17, // 11: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	20, // 12: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	15, // 13: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	17, // 14: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
-	12, // 15: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
-	13, // 16: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
-	21, // 17: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
-	14, // 18: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
-	6,  // 19: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	8,  // 20: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	0,  // 21: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	2,  // 22: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	10, // 23: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
-	7,  // 24: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	9,  // 25: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	1,  // 26: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	3,  // 27: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	11, // 28: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	0,  // 0: pawl.v1.DecideStepRequest.decision:type_name -> pawl.v1.StepDecision
+	24, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
+	25, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
+	26, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
+	27, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
+	6,  // 5: pawl.v1.ListApprovalsResponse.approvals:type_name -> pawl.v1.Approval
+	23, // 6: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
+	24, // 7: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
+	28, // 8: pawl.v1.Approval.call:type_name -> pawl.v1.Step
+	1,  // 9: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
+	7,  // 10: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
+	29, // 11: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
+	25, // 12: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	30, // 13: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	26, // 14: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	12, // 15: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
+	24, // 16: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	24, // 17: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	13, // 18: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
+	24, // 19: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	24, // 20: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	31, // 21: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	25, // 22: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	26, // 23: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	32, // 24: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	25, // 25: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	26, // 26: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	20, // 27: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
+	21, // 28: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
+	33, // 29: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	22, // 30: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
+	2,  // 31: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
+	4,  // 32: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
+	14, // 33: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	16, // 34: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	8,  // 35: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	10, // 36: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	18, // 37: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	3,  // 38: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
+	5,  // 39: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
+	15, // 40: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	17, // 41: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	9,  // 42: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	11, // 43: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	19, // 44: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -1420,13 +2205,14 @@ func file_pawl_v1_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   15,
+			NumEnums:      2,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_pawl_v1_control_proto_goTypes,
 		DependencyIndexes: file_pawl_v1_control_proto_depIdxs,
+		EnumInfos:         file_pawl_v1_control_proto_enumTypes,
 		MessageInfos:      file_pawl_v1_control_proto_msgTypes,
 	}.Build()
 	File_pawl_v1_control_proto = out.File

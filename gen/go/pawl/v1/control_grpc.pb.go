@@ -22,6 +22,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	ControlService_DecideStep_FullMethodName    = "/pawl.v1.ControlService/DecideStep"
+	ControlService_ListApprovals_FullMethodName = "/pawl.v1.ControlService/ListApprovals"
 	ControlService_SteerRun_FullMethodName      = "/pawl.v1.ControlService/SteerRun"
 	ControlService_StopRun_FullMethodName       = "/pawl.v1.ControlService/StopRun"
 	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
@@ -39,6 +41,22 @@ const (
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceClient interface {
+	// Decides about a held call, once: it goes out as it is, with other arguments, or is
+	// answered with the error DENIED. Scope steps:approve.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
+	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
+	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
+	// INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
+	// than who started the run).
+	DecideStep(ctx context.Context, in *DecideStepRequest, opts ...grpc.CallOption) (*DecideStepResponse, error)
+	// Lists what waits for a person: held calls, and runs in states that only an event from
+	// outside leaves, with where each answer leads. Scope runs:read, runs:write or
+	// steps:approve.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// Says something to a run that goes on: the next request to a model contains it, which is
 	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an
 	// open turn gets one that begins with it, as by SendInput. Scope runs:write.
@@ -76,6 +94,26 @@ type controlServiceClient struct {
 
 func NewControlServiceClient(cc grpc.ClientConnInterface) ControlServiceClient {
 	return &controlServiceClient{cc}
+}
+
+func (c *controlServiceClient) DecideStep(ctx context.Context, in *DecideStepRequest, opts ...grpc.CallOption) (*DecideStepResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideStepResponse)
+	err := c.cc.Invoke(ctx, ControlService_DecideStep_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListApprovalsResponse)
+	err := c.cc.Invoke(ctx, ControlService_ListApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *controlServiceClient) SteerRun(ctx context.Context, in *SteerRunRequest, opts ...grpc.CallOption) (*SteerRunResponse, error) {
@@ -138,6 +176,22 @@ func (c *controlServiceClient) ListLimits(ctx context.Context, in *ListLimitsReq
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
 type ControlServiceServer interface {
+	// Decides about a held call, once: it goes out as it is, with other arguments, or is
+	// answered with the error DENIED. Scope steps:approve.
+	//
+	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
+	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
+	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
+	// INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
+	// than who started the run).
+	DecideStep(context.Context, *DecideStepRequest) (*DecideStepResponse, error)
+	// Lists what waits for a person: held calls, and runs in states that only an event from
+	// outside leaves, with where each answer leads. Scope runs:read, runs:write or
+	// steps:approve.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// Says something to a run that goes on: the next request to a model contains it, which is
 	// checked (STEERING_MISSING), or what is under way is put away for it. A run without an
 	// open turn gets one that begins with it, as by SendInput. Scope runs:write.
@@ -177,6 +231,12 @@ type ControlServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedControlServiceServer struct{}
 
+func (UnimplementedControlServiceServer) DecideStep(context.Context, *DecideStepRequest) (*DecideStepResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideStep not implemented")
+}
+func (UnimplementedControlServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
+}
 func (UnimplementedControlServiceServer) SteerRun(context.Context, *SteerRunRequest) (*SteerRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SteerRun not implemented")
 }
@@ -211,6 +271,42 @@ func RegisterControlServiceServer(s grpc.ServiceRegistrar, srv ControlServiceSer
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&ControlService_ServiceDesc, srv)
+}
+
+func _ControlService_DecideStep_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideStepRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).DecideStep(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_DecideStep_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).DecideStep(ctx, req.(*DecideStepRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ListApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ListApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ListApprovals(ctx, req.(*ListApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _ControlService_SteerRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -310,6 +406,14 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "pawl.v1.ControlService",
 	HandlerType: (*ControlServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "DecideStep",
+			Handler:    _ControlService_DecideStep_Handler,
+		},
+		{
+			MethodName: "ListApprovals",
+			Handler:    _ControlService_ListApprovals_Handler,
+		},
 		{
 			MethodName: "SteerRun",
 			Handler:    _ControlService_SteerRun_Handler,

@@ -504,6 +504,8 @@ const (
 	RecordKind_RECORD_KIND_MODEL_NOTED RecordKind = 33
 	// Record.budget_raised.
 	RecordKind_RECORD_KIND_BUDGET_RAISED RecordKind = 38
+	// StepDecided.
+	RecordKind_RECORD_KIND_STEP_DECIDED RecordKind = 34
 	// Record.steered.
 	RecordKind_RECORD_KIND_STEERED RecordKind = 35
 	// Record.stopped.
@@ -539,6 +541,7 @@ var (
 		32: "RECORD_KIND_NOTED",
 		33: "RECORD_KIND_MODEL_NOTED",
 		38: "RECORD_KIND_BUDGET_RAISED",
+		34: "RECORD_KIND_STEP_DECIDED",
 		35: "RECORD_KIND_STEERED",
 		36: "RECORD_KIND_STOPPED",
 		37: "RECORD_KIND_NOTICED",
@@ -568,6 +571,7 @@ var (
 		"RECORD_KIND_NOTED":          32,
 		"RECORD_KIND_MODEL_NOTED":    33,
 		"RECORD_KIND_BUDGET_RAISED":  38,
+		"RECORD_KIND_STEP_DECIDED":   34,
 		"RECORD_KIND_STEERED":        35,
 		"RECORD_KIND_STOPPED":        36,
 		"RECORD_KIND_NOTICED":        37,
@@ -599,6 +603,71 @@ func (x RecordKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use RecordKind.Descriptor instead.
 func (RecordKind) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{7}
+}
+
+// StepVerdict is what became of a held call.
+type StepVerdict int32
+
+const (
+	// Not set: nobody has decided.
+	StepVerdict_STEP_VERDICT_UNSPECIFIED StepVerdict = 0
+	// The call goes out as it is.
+	StepVerdict_STEP_VERDICT_APPROVED StepVerdict = 1
+	// It is answered with the error DENIED.
+	StepVerdict_STEP_VERDICT_DENIED StepVerdict = 2
+	// It goes out with another payload.
+	StepVerdict_STEP_VERDICT_EDITED StepVerdict = 3
+	// Nobody decided in time.
+	StepVerdict_STEP_VERDICT_TIMED_OUT StepVerdict = 4
+	// It was approved and did not go out in time; it is held again.
+	StepVerdict_STEP_VERDICT_LAPSED StepVerdict = 5
+)
+
+// Enum value maps for StepVerdict.
+var (
+	StepVerdict_name = map[int32]string{
+		0: "STEP_VERDICT_UNSPECIFIED",
+		1: "STEP_VERDICT_APPROVED",
+		2: "STEP_VERDICT_DENIED",
+		3: "STEP_VERDICT_EDITED",
+		4: "STEP_VERDICT_TIMED_OUT",
+		5: "STEP_VERDICT_LAPSED",
+	}
+	StepVerdict_value = map[string]int32{
+		"STEP_VERDICT_UNSPECIFIED": 0,
+		"STEP_VERDICT_APPROVED":    1,
+		"STEP_VERDICT_DENIED":      2,
+		"STEP_VERDICT_EDITED":      3,
+		"STEP_VERDICT_TIMED_OUT":   4,
+		"STEP_VERDICT_LAPSED":      5,
+	}
+)
+
+func (x StepVerdict) Enum() *StepVerdict {
+	p := new(StepVerdict)
+	*p = x
+	return p
+}
+
+func (x StepVerdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StepVerdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_record_proto_enumTypes[8].Descriptor()
+}
+
+func (StepVerdict) Type() protoreflect.EnumType {
+	return &file_pawl_v1_record_proto_enumTypes[8]
+}
+
+func (x StepVerdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StepVerdict.Descriptor instead.
+func (StepVerdict) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 // SteerWhen says when what is said to a run counts.
@@ -643,11 +712,11 @@ func (x SteerWhen) String() string {
 }
 
 func (SteerWhen) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_record_proto_enumTypes[8].Descriptor()
+	return file_pawl_v1_record_proto_enumTypes[9].Descriptor()
 }
 
 func (SteerWhen) Type() protoreflect.EnumType {
-	return &file_pawl_v1_record_proto_enumTypes[8]
+	return &file_pawl_v1_record_proto_enumTypes[9]
 }
 
 func (x SteerWhen) Number() protoreflect.EnumNumber {
@@ -656,7 +725,7 @@ func (x SteerWhen) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SteerWhen.Descriptor instead.
 func (SteerWhen) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{9}
 }
 
 // ArtifactValue is one value of an artifact, in the form that its media type
@@ -2681,6 +2750,7 @@ type Record struct {
 	//	*Record_Noted
 	//	*Record_ModelNoted
 	//	*Record_BudgetRaised
+	//	*Record_StepDecided
 	//	*Record_Steered
 	//	*Record_Stopped
 	//	*Record_Noticed
@@ -3010,6 +3080,15 @@ func (x *Record) GetBudgetRaised() *BudgetRaised {
 	return nil
 }
 
+func (x *Record) GetStepDecided() *StepDecided {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDecided); ok {
+			return x.StepDecided
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetSteered() *Steered {
 	if x != nil {
 		if x, ok := x.Body.(*Record_Steered); ok {
@@ -3156,6 +3235,11 @@ type Record_BudgetRaised struct {
 	BudgetRaised *BudgetRaised `protobuf:"bytes,58,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
 }
 
+type Record_StepDecided struct {
+	// A decision about a held call.
+	StepDecided *StepDecided `protobuf:"bytes,54,opt,name=step_decided,json=stepDecided,proto3,oneof"`
+}
+
 type Record_Steered struct {
 	// SteerRun.
 	Steered *Steered `protobuf:"bytes,55,opt,name=steered,proto3,oneof"`
@@ -3216,6 +3300,8 @@ func (*Record_Noted) isRecord_Body() {}
 func (*Record_ModelNoted) isRecord_Body() {}
 
 func (*Record_BudgetRaised) isRecord_Body() {}
+
+func (*Record_StepDecided) isRecord_Body() {}
 
 func (*Record_Steered) isRecord_Body() {}
 
@@ -3987,7 +4073,9 @@ type StepRequested struct {
 	// True: an earlier attempt of this MODEL step asked something else.
 	RequestChanged bool `protobuf:"varint,13,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
 	// What a MODEL step may consume at most, as its executor says.
-	Bound         *Usage `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
+	Bound *Usage `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
+	// It waits for a decision until deadline; unset: it does not.
+	Hold          *Hold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4120,6 +4208,169 @@ func (x *StepRequested) GetBound() *Usage {
 	return nil
 }
 
+func (x *StepRequested) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// Hold says that a call waits for a decision.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
+	// call.
+	Why           string `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Hold) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// StepDecided is a decision about a held call, or that there was none in time.
+type StepDecided struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number in the run.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Tool.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// What was decided.
+	Verdict StepVerdict `protobuf:"varint,3,opt,name=verdict,proto3,enum=pawl.v1.StepVerdict" json:"verdict,omitempty"`
+	// Digest of the call that goes out, or would have: "sha256:<64 hex>".
+	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What goes out instead of the request's arguments, of EDITED.
+	PayloadJson string `protobuf:"bytes,5,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
+	// The words of whoever decided. Default: empty.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The call goes out by then, or is held again; unset: whenever.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
+	// When its outcome counts as unknown, or a new decision is due; unset: it is answered.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepDecided) Reset() {
+	*x = StepDecided{}
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDecided) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDecided) ProtoMessage() {}
+
+func (x *StepDecided) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
+func (*StepDecided) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *StepDecided) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDecided) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDecided) GetVerdict() StepVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return StepVerdict_STEP_VERDICT_UNSPECIFIED
+}
+
+func (x *StepDecided) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *StepDecided) GetPayloadJson() string {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return ""
+}
+
+func (x *StepDecided) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *StepDecided) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *StepDecided) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 // StepResolved is the accepted answer to a step.
 type StepResolved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4160,7 +4411,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4423,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[34]
+	mi := &file_pawl_v1_record_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4436,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -4312,7 +4563,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +4575,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[35]
+	mi := &file_pawl_v1_record_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +4588,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -4395,7 +4646,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4407,7 +4658,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[36]
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4420,7 +4671,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -4477,7 +4728,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4489,7 +4740,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[37]
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4502,7 +4753,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *BudgetRaised) GetMaxTokens() int64 {
@@ -4562,7 +4813,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4574,7 +4825,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4587,7 +4838,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -4647,7 +4898,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4659,7 +4910,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4672,7 +4923,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -4715,7 +4966,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4727,7 +4978,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4740,7 +4991,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -4793,7 +5044,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4805,7 +5056,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4818,7 +5069,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Noted) GetCall() string {
@@ -4846,7 +5097,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4858,7 +5109,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4871,7 +5122,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -4892,7 +5143,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +5155,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +5168,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Paused) GetNote() string {
@@ -4938,7 +5189,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4950,7 +5201,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5214,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Resumed) GetNote() string {
@@ -4986,7 +5237,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5249,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5262,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Steered) GetText() string {
@@ -5049,7 +5300,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5061,7 +5312,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5074,7 +5325,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -5125,7 +5376,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5137,7 +5388,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5150,7 +5401,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Noticed) GetCode() string {
@@ -5180,7 +5431,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5192,7 +5443,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5205,7 +5456,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -5241,7 +5492,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5253,7 +5504,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5266,7 +5517,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Origin) GetRunId() string {
@@ -5330,7 +5581,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5342,7 +5593,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5355,7 +5606,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -5568,7 +5819,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xf1\r\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xac\x0e\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -5609,7 +5860,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05noted\x184 \x01(\v2\x0e.pawl.v1.NotedH\x00R\x05noted\x126\n" +
 	"\vmodel_noted\x185 \x01(\v2\x13.pawl.v1.ModelNotedH\x00R\n" +
 	"modelNoted\x12<\n" +
-	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaised\x12,\n" +
+	"\rbudget_raised\x18: \x01(\v2\x15.pawl.v1.BudgetRaisedH\x00R\fbudgetRaised\x129\n" +
+	"\fstep_decided\x186 \x01(\v2\x14.pawl.v1.StepDecidedH\x00R\vstepDecided\x12,\n" +
 	"\asteered\x187 \x01(\v2\x10.pawl.v1.SteeredH\x00R\asteered\x12,\n" +
 	"\astopped\x188 \x01(\v2\x10.pawl.v1.StoppedH\x00R\astopped\x12,\n" +
 	"\anoticed\x189 \x01(\v2\x10.pawl.v1.NoticedH\x00R\anoticedB\x06\n" +
@@ -5671,7 +5923,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xe0\x03\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\x83\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -5689,7 +5941,19 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05model\x18\v \x01(\v2\x15.pawl.v1.ModelRequestR\x05model\x12(\n" +
 	"\x04call\x18\f \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x0frequest_changed\x18\r \x01(\bR\x0erequestChanged\x12$\n" +
-	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\"\xa0\x04\n" +
+	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12!\n" +
+	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\"\x18\n" +
+	"\x04Hold\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"\xa6\x02\n" +
+	"\vStepDecided\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12.\n" +
+	"\averdict\x18\x03 \x01(\x0e2\x14.pawl.v1.StepVerdictR\averdict\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\x12!\n" +
+	"\fpayload_json\x18\x05 \x01(\tR\vpayloadJson\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x124\n" +
+	"\aexpires\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x126\n" +
+	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xa0\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -5825,7 +6089,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\x95\x06\n" +
+	"\rAWAITING_AUTH\x10\x02*\xb3\x06\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -5852,10 +6116,18 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x1aRECORD_KIND_STEP_DELEGATED\x10\x1f\x12\x15\n" +
 	"\x11RECORD_KIND_NOTED\x10 \x12\x1b\n" +
 	"\x17RECORD_KIND_MODEL_NOTED\x10!\x12\x1d\n" +
-	"\x19RECORD_KIND_BUDGET_RAISED\x10&\x12\x17\n" +
+	"\x19RECORD_KIND_BUDGET_RAISED\x10&\x12\x1c\n" +
+	"\x18RECORD_KIND_STEP_DECIDED\x10\"\x12\x17\n" +
 	"\x13RECORD_KIND_STEERED\x10#\x12\x17\n" +
 	"\x13RECORD_KIND_STOPPED\x10$\x12\x17\n" +
-	"\x13RECORD_KIND_NOTICED\x10%*u\n" +
+	"\x13RECORD_KIND_NOTICED\x10%*\xad\x01\n" +
+	"\vStepVerdict\x12\x1c\n" +
+	"\x18STEP_VERDICT_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15STEP_VERDICT_APPROVED\x10\x01\x12\x17\n" +
+	"\x13STEP_VERDICT_DENIED\x10\x02\x12\x17\n" +
+	"\x13STEP_VERDICT_EDITED\x10\x03\x12\x1a\n" +
+	"\x16STEP_VERDICT_TIMED_OUT\x10\x04\x12\x17\n" +
+	"\x13STEP_VERDICT_LAPSED\x10\x05*u\n" +
 	"\tSteerWhen\x12\x1a\n" +
 	"\x16STEER_WHEN_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aSTEER_WHEN_NEXT_MODEL_CALL\x10\x01\x12\x12\n" +
@@ -5874,8 +6146,8 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_record_proto_rawDescData
 }
 
-var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -5885,149 +6157,157 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(StepKind)(0),                 // 5: pawl.v1.StepKind
 	(Awaiting)(0),                 // 6: pawl.v1.Awaiting
 	(RecordKind)(0),               // 7: pawl.v1.RecordKind
-	(SteerWhen)(0),                // 8: pawl.v1.SteerWhen
-	(*ArtifactValue)(nil),         // 9: pawl.v1.ArtifactValue
-	(*ArtifactWrite)(nil),         // 10: pawl.v1.ArtifactWrite
-	(*ArtifactHead)(nil),          // 11: pawl.v1.ArtifactHead
-	(*Artifact)(nil),              // 12: pawl.v1.Artifact
-	(*Part)(nil),                  // 13: pawl.v1.Part
-	(*Message)(nil),               // 14: pawl.v1.Message
-	(*Envelope)(nil),              // 15: pawl.v1.Envelope
-	(*OutputPiece)(nil),           // 16: pawl.v1.OutputPiece
-	(*Remote)(nil),                // 17: pawl.v1.Remote
-	(*Usage)(nil),                 // 18: pawl.v1.Usage
-	(*ModelRequest)(nil),          // 19: pawl.v1.ModelRequest
-	(*ModelMessage)(nil),          // 20: pawl.v1.ModelMessage
-	(*ConversationRange)(nil),     // 21: pawl.v1.ConversationRange
-	(*ToolResult)(nil),            // 22: pawl.v1.ToolResult
-	(*ModelCall)(nil),             // 23: pawl.v1.ModelCall
-	(*ModelAnswer)(nil),           // 24: pawl.v1.ModelAnswer
-	(*ToolCallRef)(nil),           // 25: pawl.v1.ToolCallRef
-	(*Fault)(nil),                 // 26: pawl.v1.Fault
-	(*Denial)(nil),                // 27: pawl.v1.Denial
-	(*TurnRef)(nil),               // 28: pawl.v1.TurnRef
-	(*Assignment)(nil),            // 29: pawl.v1.Assignment
-	(*PackRef)(nil),               // 30: pawl.v1.PackRef
-	(*Redirect)(nil),              // 31: pawl.v1.Redirect
-	(*Record)(nil),                // 32: pawl.v1.Record
-	(*Transition)(nil),            // 33: pawl.v1.Transition
-	(*InputReceived)(nil),         // 34: pawl.v1.InputReceived
-	(*TurnOpened)(nil),            // 35: pawl.v1.TurnOpened
-	(*TurnAssigned)(nil),          // 36: pawl.v1.TurnAssigned
-	(*TurnCompleted)(nil),         // 37: pawl.v1.TurnCompleted
-	(*TurnFailed)(nil),            // 38: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 39: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 40: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 41: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 42: pawl.v1.StepRequested
-	(*StepResolved)(nil),          // 43: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 44: pawl.v1.StepRejected
-	(*StepCancelled)(nil),         // 45: pawl.v1.StepCancelled
-	(*BudgetRaised)(nil),          // 46: pawl.v1.BudgetRaised
-	(*ModelNoted)(nil),            // 47: pawl.v1.ModelNoted
-	(*OutputWritten)(nil),         // 48: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 49: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 50: pawl.v1.Noted
-	(*ArtifactsSet)(nil),          // 51: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 52: pawl.v1.Paused
-	(*Resumed)(nil),               // 53: pawl.v1.Resumed
-	(*Steered)(nil),               // 54: pawl.v1.Steered
-	(*Stopped)(nil),               // 55: pawl.v1.Stopped
-	(*Noticed)(nil),               // 56: pawl.v1.Noticed
-	(*Heed)(nil),                  // 57: pawl.v1.Heed
-	(*Origin)(nil),                // 58: pawl.v1.Origin
-	(*Ended)(nil),                 // 59: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(StepVerdict)(0),              // 8: pawl.v1.StepVerdict
+	(SteerWhen)(0),                // 9: pawl.v1.SteerWhen
+	(*ArtifactValue)(nil),         // 10: pawl.v1.ArtifactValue
+	(*ArtifactWrite)(nil),         // 11: pawl.v1.ArtifactWrite
+	(*ArtifactHead)(nil),          // 12: pawl.v1.ArtifactHead
+	(*Artifact)(nil),              // 13: pawl.v1.Artifact
+	(*Part)(nil),                  // 14: pawl.v1.Part
+	(*Message)(nil),               // 15: pawl.v1.Message
+	(*Envelope)(nil),              // 16: pawl.v1.Envelope
+	(*OutputPiece)(nil),           // 17: pawl.v1.OutputPiece
+	(*Remote)(nil),                // 18: pawl.v1.Remote
+	(*Usage)(nil),                 // 19: pawl.v1.Usage
+	(*ModelRequest)(nil),          // 20: pawl.v1.ModelRequest
+	(*ModelMessage)(nil),          // 21: pawl.v1.ModelMessage
+	(*ConversationRange)(nil),     // 22: pawl.v1.ConversationRange
+	(*ToolResult)(nil),            // 23: pawl.v1.ToolResult
+	(*ModelCall)(nil),             // 24: pawl.v1.ModelCall
+	(*ModelAnswer)(nil),           // 25: pawl.v1.ModelAnswer
+	(*ToolCallRef)(nil),           // 26: pawl.v1.ToolCallRef
+	(*Fault)(nil),                 // 27: pawl.v1.Fault
+	(*Denial)(nil),                // 28: pawl.v1.Denial
+	(*TurnRef)(nil),               // 29: pawl.v1.TurnRef
+	(*Assignment)(nil),            // 30: pawl.v1.Assignment
+	(*PackRef)(nil),               // 31: pawl.v1.PackRef
+	(*Redirect)(nil),              // 32: pawl.v1.Redirect
+	(*Record)(nil),                // 33: pawl.v1.Record
+	(*Transition)(nil),            // 34: pawl.v1.Transition
+	(*InputReceived)(nil),         // 35: pawl.v1.InputReceived
+	(*TurnOpened)(nil),            // 36: pawl.v1.TurnOpened
+	(*TurnAssigned)(nil),          // 37: pawl.v1.TurnAssigned
+	(*TurnCompleted)(nil),         // 38: pawl.v1.TurnCompleted
+	(*TurnFailed)(nil),            // 39: pawl.v1.TurnFailed
+	(*TurnAbandoned)(nil),         // 40: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 41: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 42: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 43: pawl.v1.StepRequested
+	(*Hold)(nil),                  // 44: pawl.v1.Hold
+	(*StepDecided)(nil),           // 45: pawl.v1.StepDecided
+	(*StepResolved)(nil),          // 46: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 47: pawl.v1.StepRejected
+	(*StepCancelled)(nil),         // 48: pawl.v1.StepCancelled
+	(*BudgetRaised)(nil),          // 49: pawl.v1.BudgetRaised
+	(*ModelNoted)(nil),            // 50: pawl.v1.ModelNoted
+	(*OutputWritten)(nil),         // 51: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 52: pawl.v1.StepDelegated
+	(*Noted)(nil),                 // 53: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 54: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 55: pawl.v1.Paused
+	(*Resumed)(nil),               // 56: pawl.v1.Resumed
+	(*Steered)(nil),               // 57: pawl.v1.Steered
+	(*Stopped)(nil),               // 58: pawl.v1.Stopped
+	(*Noticed)(nil),               // 59: pawl.v1.Noticed
+	(*Heed)(nil),                  // 60: pawl.v1.Heed
+	(*Origin)(nil),                // 61: pawl.v1.Origin
+	(*Ended)(nil),                 // 62: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 63: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	9,  // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	10, // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
 	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	11, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	9,  // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	13, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	15, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
-	13, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	12, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	10, // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	14, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	16, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	14, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
 	6,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
-	20, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
-	14, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
-	21, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
-	22, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
-	13, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
-	23, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
-	60, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	60, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	21, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
+	15, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
+	22, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
+	23, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
+	14, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
+	24, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
+	63, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	63, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
 	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	33, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	34, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	35, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	36, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	37, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	38, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	39, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	40, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	42, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	43, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	44, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	45, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	51, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	52, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	53, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	58, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	59, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	41, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	48, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	49, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	50, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	47, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
-	46, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
-	54, // 40: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
-	55, // 41: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
-	56, // 42: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
-	31, // 43: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	10, // 44: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	13, // 45: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	15, // 46: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	29, // 47: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	13, // 48: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	14, // 49: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	18, // 50: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	10, // 51: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 52: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	26, // 53: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	60, // 54: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	18, // 55: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	60, // 56: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 57: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
-	19, // 58: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
-	25, // 59: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
-	18, // 60: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	26, // 61: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	60, // 62: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	10, // 63: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	18, // 64: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	5,  // 65: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
-	24, // 66: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
-	60, // 67: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
-	27, // 68: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	5,  // 69: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
-	5,  // 70: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
-	18, // 71: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
-	18, // 72: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
-	16, // 73: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	17, // 74: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	13, // 75: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	10, // 76: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	8,  // 77: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
-	10, // 78: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 79: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	31, // 80: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	10, // 81: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	12, // 82: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	83, // [83:83] is the sub-list for method output_type
-	83, // [83:83] is the sub-list for method input_type
-	83, // [83:83] is the sub-list for extension type_name
-	83, // [83:83] is the sub-list for extension extendee
-	0,  // [0:83] is the sub-list for field type_name
+	34, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	35, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	36, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	37, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	38, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	39, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	40, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	41, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	43, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	46, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	47, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	48, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	54, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	55, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	56, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	61, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	62, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	42, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	51, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	52, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	53, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	50, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	49, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
+	45, // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
+	57, // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
+	58, // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
+	59, // 43: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
+	32, // 44: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	11, // 45: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	14, // 46: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	16, // 47: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	30, // 48: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	14, // 49: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	15, // 50: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	19, // 51: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	11, // 52: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,  // 53: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	27, // 54: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	63, // 55: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	19, // 56: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	63, // 57: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 58: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	20, // 59: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	26, // 60: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	19, // 61: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	44, // 62: pawl.v1.StepRequested.hold:type_name -> pawl.v1.Hold
+	8,  // 63: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
+	63, // 64: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
+	63, // 65: pawl.v1.StepDecided.deadline:type_name -> google.protobuf.Timestamp
+	27, // 66: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	63, // 67: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	11, // 68: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	19, // 69: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,  // 70: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	25, // 71: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	63, // 72: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	28, // 73: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,  // 74: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	5,  // 75: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	19, // 76: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
+	19, // 77: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	17, // 78: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	18, // 79: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	14, // 80: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	11, // 81: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	9,  // 82: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
+	11, // 83: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 84: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	32, // 85: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	11, // 86: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	13, // 87: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -6078,6 +6358,7 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
 		(*Record_BudgetRaised)(nil),
+		(*Record_StepDecided)(nil),
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
 		(*Record_Noticed)(nil),
@@ -6087,8 +6368,8 @@ func file_pawl_v1_record_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   51,
+			NumEnums:      10,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1424,7 +1424,9 @@ type Step struct {
 	Remote *Remote `protobuf:"bytes,30,opt,name=remote,proto3" json:"remote,omitempty"`
 	// True: payload_json, result_json and error are not told, since the caller lacks the
 	// scope values:sensitive.
-	Redacted      bool `protobuf:"varint,31,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	Redacted bool `protobuf:"varint,31,opt,name=redacted,proto3" json:"redacted,omitempty"`
+	// What there is to a call that is to be approved; unset: nobody has to.
+	Approval      *StepApproval `protobuf:"bytes,40,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1585,6 +1587,123 @@ func (x *Step) GetRedacted() bool {
 	return false
 }
 
+func (x *Step) GetApproval() *StepApproval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// StepApproval is what is known of the approval of a call.
+type StepApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: the call waits for a decision, and goes nowhere before.
+	Held bool `protobuf:"varint,1,opt,name=held,proto3" json:"held,omitempty"`
+	// Since when it waits, or waited.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Names this very call: tool, canonical arguments, pack, run, step. "sha256:<64 hex>";
+	// what DecideStep asks for.
+	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The last decision; unspecified: there was none.
+	Verdict StepVerdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=pawl.v1.StepVerdict" json:"verdict,omitempty"`
+	// Principal that decided. Default: empty, nobody has.
+	DecidedBy string `protobuf:"bytes,5,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// When it was decided; unset: it was not.
+	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	// What was approved goes out by then, or is held again; unset: whenever.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Record of the decision; 0: none.
+	DecidedSeq    uint64 `protobuf:"varint,8,opt,name=decided_seq,json=decidedSeq,proto3" json:"decided_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepApproval) Reset() {
+	*x = StepApproval{}
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepApproval) ProtoMessage() {}
+
+func (x *StepApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
+func (*StepApproval) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *StepApproval) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *StepApproval) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *StepApproval) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *StepApproval) GetVerdict() StepVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return StepVerdict_STEP_VERDICT_UNSPECIFIED
+}
+
+func (x *StepApproval) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *StepApproval) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *StepApproval) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *StepApproval) GetDecidedSeq() uint64 {
+	if x != nil {
+		return x.DecidedSeq
+	}
+	return 0
+}
+
 // RunFilter selects runs; all fields that are set must hold.
 type RunFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1617,7 +1736,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1748,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1761,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1752,7 +1871,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1883,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1896,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -1898,7 +2017,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2029,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2042,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -1971,7 +2090,7 @@ type ForkedFrom struct {
 
 func (x *ForkedFrom) Reset() {
 	*x = ForkedFrom{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2102,7 @@ func (x *ForkedFrom) String() string {
 func (*ForkedFrom) ProtoMessage() {}
 
 func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2115,7 @@ func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
 func (*ForkedFrom) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForkedFrom) GetRunId() string {
@@ -2064,7 +2183,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2195,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2208,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForkRunRequest) GetNamespace() string {
@@ -2193,7 +2312,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2324,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2337,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2268,7 +2387,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2399,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2412,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DiffRunsRequest) GetNamespace() string {
@@ -2354,7 +2473,7 @@ type RunPoint struct {
 
 func (x *RunPoint) Reset() {
 	*x = RunPoint{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2485,7 @@ func (x *RunPoint) String() string {
 func (*RunPoint) ProtoMessage() {}
 
 func (x *RunPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2498,7 @@ func (x *RunPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
 func (*RunPoint) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RunPoint) GetRunId() string {
@@ -2448,7 +2567,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2579,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2592,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PathStep) GetSeq() uint64 {
@@ -2519,7 +2638,7 @@ type CountChange struct {
 
 func (x *CountChange) Reset() {
 	*x = CountChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2650,7 @@ func (x *CountChange) String() string {
 func (*CountChange) ProtoMessage() {}
 
 func (x *CountChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2663,7 @@ func (x *CountChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
 func (*CountChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CountChange) GetName() string {
@@ -2585,7 +2704,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2716,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2729,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ValueChange) GetPath() string {
@@ -2667,7 +2786,7 @@ type ArtifactChange struct {
 
 func (x *ArtifactChange) Reset() {
 	*x = ArtifactChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2798,7 @@ func (x *ArtifactChange) String() string {
 func (*ArtifactChange) ProtoMessage() {}
 
 func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2811,7 @@ func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
 func (*ArtifactChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ArtifactChange) GetName() string {
@@ -2784,7 +2903,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2915,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2928,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DiffRunsResponse) GetBase() *RunPoint {
@@ -2902,7 +3021,7 @@ type VerifyRunRequest struct {
 
 func (x *VerifyRunRequest) Reset() {
 	*x = VerifyRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3033,7 @@ func (x *VerifyRunRequest) String() string {
 func (*VerifyRunRequest) ProtoMessage() {}
 
 func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3046,7 @@ func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *VerifyRunRequest) GetNamespace() string {
@@ -2968,7 +3087,7 @@ type VerifyRunResponse struct {
 
 func (x *VerifyRunResponse) Reset() {
 	*x = VerifyRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2980,7 +3099,7 @@ func (x *VerifyRunResponse) String() string {
 func (*VerifyRunResponse) ProtoMessage() {}
 
 func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2993,7 +3112,7 @@ func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
 func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *VerifyRunResponse) GetOk() bool {
@@ -3058,7 +3177,7 @@ type ExportRunRequest struct {
 
 func (x *ExportRunRequest) Reset() {
 	*x = ExportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3189,7 @@ func (x *ExportRunRequest) String() string {
 func (*ExportRunRequest) ProtoMessage() {}
 
 func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3202,7 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExportRunRequest) GetNamespace() string {
@@ -3111,7 +3230,7 @@ type ExportRunResponse struct {
 
 func (x *ExportRunResponse) Reset() {
 	*x = ExportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3242,7 @@ func (x *ExportRunResponse) String() string {
 func (*ExportRunResponse) ProtoMessage() {}
 
 func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3255,7 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportRunResponse) GetData() []byte {
@@ -3160,7 +3279,7 @@ type ImportRunRequest struct {
 
 func (x *ImportRunRequest) Reset() {
 	*x = ImportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3291,7 @@ func (x *ImportRunRequest) String() string {
 func (*ImportRunRequest) ProtoMessage() {}
 
 func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3304,7 @@ func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
 func (*ImportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ImportRunRequest) GetNamespace() string {
@@ -3215,7 +3334,7 @@ type ImportRunResponse struct {
 
 func (x *ImportRunResponse) Reset() {
 	*x = ImportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3346,7 @@ func (x *ImportRunResponse) String() string {
 func (*ImportRunResponse) ProtoMessage() {}
 
 func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3359,7 @@ func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
 func (*ImportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ImportRunResponse) GetRun() *Run {
@@ -3285,7 +3404,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3297,7 +3416,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3310,7 +3429,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -3386,7 +3505,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3517,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3530,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -3487,7 +3606,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +3618,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +3631,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -3579,7 +3698,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3591,7 +3710,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3604,7 +3723,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -3662,7 +3781,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3793,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3806,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -3756,7 +3875,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3768,7 +3887,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3781,7 +3900,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -3931,7 +4050,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4062,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4075,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Remaining) GetVisits() int64 {
@@ -4018,7 +4137,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4149,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4162,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -4091,7 +4210,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4222,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4235,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -4162,7 +4281,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4174,7 +4293,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4187,7 +4306,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -4225,7 +4344,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4356,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4369,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -4292,7 +4411,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4304,7 +4423,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4317,7 +4436,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -4377,7 +4496,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4508,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4521,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -4476,7 +4595,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4607,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4620,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4635,7 +4754,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4766,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4779,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4752,7 +4871,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4883,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4896,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -4872,7 +4991,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4884,7 +5003,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4897,7 +5016,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -4968,7 +5087,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4980,7 +5099,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4993,7 +5112,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -5060,7 +5179,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5072,7 +5191,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5085,7 +5204,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -5133,7 +5252,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5145,7 +5264,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5158,7 +5277,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -5220,7 +5339,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5232,7 +5351,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5245,7 +5364,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -5300,7 +5419,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5312,7 +5431,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5325,7 +5444,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -5389,7 +5508,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5520,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5533,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -5503,7 +5622,7 @@ type RequestModelRequest struct {
 
 func (x *RequestModelRequest) Reset() {
 	*x = RequestModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5515,7 +5634,7 @@ func (x *RequestModelRequest) String() string {
 func (*RequestModelRequest) ProtoMessage() {}
 
 func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5528,7 +5647,7 @@ func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelRequest.ProtoReflect.Descriptor instead.
 func (*RequestModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RequestModelRequest) GetNamespace() string {
@@ -5633,7 +5752,7 @@ type RequestModelResponse struct {
 
 func (x *RequestModelResponse) Reset() {
 	*x = RequestModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +5764,7 @@ func (x *RequestModelResponse) String() string {
 func (*RequestModelResponse) ProtoMessage() {}
 
 func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +5777,7 @@ func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelResponse.ProtoReflect.Descriptor instead.
 func (*RequestModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RequestModelResponse) GetKey() string {
@@ -5764,7 +5883,7 @@ type AnswerModelRequest struct {
 
 func (x *AnswerModelRequest) Reset() {
 	*x = AnswerModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +5895,7 @@ func (x *AnswerModelRequest) String() string {
 func (*AnswerModelRequest) ProtoMessage() {}
 
 func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +5908,7 @@ func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelRequest.ProtoReflect.Descriptor instead.
 func (*AnswerModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AnswerModelRequest) GetNamespace() string {
@@ -5902,7 +6021,7 @@ type ProviderLimits struct {
 
 func (x *ProviderLimits) Reset() {
 	*x = ProviderLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5914,7 +6033,7 @@ func (x *ProviderLimits) String() string {
 func (*ProviderLimits) ProtoMessage() {}
 
 func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5927,7 +6046,7 @@ func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderLimits.ProtoReflect.Descriptor instead.
 func (*ProviderLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ProviderLimits) GetRequests() int64 {
@@ -5975,7 +6094,7 @@ type ModelFailure struct {
 
 func (x *ModelFailure) Reset() {
 	*x = ModelFailure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5987,7 +6106,7 @@ func (x *ModelFailure) String() string {
 func (*ModelFailure) ProtoMessage() {}
 
 func (x *ModelFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6000,7 +6119,7 @@ func (x *ModelFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFailure.ProtoReflect.Descriptor instead.
 func (*ModelFailure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ModelFailure) GetError() *Fault {
@@ -6050,7 +6169,7 @@ type AnswerModelResponse struct {
 
 func (x *AnswerModelResponse) Reset() {
 	*x = AnswerModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6062,7 +6181,7 @@ func (x *AnswerModelResponse) String() string {
 func (*AnswerModelResponse) ProtoMessage() {}
 
 func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6075,7 +6194,7 @@ func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelResponse.ProtoReflect.Descriptor instead.
 func (*AnswerModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AnswerModelResponse) GetDisposition() Disposition {
@@ -6155,7 +6274,7 @@ type NoteModelRequest struct {
 
 func (x *NoteModelRequest) Reset() {
 	*x = NoteModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6167,7 +6286,7 @@ func (x *NoteModelRequest) String() string {
 func (*NoteModelRequest) ProtoMessage() {}
 
 func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6180,7 +6299,7 @@ func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelRequest.ProtoReflect.Descriptor instead.
 func (*NoteModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *NoteModelRequest) GetNamespace() string {
@@ -6240,7 +6359,7 @@ type NoteModelResponse struct {
 
 func (x *NoteModelResponse) Reset() {
 	*x = NoteModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6252,7 +6371,7 @@ func (x *NoteModelResponse) String() string {
 func (*NoteModelResponse) ProtoMessage() {}
 
 func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6265,7 +6384,7 @@ func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelResponse.ProtoReflect.Descriptor instead.
 func (*NoteModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NoteModelResponse) GetDisposition() Disposition {
@@ -6304,7 +6423,7 @@ type GetModelStepRequest struct {
 
 func (x *GetModelStepRequest) Reset() {
 	*x = GetModelStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6316,7 +6435,7 @@ func (x *GetModelStepRequest) String() string {
 func (*GetModelStepRequest) ProtoMessage() {}
 
 func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6329,7 +6448,7 @@ func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetModelStepRequest) GetNamespace() string {
@@ -6375,7 +6494,7 @@ type GetModelStepResponse struct {
 
 func (x *GetModelStepResponse) Reset() {
 	*x = GetModelStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6387,7 +6506,7 @@ func (x *GetModelStepResponse) String() string {
 func (*GetModelStepResponse) ProtoMessage() {}
 
 func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6400,7 +6519,7 @@ func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetModelStepResponse) GetStep() *Step {
@@ -6462,7 +6581,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6474,7 +6593,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6487,7 +6606,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -6538,7 +6657,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6550,7 +6669,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6563,7 +6682,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -6638,7 +6757,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6769,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6782,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -6791,7 +6910,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6803,7 +6922,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6816,7 +6935,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -6895,7 +7014,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +7026,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +7039,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -7026,7 +7145,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7038,7 +7157,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7051,7 +7170,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -7133,7 +7252,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7145,7 +7264,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7158,7 +7277,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -7190,7 +7309,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7202,7 +7321,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7215,7 +7334,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -7263,7 +7382,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7275,7 +7394,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7288,7 +7407,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -7346,7 +7465,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7358,7 +7477,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7371,7 +7490,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -7413,7 +7532,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7425,7 +7544,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7438,7 +7557,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -7505,7 +7624,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7517,7 +7636,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7530,7 +7649,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -7573,7 +7692,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7585,7 +7704,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7598,7 +7717,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -7664,7 +7783,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7676,7 +7795,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7689,7 +7808,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -7762,7 +7881,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7774,7 +7893,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7787,7 +7906,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -7838,7 +7957,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7850,7 +7969,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7863,7 +7982,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -7891,7 +8010,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7903,7 +8022,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7916,7 +8035,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -7937,7 +8056,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7949,7 +8068,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7962,7 +8081,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -7985,7 +8104,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7997,7 +8116,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8010,7 +8129,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -8038,7 +8157,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8050,7 +8169,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8063,7 +8182,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -8090,7 +8209,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8102,7 +8221,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8115,7 +8234,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -8156,7 +8275,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8168,7 +8287,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8181,7 +8300,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -8225,7 +8344,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8237,7 +8356,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8250,7 +8369,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -8286,7 +8405,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8298,7 +8417,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8311,7 +8430,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -8359,7 +8478,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8371,7 +8490,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8384,7 +8503,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -8434,7 +8553,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8446,7 +8565,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8459,7 +8578,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -8507,7 +8626,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8519,7 +8638,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8532,7 +8651,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -8582,7 +8701,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8594,7 +8713,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8607,7 +8726,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -8655,7 +8774,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8667,7 +8786,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8680,7 +8799,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -8724,7 +8843,7 @@ type DeleteRunRequest struct {
 
 func (x *DeleteRunRequest) Reset() {
 	*x = DeleteRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8736,7 +8855,7 @@ func (x *DeleteRunRequest) String() string {
 func (*DeleteRunRequest) ProtoMessage() {}
 
 func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8749,7 +8868,7 @@ func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DeleteRunRequest) GetNamespace() string {
@@ -8789,7 +8908,7 @@ type DeleteRunResponse struct {
 
 func (x *DeleteRunResponse) Reset() {
 	*x = DeleteRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8801,7 +8920,7 @@ func (x *DeleteRunResponse) String() string {
 func (*DeleteRunResponse) ProtoMessage() {}
 
 func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8814,7 +8933,7 @@ func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DeleteRunResponse) GetDeletedAt() *timestamppb.Timestamp {
@@ -8881,7 +9000,7 @@ type EraseRunRequest struct {
 
 func (x *EraseRunRequest) Reset() {
 	*x = EraseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8893,7 +9012,7 @@ func (x *EraseRunRequest) String() string {
 func (*EraseRunRequest) ProtoMessage() {}
 
 func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8906,7 +9025,7 @@ func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunRequest.ProtoReflect.Descriptor instead.
 func (*EraseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *EraseRunRequest) GetNamespace() string {
@@ -8949,7 +9068,7 @@ type EraseRunResponse struct {
 
 func (x *EraseRunResponse) Reset() {
 	*x = EraseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8961,7 +9080,7 @@ func (x *EraseRunResponse) String() string {
 func (*EraseRunResponse) ProtoMessage() {}
 
 func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8974,7 +9093,7 @@ func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunResponse.ProtoReflect.Descriptor instead.
 func (*EraseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EraseRunResponse) GetErasure() *Erasure {
@@ -9028,7 +9147,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9040,7 +9159,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9053,7 +9172,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Erasure) GetAt() *timestamppb.Timestamp {
@@ -9105,7 +9224,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9117,7 +9236,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9130,7 +9249,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -9197,7 +9316,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9209,7 +9328,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9222,7 +9341,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -9261,7 +9380,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9273,7 +9392,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9286,7 +9405,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -9328,7 +9447,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9340,7 +9459,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9353,7 +9472,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -9399,7 +9518,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9411,7 +9530,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9424,7 +9543,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -9479,7 +9598,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[101]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9491,7 +9610,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[101]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9504,7 +9623,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{101}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -9818,7 +9937,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9830,7 +9949,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9843,7 +9962,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -9894,7 +10013,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
+	mi := &file_pawl_v1_run_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9906,7 +10025,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
+	mi := &file_pawl_v1_run_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9919,7 +10038,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -10345,7 +10464,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"responseId\x129\n" +
 	"\n" +
 	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12'\n" +
-	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xf4\x04\n" +
+	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xa7\x05\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -10368,7 +10487,20 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05model\x18\x0f \x01(\v2\x12.pawl.v1.ModelStepR\x05model\x12(\n" +
 	"\x04call\x18\x10 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12\x1a\n" +
-	"\bredacted\x18\x1f \x01(\bR\bredacted\"\xe9\x04\n" +
+	"\bredacted\x18\x1f \x01(\bR\bredacted\x121\n" +
+	"\bapproval\x18( \x01(\v2\x15.pawl.v1.StepApprovalR\bapproval\"\xcd\x02\n" +
+	"\fStepApproval\x12\x12\n" +
+	"\x04held\x18\x01 \x01(\bR\x04held\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12.\n" +
+	"\averdict\x18\x04 \x01(\x0e2\x14.pawl.v1.StepVerdictR\averdict\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x05 \x01(\tR\tdecidedBy\x129\n" +
+	"\n" +
+	"decided_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x124\n" +
+	"\aexpires\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1f\n" +
+	"\vdecided_seq\x18\b \x01(\x04R\n" +
+	"decidedSeq\"\xe9\x04\n" +
 	"\tRunFilter\x12\x1c\n" +
 	"\x04pack\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12C\n" +
 	"\bstatuses\x18\x02 \x03(\x0e2\x12.pawl.v1.RunStatusB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bstatuses\x12\x1e\n" +
@@ -11164,7 +11296,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -11180,432 +11312,439 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*RunLimits)(nil),                 // 11: pawl.v1.RunLimits
 	(*ModelStep)(nil),                 // 12: pawl.v1.ModelStep
 	(*Step)(nil),                      // 13: pawl.v1.Step
-	(*RunFilter)(nil),                 // 14: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 15: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 16: pawl.v1.StartRunResponse
-	(*ForkedFrom)(nil),                // 17: pawl.v1.ForkedFrom
-	(*ForkRunRequest)(nil),            // 18: pawl.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),           // 19: pawl.v1.ForkRunResponse
-	(*DiffRunsRequest)(nil),           // 20: pawl.v1.DiffRunsRequest
-	(*RunPoint)(nil),                  // 21: pawl.v1.RunPoint
-	(*PathStep)(nil),                  // 22: pawl.v1.PathStep
-	(*CountChange)(nil),               // 23: pawl.v1.CountChange
-	(*ValueChange)(nil),               // 24: pawl.v1.ValueChange
-	(*ArtifactChange)(nil),            // 25: pawl.v1.ArtifactChange
-	(*DiffRunsResponse)(nil),          // 26: pawl.v1.DiffRunsResponse
-	(*VerifyRunRequest)(nil),          // 27: pawl.v1.VerifyRunRequest
-	(*VerifyRunResponse)(nil),         // 28: pawl.v1.VerifyRunResponse
-	(*ExportRunRequest)(nil),          // 29: pawl.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),         // 30: pawl.v1.ExportRunResponse
-	(*ImportRunRequest)(nil),          // 31: pawl.v1.ImportRunRequest
-	(*ImportRunResponse)(nil),         // 32: pawl.v1.ImportRunResponse
-	(*EmitEventRequest)(nil),          // 33: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 34: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 35: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 36: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 37: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 38: pawl.v1.GetTurnResponse
-	(*Remaining)(nil),                 // 39: pawl.v1.Remaining
-	(*ToolSpec)(nil),                  // 40: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 41: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 42: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 43: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 44: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 45: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 46: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 47: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 48: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 49: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 50: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 51: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 52: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 53: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 54: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 55: pawl.v1.RequestStepRequest
-	(*RequestModelRequest)(nil),       // 56: pawl.v1.RequestModelRequest
-	(*RequestModelResponse)(nil),      // 57: pawl.v1.RequestModelResponse
-	(*AnswerModelRequest)(nil),        // 58: pawl.v1.AnswerModelRequest
-	(*ProviderLimits)(nil),            // 59: pawl.v1.ProviderLimits
-	(*ModelFailure)(nil),              // 60: pawl.v1.ModelFailure
-	(*AnswerModelResponse)(nil),       // 61: pawl.v1.AnswerModelResponse
-	(*NoteModelRequest)(nil),          // 62: pawl.v1.NoteModelRequest
-	(*NoteModelResponse)(nil),         // 63: pawl.v1.NoteModelResponse
-	(*GetModelStepRequest)(nil),       // 64: pawl.v1.GetModelStepRequest
-	(*GetModelStepResponse)(nil),      // 65: pawl.v1.GetModelStepResponse
-	(*StepOutcome)(nil),               // 66: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 67: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 68: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 69: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 70: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 71: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 72: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 73: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 74: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 75: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 76: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 77: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 78: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 79: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 80: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 81: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 82: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 83: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 84: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 85: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 86: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 87: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 88: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 89: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 90: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 91: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 92: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 93: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 94: pawl.v1.CancelRunResponse
-	(*DeleteRunRequest)(nil),          // 95: pawl.v1.DeleteRunRequest
-	(*DeleteRunResponse)(nil),         // 96: pawl.v1.DeleteRunResponse
-	(*EraseRunRequest)(nil),           // 97: pawl.v1.EraseRunRequest
-	(*EraseRunResponse)(nil),          // 98: pawl.v1.EraseRunResponse
-	(*Erasure)(nil),                   // 99: pawl.v1.Erasure
-	(*PutBlobRequest)(nil),            // 100: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 101: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 102: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 103: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 104: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 105: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 106: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 107: pawl.v1.DriveAnswer
-	nil,                               // 108: pawl.v1.Run.LabelsEntry
-	nil,                               // 109: pawl.v1.Run.VisitsEntry
-	nil,                               // 110: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 111: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 112: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 113: pawl.v1.PackRef
-	(Execution)(0),                    // 114: pawl.v1.Execution
-	(RunStatus)(0),                    // 115: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 116: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 117: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 118: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 119: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 120: google.protobuf.Duration
-	(*ModelRequest)(nil),              // 121: pawl.v1.ModelRequest
-	(*ModelAnswer)(nil),               // 122: pawl.v1.ModelAnswer
-	(*Usage)(nil),                     // 123: pawl.v1.Usage
-	(StepStatus)(0),                   // 124: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 125: pawl.v1.Fault
-	(StepKind)(0),                     // 126: pawl.v1.StepKind
-	(*ToolCallRef)(nil),               // 127: pawl.v1.ToolCallRef
-	(*Remote)(nil),                    // 128: pawl.v1.Remote
-	(*Part)(nil),                      // 129: pawl.v1.Part
-	(*Record)(nil),                    // 130: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 131: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 132: pawl.v1.Message
-	(ArtifactMode)(0),                 // 133: pawl.v1.ArtifactMode
-	(*OutputPiece)(nil),               // 134: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 135: pawl.v1.Denial
-	(*Heed)(nil),                      // 136: pawl.v1.Heed
-	(RecordKind)(0),                   // 137: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 138: pawl.v1.Artifact
-	(*status.Status)(nil),             // 139: google.rpc.Status
+	(*StepApproval)(nil),              // 14: pawl.v1.StepApproval
+	(*RunFilter)(nil),                 // 15: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 16: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 17: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 18: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 19: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 20: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 21: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 22: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 23: pawl.v1.PathStep
+	(*CountChange)(nil),               // 24: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 25: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 26: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 27: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 28: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 29: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 30: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 31: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 32: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 33: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 34: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 35: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 36: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 37: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 38: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 39: pawl.v1.GetTurnResponse
+	(*Remaining)(nil),                 // 40: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 41: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 42: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 43: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 44: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 45: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 46: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 47: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 48: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 49: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 50: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 51: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 52: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 53: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 54: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 55: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 56: pawl.v1.RequestStepRequest
+	(*RequestModelRequest)(nil),       // 57: pawl.v1.RequestModelRequest
+	(*RequestModelResponse)(nil),      // 58: pawl.v1.RequestModelResponse
+	(*AnswerModelRequest)(nil),        // 59: pawl.v1.AnswerModelRequest
+	(*ProviderLimits)(nil),            // 60: pawl.v1.ProviderLimits
+	(*ModelFailure)(nil),              // 61: pawl.v1.ModelFailure
+	(*AnswerModelResponse)(nil),       // 62: pawl.v1.AnswerModelResponse
+	(*NoteModelRequest)(nil),          // 63: pawl.v1.NoteModelRequest
+	(*NoteModelResponse)(nil),         // 64: pawl.v1.NoteModelResponse
+	(*GetModelStepRequest)(nil),       // 65: pawl.v1.GetModelStepRequest
+	(*GetModelStepResponse)(nil),      // 66: pawl.v1.GetModelStepResponse
+	(*StepOutcome)(nil),               // 67: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 68: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 69: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 70: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 71: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 72: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 73: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 74: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 75: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 76: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 77: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 78: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 79: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 80: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 81: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 82: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 83: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 84: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 85: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 86: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 87: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 88: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 89: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 90: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 91: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 92: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 93: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 94: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 95: pawl.v1.CancelRunResponse
+	(*DeleteRunRequest)(nil),          // 96: pawl.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),         // 97: pawl.v1.DeleteRunResponse
+	(*EraseRunRequest)(nil),           // 98: pawl.v1.EraseRunRequest
+	(*EraseRunResponse)(nil),          // 99: pawl.v1.EraseRunResponse
+	(*Erasure)(nil),                   // 100: pawl.v1.Erasure
+	(*PutBlobRequest)(nil),            // 101: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 102: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 103: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 104: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 105: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 106: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 107: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 108: pawl.v1.DriveAnswer
+	nil,                               // 109: pawl.v1.Run.LabelsEntry
+	nil,                               // 110: pawl.v1.Run.VisitsEntry
+	nil,                               // 111: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 112: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 113: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 114: pawl.v1.PackRef
+	(Execution)(0),                    // 115: pawl.v1.Execution
+	(RunStatus)(0),                    // 116: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 117: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 118: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 119: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 120: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 121: google.protobuf.Duration
+	(*ModelRequest)(nil),              // 122: pawl.v1.ModelRequest
+	(*ModelAnswer)(nil),               // 123: pawl.v1.ModelAnswer
+	(*Usage)(nil),                     // 124: pawl.v1.Usage
+	(StepStatus)(0),                   // 125: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 126: pawl.v1.Fault
+	(StepKind)(0),                     // 127: pawl.v1.StepKind
+	(*ToolCallRef)(nil),               // 128: pawl.v1.ToolCallRef
+	(*Remote)(nil),                    // 129: pawl.v1.Remote
+	(StepVerdict)(0),                  // 130: pawl.v1.StepVerdict
+	(*Part)(nil),                      // 131: pawl.v1.Part
+	(*Record)(nil),                    // 132: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 133: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 134: pawl.v1.Message
+	(ArtifactMode)(0),                 // 135: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 136: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 137: pawl.v1.Denial
+	(*Heed)(nil),                      // 138: pawl.v1.Heed
+	(RecordKind)(0),                   // 139: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 140: pawl.v1.Artifact
+	(*status.Status)(nil),             // 141: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	113, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	114, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	108, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	115, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	109, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	114, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	115, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	109, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	116, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	110, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	8,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	116, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	116, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	116, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	116, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	117, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	116, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	117, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	117, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	117, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	117, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	118, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	117, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	13,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	118, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	119, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	9,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	11,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	119, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	116, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	120, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	117, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	10,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	17,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	99,  // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
+	18,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	100, // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
 	5,   // 21: pawl.v1.Run.waiting_for:type_name -> pawl.v1.LimitWait
 	6,   // 22: pawl.v1.LimitWait.limits:type_name -> pawl.v1.LimitKey
-	120, // 23: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
-	120, // 24: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	121, // 25: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
-	122, // 26: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
-	123, // 27: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
-	116, // 28: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
-	124, // 29: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	116, // 30: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	125, // 31: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	126, // 32: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
+	121, // 23: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
+	121, // 24: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	122, // 25: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
+	123, // 26: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
+	124, // 27: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
+	117, // 28: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
+	125, // 29: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	117, // 30: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	126, // 31: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	127, // 32: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
 	12,  // 33: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
-	127, // 34: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
-	128, // 35: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	115, // 36: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	110, // 37: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	116, // 38: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	116, // 39: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	129, // 40: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	114, // 41: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	111, // 42: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 43: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	130, // 44: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	117, // 45: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	131, // 46: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	112, // 47: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	114, // 48: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 49: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	130, // 50: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	117, // 51: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	113, // 52: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	115, // 53: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 54: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 55: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	24,  // 56: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	21,  // 57: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	21,  // 58: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	22,  // 59: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	22,  // 60: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	23,  // 61: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	23,  // 62: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	23,  // 63: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	25,  // 64: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	24,  // 65: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 66: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	131, // 67: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	130, // 68: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	130, // 69: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	115, // 70: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 71: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	129, // 72: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	130, // 73: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	115, // 74: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 75: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	117, // 76: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	113, // 77: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	132, // 78: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	40,  // 79: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	13,  // 80: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	41,  // 81: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	116, // 82: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	116, // 83: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	39,  // 84: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	120, // 85: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	133, // 86: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	38,  // 87: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	131, // 88: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	130, // 89: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	129, // 90: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	132, // 91: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	123, // 92: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	131, // 93: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	119, // 94: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	130, // 95: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	130, // 96: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	130, // 97: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	115, // 98: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 99: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	125, // 100: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	123, // 101: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	130, // 102: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	130, // 103: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	115, // 104: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 105: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	134, // 106: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	130, // 107: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	130, // 108: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	115, // 109: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 110: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
-	54,  // 111: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	121, // 112: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
-	123, // 113: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
-	13,  // 114: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
-	135, // 115: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
-	39,  // 116: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
-	130, // 117: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
-	115, // 118: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	136, // 119: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
-	122, // 120: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
-	60,  // 121: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	123, // 122: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
-	59,  // 123: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
-	120, // 124: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
-	120, // 125: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
-	125, // 126: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	120, // 127: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
-	0,   // 128: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	130, // 129: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	130, // 130: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	115, // 131: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	120, // 132: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 133: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	130, // 134: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
-	13,  // 135: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	132, // 136: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
-	13,  // 137: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	135, // 138: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	66,  // 139: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	130, // 140: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	115, // 141: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	125, // 142: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	120, // 143: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	123, // 144: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
-	0,   // 145: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	130, // 146: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	130, // 147: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	115, // 148: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	14,  // 149: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	137, // 150: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	73,  // 151: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	130, // 152: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	72,  // 153: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	74,  // 154: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	75,  // 155: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	116, // 156: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 157: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	138, // 158: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	137, // 159: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	130, // 160: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	75,  // 161: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 162: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	138, // 163: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	7,   // 164: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	14,  // 165: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 166: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 167: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	84,  // 168: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	115, // 169: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 170: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	120, // 171: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 172: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	130, // 173: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	115, // 174: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	130, // 175: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	115, // 176: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	130, // 177: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	115, // 178: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	116, // 179: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	115, // 180: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	99,  // 181: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	115, // 182: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	116, // 183: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	105, // 184: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	15,  // 185: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	33,  // 186: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	35,  // 187: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	37,  // 188: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	46,  // 189: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	48,  // 190: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	52,  // 191: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	55,  // 192: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	68,  // 193: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	44,  // 194: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	50,  // 195: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	89,  // 196: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	91,  // 197: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	93,  // 198: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	56,  // 199: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	58,  // 200: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	62,  // 201: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	107, // 202: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	139, // 203: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	16,  // 204: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	34,  // 205: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	36,  // 206: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	38,  // 207: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	47,  // 208: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	49,  // 209: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	53,  // 210: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	67,  // 211: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	69,  // 212: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	45,  // 213: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	51,  // 214: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	90,  // 215: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	92,  // 216: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	94,  // 217: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	57,  // 218: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	61,  // 219: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	63,  // 220: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	15,  // 221: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	78,  // 222: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	18,  // 223: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	20,  // 224: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	27,  // 225: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	29,  // 226: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	31,  // 227: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	33,  // 228: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	35,  // 229: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	37,  // 230: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	42,  // 231: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	44,  // 232: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	46,  // 233: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	48,  // 234: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	50,  // 235: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	52,  // 236: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	55,  // 237: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	68,  // 238: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	56,  // 239: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	58,  // 240: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	62,  // 241: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	64,  // 242: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	70,  // 243: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	76,  // 244: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	80,  // 245: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	82,  // 246: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	85,  // 247: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	87,  // 248: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	89,  // 249: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	91,  // 250: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	93,  // 251: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	95,  // 252: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	97,  // 253: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	104, // 254: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	100, // 255: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	102, // 256: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	16,  // 257: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	79,  // 258: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	19,  // 259: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	26,  // 260: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	28,  // 261: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	30,  // 262: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	32,  // 263: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	34,  // 264: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	36,  // 265: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	38,  // 266: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	43,  // 267: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	45,  // 268: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	47,  // 269: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	49,  // 270: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	51,  // 271: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	53,  // 272: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	67,  // 273: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	69,  // 274: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	57,  // 275: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	61,  // 276: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	63,  // 277: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	65,  // 278: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	71,  // 279: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	77,  // 280: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	81,  // 281: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	83,  // 282: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	86,  // 283: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	88,  // 284: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	90,  // 285: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	92,  // 286: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	94,  // 287: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	96,  // 288: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	98,  // 289: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	106, // 290: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	101, // 291: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	103, // 292: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	257, // [257:293] is the sub-list for method output_type
-	221, // [221:257] is the sub-list for method input_type
-	221, // [221:221] is the sub-list for extension type_name
-	221, // [221:221] is the sub-list for extension extendee
-	0,   // [0:221] is the sub-list for field type_name
+	128, // 34: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
+	129, // 35: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	14,  // 36: pawl.v1.Step.approval:type_name -> pawl.v1.StepApproval
+	117, // 37: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
+	130, // 38: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
+	117, // 39: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
+	117, // 40: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
+	116, // 41: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	111, // 42: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	117, // 43: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	117, // 44: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	131, // 45: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	115, // 46: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	112, // 47: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 48: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	132, // 49: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	118, // 50: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	133, // 51: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	113, // 52: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	115, // 53: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 54: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	132, // 55: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	118, // 56: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 57: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	116, // 58: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 59: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 60: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	25,  // 61: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	22,  // 62: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	22,  // 63: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	23,  // 64: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	23,  // 65: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	24,  // 66: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	24,  // 67: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	24,  // 68: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	26,  // 69: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	25,  // 70: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 71: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	133, // 72: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	132, // 73: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	132, // 74: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	116, // 75: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 76: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	131, // 77: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	132, // 78: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	116, // 79: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 80: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	118, // 81: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 82: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	134, // 83: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	41,  // 84: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	13,  // 85: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	42,  // 86: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	117, // 87: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	117, // 88: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	40,  // 89: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	121, // 90: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	135, // 91: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	39,  // 92: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	133, // 93: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	132, // 94: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	131, // 95: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	134, // 96: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	124, // 97: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	133, // 98: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	120, // 99: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	132, // 100: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	132, // 101: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	132, // 102: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	116, // 103: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 104: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	126, // 105: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	124, // 106: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	132, // 107: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	132, // 108: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	116, // 109: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 110: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	136, // 111: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	132, // 112: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	132, // 113: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	116, // 114: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	128, // 115: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	55,  // 116: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	122, // 117: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	124, // 118: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	13,  // 119: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
+	137, // 120: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	40,  // 121: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
+	132, // 122: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	116, // 123: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	138, // 124: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	123, // 125: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	61,  // 126: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	124, // 127: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	60,  // 128: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
+	121, // 129: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
+	121, // 130: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
+	126, // 131: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	121, // 132: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 133: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	132, // 134: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	132, // 135: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	116, // 136: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	121, // 137: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 138: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	132, // 139: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	13,  // 140: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	134, // 141: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	13,  // 142: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	137, // 143: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	67,  // 144: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	132, // 145: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	116, // 146: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	126, // 147: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	121, // 148: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	124, // 149: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 150: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	132, // 151: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	132, // 152: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	116, // 153: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	15,  // 154: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	139, // 155: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	74,  // 156: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	132, // 157: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	73,  // 158: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	75,  // 159: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	76,  // 160: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	117, // 161: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 162: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	140, // 163: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	139, // 164: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	132, // 165: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	76,  // 166: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 167: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	140, // 168: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	7,   // 169: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	15,  // 170: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 171: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 172: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	85,  // 173: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	116, // 174: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 175: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	121, // 176: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 177: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	132, // 178: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	116, // 179: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	132, // 180: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	116, // 181: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	132, // 182: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	116, // 183: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 184: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	116, // 185: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 186: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	116, // 187: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 188: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	106, // 189: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	16,  // 190: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	34,  // 191: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	36,  // 192: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	38,  // 193: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	47,  // 194: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	49,  // 195: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	53,  // 196: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	56,  // 197: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	69,  // 198: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	45,  // 199: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	51,  // 200: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	90,  // 201: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	92,  // 202: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	94,  // 203: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	57,  // 204: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	59,  // 205: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	63,  // 206: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	108, // 207: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	141, // 208: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	17,  // 209: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	35,  // 210: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	37,  // 211: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	39,  // 212: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	48,  // 213: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	50,  // 214: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	54,  // 215: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	68,  // 216: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	70,  // 217: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	46,  // 218: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	52,  // 219: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	91,  // 220: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	93,  // 221: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	95,  // 222: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	58,  // 223: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	62,  // 224: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	64,  // 225: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	16,  // 226: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	79,  // 227: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	19,  // 228: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	21,  // 229: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	28,  // 230: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	30,  // 231: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	32,  // 232: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	34,  // 233: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	36,  // 234: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	38,  // 235: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	43,  // 236: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	45,  // 237: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	47,  // 238: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	49,  // 239: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	51,  // 240: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	53,  // 241: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	56,  // 242: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	69,  // 243: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 244: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	59,  // 245: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	63,  // 246: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	65,  // 247: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	71,  // 248: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	77,  // 249: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	81,  // 250: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	83,  // 251: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	86,  // 252: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	88,  // 253: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	90,  // 254: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	92,  // 255: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	94,  // 256: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	96,  // 257: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	98,  // 258: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	105, // 259: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	101, // 260: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	103, // 261: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	17,  // 262: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	80,  // 263: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	20,  // 264: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	27,  // 265: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	29,  // 266: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	31,  // 267: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	33,  // 268: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	35,  // 269: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	37,  // 270: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	39,  // 271: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	44,  // 272: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	46,  // 273: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	48,  // 274: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	50,  // 275: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	52,  // 276: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	54,  // 277: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	68,  // 278: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	70,  // 279: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 280: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	62,  // 281: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	64,  // 282: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	66,  // 283: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	72,  // 284: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	78,  // 285: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	82,  // 286: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	84,  // 287: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	87,  // 288: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	89,  // 289: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	91,  // 290: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	93,  // 291: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	95,  // 292: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	97,  // 293: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	99,  // 294: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	107, // 295: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	102, // 296: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	104, // 297: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	262, // [262:298] is the sub-list for method output_type
+	226, // [226:262] is the sub-list for method input_type
+	226, // [226:226] is the sub-list for extension type_name
+	226, // [226:226] is the sub-list for extension extendee
+	0,   // [0:226] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -11614,27 +11753,27 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[11].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[12].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[35].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[54].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[15].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[36].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[55].OneofWrappers = []any{
 		(*AnswerModelRequest_Answer)(nil),
 		(*AnswerModelRequest_Failure)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[55].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[64].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[56].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[65].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[67].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[68].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[101].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[102].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -11653,7 +11792,7 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_AnswerModel)(nil),
 		(*DriveCommand_NoteModel)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[103].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[104].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -11679,7 +11818,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   109,
+			NumMessages:   110,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,7 +29,7 @@ from pawl.v1 import record_pb2 as pawl_dot_v1_dot_record__pb2
 from pawl.v1 import run_pb2 as pawl_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"8\n\x14ListSchedulesRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace:\x00\"L\n\x15ListSchedulesResponse\x12\x31\n\tschedules\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ScheduleB\x00R\tschedules:\x00\"\xaf\x04\n\x08Schedule\x12!\n\x0bschedule_id\x18\x01 \x01(\tB\x00R\nscheduleId\x12\x14\n\x04\x63ron\x18\x02 \x01(\tB\x00R\x04\x63ron\x12\x1d\n\ttime_zone\x18\x03 \x01(\tB\x00R\x08timeZone\x12\x1b\n\x08\x63\x61tch_up\x18\x04 \x01(\tB\x00R\x07\x63\x61tchUp\x12\x1a\n\x07overlap\x18\x05 \x01(\tB\x00R\x07overlap\x12\x1f\n\njitter_sec\x18\x06 \x01(\x05\x42\x00R\tjitterSec\x12\x14\n\x04pack\x18\x07 \x01(\tB\x00R\x04pack\x12\x16\n\x05\x61gent\x18\x08 \x01(\tB\x00R\x05\x61gent\x12\x1e\n\tprincipal\x18\t \x01(\tB\x00R\tprincipal\x12\x18\n\x06scopes\x18\n \x03(\tB\x00R\x06scopes\x12\x30\n\x04next\x18\x0b \x03(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x04next\x12\x35\n\x07last_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x06lastAt\x12 \n\x0blast_run_id\x18\r \x01(\tB\x00R\tlastRunId\x12\x16\n\x05\x66ired\x18\x0e \x01(\x04\x42\x00R\x05\x66ired\x12\x18\n\x06missed\x18\x0f \x01(\x04\x42\x00R\x06missed\x12\x1a\n\x07skipped\x18\x10 \x01(\x04\x42\x00R\x07skipped\x12.\n\x05\x66\x61ult\x18\x11 \x01(\x0b\x32\x16.pawl.v1.ScheduleFaultB\x00R\x05\x66\x61ult:\x00\"\xd1\x01\n\rScheduleFault\x12\x36\n\x07instant\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07instant\x12\x1c\n\x08\x61ttempts\x18\x02 \x01(\x05\x42\x00R\x08\x61ttempts\x12\x32\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x18\n\x06reason\x18\x04 \x01(\tB\x00R\x06reason\x12\x1a\n\x07message\x18\x05 \x01(\tB\x00R\x07message:\x00\"\xad\x01\n\x0fSteerRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04text\x18\x03 \x01(\tB\x00R\x04text\x12(\n\x04when\x18\x04 \x01(\x0e\x32\x12.pawl.v1.SteerWhenB\x00R\x04when\x12\x1f\n\nrequest_id\x18\x05 \x01(\tB\x00R\trequestId:\x00\"\xc9\x01\n\x10SteerRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12&\n\x04turn\x18\x04 \x01(\x0b\x32\x10.pawl.v1.TurnRefB\x00R\x04turn\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"\x82\x01\n\x0eStopRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04note\x18\x03 \x01(\tB\x00R\x04note\x12\x1f\n\nrequest_id\x18\x04 \x01(\tB\x00R\trequestId:\x00\"\xa0\x01\n\x0fStopRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x04 \x01(\x08\x42\x00R\tduplicate:\x00\"\x15\n\x11ListLimitsRequest:\x00\"@\n\x12ListLimitsResponse\x12(\n\x06limits\x18\x01 \x03(\x0b\x32\x0e.pawl.v1.LimitB\x00R\x06limits:\x00\"\xc9\x01\n\x05Limit\x12\x10\n\x02id\x18\x01 \x01(\tB\x00R\x02id\x12\x12\n\x03key\x18\x02 \x01(\tB\x00R\x03key\x12 \n\nconcurrent\x18\x03 \x01(\x03\x42\x00R\nconcurrent\x12\x1f\n\nper_minute\x18\x04 \x01(\x03\x42\x00R\tperMinute\x12,\n\x11tokens_per_minute\x18\x05 \x01(\x03\x42\x00R\x0ftokensPerMinute\x12\'\n\x04uses\x18\x06 \x03(\x0b\x32\x11.pawl.v1.LimitUseB\x00R\x04uses:\x00\"\x83\x02\n\x08LimitUse\x12\x12\n\x03key\x18\x01 \x01(\tB\x00R\x03key\x12\x14\n\x04open\x18\x02 \x01(\x03\x42\x00R\x04open\x12\x16\n\x05\x62\x65gun\x18\x03 \x01(\x03\x42\x00R\x05\x62\x65gun\x12\x18\n\x06tokens\x18\x04 \x01(\x03\x42\x00R\x06tokens\x12/\n\x04held\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x00R\x04held\x12\x30\n\x07waiting\x18\x06 \x03(\x0b\x32\x14.pawl.v1.TenantQueueB\x00R\x07waiting\x12\x1c\n\x08\x61\x64mitted\x18\x07 \x01(\x03\x42\x00R\x08\x61\x64mitted\x12\x18\n\x06waited\x18\x08 \x01(\x03\x42\x00R\x06waited:\x00\"A\n\x0bTenantQueue\x12\x18\n\x06tenant\x18\x01 \x01(\tB\x00R\x06tenant\x12\x16\n\x05\x63\x61lls\x18\x02 \x01(\x03\x42\x00R\x05\x63\x61lls:\x00\x32\x8c\x04\n\x0e\x43ontrolService\x12\x63\n\x08SteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/runs/{run_id}:steer:\x01*\x12_\n\x07StopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/v1/runs/{run_id}:stop:\x01*\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*\x12\x65\n\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12Y\n\nListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/limitsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pawl/v1/control.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\x1a\x11pawl/v1/run.proto\"\xcb\x02\n\x11\x44\x65\x63ideStepRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04step\x18\x03 \x01(\rB\x00R\x04step\x12\x18\n\x06\x64igest\x18\x04 \x01(\tB\x00R\x06\x64igest\x12\x33\n\x08\x64\x65\x63ision\x18\x05 \x01(\x0e\x32\x15.pawl.v1.StepDecisionB\x00R\x08\x64\x65\x63ision\x12#\n\x0cpayload_json\x18\x06 \x01(\tB\x00R\x0bpayloadJson\x12\x18\n\x06reason\x18\x07 \x01(\tB\x00R\x06reason\x12\x36\n\x07\x65xpires\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07\x65xpires\x12\x1f\n\nrequest_id\x18\t \x01(\tB\x00R\trequestId:\x00\"\xa5\x01\n\x12\x44\x65\x63ideStepResponse\x12+\n\x07\x64\x65\x63ided\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x07\x64\x65\x63ided\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x04 \x01(\x08\x42\x00R\tduplicate:\x00\"\xbc\x01\n\x14ListApprovalsRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12)\n\x05order\x18\x02 \x01(\x0e\x32\x11.pawl.v1.RunOrderB\x00R\x05order\x12\x17\n\x06run_id\x18\x03 \x01(\tB\x00R\x05runId\x12\x1d\n\tpage_size\x18\x04 \x01(\x05\x42\x00R\x08pageSize\x12\x1f\n\npage_token\x18\x05 \x01(\tB\x00R\tpageToken:\x00\"v\n\x15ListApprovalsResponse\x12\x31\n\tapprovals\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ApprovalB\x00R\tapprovals\x12(\n\x0fnext_page_token\x18\x02 \x01(\tB\x00R\rnextPageToken:\x00\"\x8f\x05\n\x08\x41pproval\x12\x17\n\x06run_id\x18\x01 \x01(\tB\x00R\x05runId\x12\x19\n\x07pack_id\x18\x02 \x01(\tB\x00R\x06packId\x12#\n\x0cpack_version\x18\x03 \x01(\tB\x00R\x0bpackVersion\x12\x16\n\x05state\x18\x04 \x01(\tB\x00R\x05state\x12\x37\n\x06labels\x18\x05 \x03(\x0b\x32\x1d.pawl.v1.Approval.LabelsEntryB\x00R\x06labels\x12\x32\n\x05since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x1a\n\x07starter\x18\x07 \x01(\tB\x00R\x07starter\x12#\n\x04\x63\x61ll\x18\x08 \x01(\x0b\x32\r.pawl.v1.StepB\x00R\x04\x63\x61ll\x12\x12\n\x03why\x18\t \x01(\tB\x00R\x03why\x12\x39\n\non_timeout\x18\n \x01(\x0e\x32\x18.pawl.v1.ApprovalTimeoutB\x00R\tonTimeout\x12!\n\x0bnot_starter\x18\x0b \x01(\x08\x42\x00R\nnotStarter\x12\x30\n\x06\x65vents\x18\x0c \x03(\x0b\x32\x16.pawl.v1.ExternalEventB\x00R\x06\x65vents\x12\x31\n\tartifacts\x18\r \x03(\x0b\x32\x11.pawl.v1.ArtifactB\x00R\tartifacts\x12-\n\x11\x61rtifacts_omitted\x18\x0e \x01(\x08\x42\x00R\x10\x61rtifactsOmitted\x12\x1d\n\tvisit_seq\x18\x0f \x01(\x04\x42\x00R\x08visitSeq\x1a=\n\x0bLabelsEntry\x12\x12\n\x03key\x18\x01 \x01(\tB\x00R\x03key\x12\x16\n\x05value\x18\x02 \x01(\tB\x00R\x05value:\x02\x38\x01:\x00\"}\n\rExternalEvent\x12\x16\n\x05\x65vent\x18\x01 \x01(\tB\x00R\x05\x65vent\x12\x10\n\x02to\x18\x02 \x01(\tB\x00R\x02to\x12\"\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x00R\x0b\x64\x65scription\x12\x1c\n\x08terminal\x18\x04 \x01(\x08\x42\x00R\x08terminal:\x00\"\xda\x01\n\x12RaiseBudgetRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x1f\n\nmax_tokens\x18\x03 \x01(\x03\x42\x00R\tmaxTokens\x12-\n\x12max_cost_micro_usd\x18\x04 \x01(\x03\x42\x00R\x0fmaxCostMicroUsd\x12\x18\n\x06reason\x18\x05 \x01(\tB\x00R\x06reason\x12\x1f\n\nrequest_id\x18\x06 \x01(\tB\x00R\trequestId:\x00\"\xd8\x01\n\x13RaiseBudgetResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12\x32\n\tremaining\x18\x02 \x01(\x0b\x32\x12.pawl.v1.RemainingB\x00R\tremaining\x12,\n\x06status\x18\x03 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x04 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"8\n\x14ListSchedulesRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace:\x00\"L\n\x15ListSchedulesResponse\x12\x31\n\tschedules\x18\x01 \x03(\x0b\x32\x11.pawl.v1.ScheduleB\x00R\tschedules:\x00\"\xaf\x04\n\x08Schedule\x12!\n\x0bschedule_id\x18\x01 \x01(\tB\x00R\nscheduleId\x12\x14\n\x04\x63ron\x18\x02 \x01(\tB\x00R\x04\x63ron\x12\x1d\n\ttime_zone\x18\x03 \x01(\tB\x00R\x08timeZone\x12\x1b\n\x08\x63\x61tch_up\x18\x04 \x01(\tB\x00R\x07\x63\x61tchUp\x12\x1a\n\x07overlap\x18\x05 \x01(\tB\x00R\x07overlap\x12\x1f\n\njitter_sec\x18\x06 \x01(\x05\x42\x00R\tjitterSec\x12\x14\n\x04pack\x18\x07 \x01(\tB\x00R\x04pack\x12\x16\n\x05\x61gent\x18\x08 \x01(\tB\x00R\x05\x61gent\x12\x1e\n\tprincipal\x18\t \x01(\tB\x00R\tprincipal\x12\x18\n\x06scopes\x18\n \x03(\tB\x00R\x06scopes\x12\x30\n\x04next\x18\x0b \x03(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x04next\x12\x35\n\x07last_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x06lastAt\x12 \n\x0blast_run_id\x18\r \x01(\tB\x00R\tlastRunId\x12\x16\n\x05\x66ired\x18\x0e \x01(\x04\x42\x00R\x05\x66ired\x12\x18\n\x06missed\x18\x0f \x01(\x04\x42\x00R\x06missed\x12\x1a\n\x07skipped\x18\x10 \x01(\x04\x42\x00R\x07skipped\x12.\n\x05\x66\x61ult\x18\x11 \x01(\x0b\x32\x16.pawl.v1.ScheduleFaultB\x00R\x05\x66\x61ult:\x00\"\xd1\x01\n\rScheduleFault\x12\x36\n\x07instant\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x07instant\x12\x1c\n\x08\x61ttempts\x18\x02 \x01(\x05\x42\x00R\x08\x61ttempts\x12\x32\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\x05since\x12\x18\n\x06reason\x18\x04 \x01(\tB\x00R\x06reason\x12\x1a\n\x07message\x18\x05 \x01(\tB\x00R\x07message:\x00\"\xad\x01\n\x0fSteerRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04text\x18\x03 \x01(\tB\x00R\x04text\x12(\n\x04when\x18\x04 \x01(\x0e\x32\x12.pawl.v1.SteerWhenB\x00R\x04when\x12\x1f\n\nrequest_id\x18\x05 \x01(\tB\x00R\trequestId:\x00\"\xc9\x01\n\x10SteerRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12&\n\x04turn\x18\x04 \x01(\x0b\x32\x10.pawl.v1.TurnRefB\x00R\x04turn\x12\x1e\n\tduplicate\x18\x05 \x01(\x08\x42\x00R\tduplicate:\x00\"\x82\x01\n\x0eStopRunRequest\x12\x1e\n\tnamespace\x18\x01 \x01(\tB\x00R\tnamespace\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x14\n\x04note\x18\x03 \x01(\tB\x00R\x04note\x12\x1f\n\nrequest_id\x18\x04 \x01(\tB\x00R\trequestId:\x00\"\xa0\x01\n\x0fStopRunResponse\x12)\n\x06record\x18\x01 \x01(\x0b\x32\x0f.pawl.v1.RecordB\x00R\x06record\x12,\n\x06status\x18\x02 \x01(\x0e\x32\x12.pawl.v1.RunStatusB\x00R\x06status\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x1e\n\tduplicate\x18\x04 \x01(\x08\x42\x00R\tduplicate:\x00\"\x15\n\x11ListLimitsRequest:\x00\"@\n\x12ListLimitsResponse\x12(\n\x06limits\x18\x01 \x03(\x0b\x32\x0e.pawl.v1.LimitB\x00R\x06limits:\x00\"\xc9\x01\n\x05Limit\x12\x10\n\x02id\x18\x01 \x01(\tB\x00R\x02id\x12\x12\n\x03key\x18\x02 \x01(\tB\x00R\x03key\x12 \n\nconcurrent\x18\x03 \x01(\x03\x42\x00R\nconcurrent\x12\x1f\n\nper_minute\x18\x04 \x01(\x03\x42\x00R\tperMinute\x12,\n\x11tokens_per_minute\x18\x05 \x01(\x03\x42\x00R\x0ftokensPerMinute\x12\'\n\x04uses\x18\x06 \x03(\x0b\x32\x11.pawl.v1.LimitUseB\x00R\x04uses:\x00\"\x83\x02\n\x08LimitUse\x12\x12\n\x03key\x18\x01 \x01(\tB\x00R\x03key\x12\x14\n\x04open\x18\x02 \x01(\x03\x42\x00R\x04open\x12\x16\n\x05\x62\x65gun\x18\x03 \x01(\x03\x42\x00R\x05\x62\x65gun\x12\x18\n\x06tokens\x18\x04 \x01(\x03\x42\x00R\x06tokens\x12/\n\x04held\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x00R\x04held\x12\x30\n\x07waiting\x18\x06 \x03(\x0b\x32\x14.pawl.v1.TenantQueueB\x00R\x07waiting\x12\x1c\n\x08\x61\x64mitted\x18\x07 \x01(\x03\x42\x00R\x08\x61\x64mitted\x12\x18\n\x06waited\x18\x08 \x01(\x03\x42\x00R\x06waited:\x00\"A\n\x0bTenantQueue\x12\x18\n\x06tenant\x18\x01 \x01(\tB\x00R\x06tenant\x12\x16\n\x05\x63\x61lls\x18\x02 \x01(\x03\x42\x00R\x05\x63\x61lls:\x00*x\n\x0cStepDecision\x12\x1d\n\x19STEP_DECISION_UNSPECIFIED\x10\x00\x12\x19\n\x15STEP_DECISION_APPROVE\x10\x01\x12\x16\n\x12STEP_DECISION_DENY\x10\x02\x12\x16\n\x12STEP_DECISION_EDIT\x10\x03*m\n\x0f\x41pprovalTimeout\x12 \n\x1c\x41PPROVAL_TIMEOUT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41PPROVAL_TIMEOUT_DENY\x10\x01\x12\x1d\n\x19\x41PPROVAL_TIMEOUT_ESCALATE\x10\x02\x32\xec\x05\n\x0e\x43ontrolService\x12w\n\nDecideStep\x12\x1a.pawl.v1.DecideStepRequest\x1a\x1b.pawl.v1.DecideStepResponse\"0\x82\xd3\xe4\x93\x02*\"%/v1/runs/{run_id}/steps/{step}:decide:\x01*\x12\x65\n\rListApprovals\x12\x1d.pawl.v1.ListApprovalsRequest\x1a\x1e.pawl.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12\x63\n\x08SteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c\"\x17/v1/runs/{run_id}:steer:\x01*\x12_\n\x07StopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/v1/runs/{run_id}:stop:\x01*\x12r\n\x0bRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/v1/runs/{run_id}:raiseBudget:\x01*\x12\x65\n\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12Y\n\nListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/limitsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pawl.v1.control_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1'
+  _globals['_APPROVAL_LABELSENTRY']._loaded_options = None
+  _globals['_APPROVAL_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_CONTROLSERVICE'].methods_by_name['DecideStep']._loaded_options = None
+  _globals['_CONTROLSERVICE'].methods_by_name['DecideStep']._serialized_options = b'\202\323\344\223\002*\"%/v1/runs/{run_id}/steps/{step}:decide:\001*'
+  _globals['_CONTROLSERVICE'].methods_by_name['ListApprovals']._loaded_options = None
+  _globals['_CONTROLSERVICE'].methods_by_name['ListApprovals']._serialized_options = b'\202\323\344\223\002\017\022\r/v1/approvals'
   _globals['_CONTROLSERVICE'].methods_by_name['SteerRun']._loaded_options = None
   _globals['_CONTROLSERVICE'].methods_by_name['SteerRun']._serialized_options = b'\202\323\344\223\002\034\"\027/v1/runs/{run_id}:steer:\001*'
   _globals['_CONTROLSERVICE'].methods_by_name['StopRun']._loaded_options = None
@@ -47,36 +53,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTROLSERVICE'].methods_by_name['ListSchedules']._serialized_options = b'\202\323\344\223\002\017\022\r/v1/schedules'
   _globals['_CONTROLSERVICE'].methods_by_name['ListLimits']._loaded_options = None
   _globals['_CONTROLSERVICE'].methods_by_name['ListLimits']._serialized_options = b'\202\323\344\223\002\014\022\n/v1/limits'
-  _globals['_RAISEBUDGETREQUEST']._serialized_start=171
-  _globals['_RAISEBUDGETREQUEST']._serialized_end=389
-  _globals['_RAISEBUDGETRESPONSE']._serialized_start=392
-  _globals['_RAISEBUDGETRESPONSE']._serialized_end=608
-  _globals['_LISTSCHEDULESREQUEST']._serialized_start=610
-  _globals['_LISTSCHEDULESREQUEST']._serialized_end=666
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=668
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=744
-  _globals['_SCHEDULE']._serialized_start=747
-  _globals['_SCHEDULE']._serialized_end=1306
-  _globals['_SCHEDULEFAULT']._serialized_start=1309
-  _globals['_SCHEDULEFAULT']._serialized_end=1518
-  _globals['_STEERRUNREQUEST']._serialized_start=1521
-  _globals['_STEERRUNREQUEST']._serialized_end=1694
-  _globals['_STEERRUNRESPONSE']._serialized_start=1697
-  _globals['_STEERRUNRESPONSE']._serialized_end=1898
-  _globals['_STOPRUNREQUEST']._serialized_start=1901
-  _globals['_STOPRUNREQUEST']._serialized_end=2031
-  _globals['_STOPRUNRESPONSE']._serialized_start=2034
-  _globals['_STOPRUNRESPONSE']._serialized_end=2194
-  _globals['_LISTLIMITSREQUEST']._serialized_start=2196
-  _globals['_LISTLIMITSREQUEST']._serialized_end=2217
-  _globals['_LISTLIMITSRESPONSE']._serialized_start=2219
-  _globals['_LISTLIMITSRESPONSE']._serialized_end=2283
-  _globals['_LIMIT']._serialized_start=2286
-  _globals['_LIMIT']._serialized_end=2487
-  _globals['_LIMITUSE']._serialized_start=2490
-  _globals['_LIMITUSE']._serialized_end=2749
-  _globals['_TENANTQUEUE']._serialized_start=2751
-  _globals['_TENANTQUEUE']._serialized_end=2816
-  _globals['_CONTROLSERVICE']._serialized_start=2819
-  _globals['_CONTROLSERVICE']._serialized_end=3343
+  _globals['_STEPDECISION']._serialized_start=4416
+  _globals['_STEPDECISION']._serialized_end=4536
+  _globals['_APPROVALTIMEOUT']._serialized_start=4538
+  _globals['_APPROVALTIMEOUT']._serialized_end=4647
+  _globals['_DECIDESTEPREQUEST']._serialized_start=171
+  _globals['_DECIDESTEPREQUEST']._serialized_end=502
+  _globals['_DECIDESTEPRESPONSE']._serialized_start=505
+  _globals['_DECIDESTEPRESPONSE']._serialized_end=670
+  _globals['_LISTAPPROVALSREQUEST']._serialized_start=673
+  _globals['_LISTAPPROVALSREQUEST']._serialized_end=861
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=863
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=981
+  _globals['_APPROVAL']._serialized_start=984
+  _globals['_APPROVAL']._serialized_end=1639
+  _globals['_APPROVAL_LABELSENTRY']._serialized_start=1576
+  _globals['_APPROVAL_LABELSENTRY']._serialized_end=1637
+  _globals['_EXTERNALEVENT']._serialized_start=1641
+  _globals['_EXTERNALEVENT']._serialized_end=1766
+  _globals['_RAISEBUDGETREQUEST']._serialized_start=1769
+  _globals['_RAISEBUDGETREQUEST']._serialized_end=1987
+  _globals['_RAISEBUDGETRESPONSE']._serialized_start=1990
+  _globals['_RAISEBUDGETRESPONSE']._serialized_end=2206
+  _globals['_LISTSCHEDULESREQUEST']._serialized_start=2208
+  _globals['_LISTSCHEDULESREQUEST']._serialized_end=2264
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=2266
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=2342
+  _globals['_SCHEDULE']._serialized_start=2345
+  _globals['_SCHEDULE']._serialized_end=2904
+  _globals['_SCHEDULEFAULT']._serialized_start=2907
+  _globals['_SCHEDULEFAULT']._serialized_end=3116
+  _globals['_STEERRUNREQUEST']._serialized_start=3119
+  _globals['_STEERRUNREQUEST']._serialized_end=3292
+  _globals['_STEERRUNRESPONSE']._serialized_start=3295
+  _globals['_STEERRUNRESPONSE']._serialized_end=3496
+  _globals['_STOPRUNREQUEST']._serialized_start=3499
+  _globals['_STOPRUNREQUEST']._serialized_end=3629
+  _globals['_STOPRUNRESPONSE']._serialized_start=3632
+  _globals['_STOPRUNRESPONSE']._serialized_end=3792
+  _globals['_LISTLIMITSREQUEST']._serialized_start=3794
+  _globals['_LISTLIMITSREQUEST']._serialized_end=3815
+  _globals['_LISTLIMITSRESPONSE']._serialized_start=3817
+  _globals['_LISTLIMITSRESPONSE']._serialized_end=3881
+  _globals['_LIMIT']._serialized_start=3884
+  _globals['_LIMIT']._serialized_end=4085
+  _globals['_LIMITUSE']._serialized_start=4088
+  _globals['_LIMITUSE']._serialized_end=4347
+  _globals['_TENANTQUEUE']._serialized_start=4349
+  _globals['_TENANTQUEUE']._serialized_end=4414
+  _globals['_CONTROLSERVICE']._serialized_start=4650
+  _globals['_CONTROLSERVICE']._serialized_end=5398
 # @@protoc_insertion_point(module_scope)

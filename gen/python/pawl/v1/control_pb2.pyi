@@ -6,12 +6,142 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from pawl.v1 import record_pb2 as _record_pb2
 from pawl.v1 import run_pb2 as _run_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class StepDecision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_DECISION_UNSPECIFIED: _ClassVar[StepDecision]
+    STEP_DECISION_APPROVE: _ClassVar[StepDecision]
+    STEP_DECISION_DENY: _ClassVar[StepDecision]
+    STEP_DECISION_EDIT: _ClassVar[StepDecision]
+
+class ApprovalTimeout(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    APPROVAL_TIMEOUT_UNSPECIFIED: _ClassVar[ApprovalTimeout]
+    APPROVAL_TIMEOUT_DENY: _ClassVar[ApprovalTimeout]
+    APPROVAL_TIMEOUT_ESCALATE: _ClassVar[ApprovalTimeout]
+STEP_DECISION_UNSPECIFIED: StepDecision
+STEP_DECISION_APPROVE: StepDecision
+STEP_DECISION_DENY: StepDecision
+STEP_DECISION_EDIT: StepDecision
+APPROVAL_TIMEOUT_UNSPECIFIED: ApprovalTimeout
+APPROVAL_TIMEOUT_DENY: ApprovalTimeout
+APPROVAL_TIMEOUT_ESCALATE: ApprovalTimeout
+
+class DecideStepRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "step", "digest", "decision", "payload_json", "reason", "expires", "request_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    step: int
+    digest: str
+    decision: StepDecision
+    payload_json: str
+    reason: str
+    expires: _timestamp_pb2.Timestamp
+    request_id: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., digest: _Optional[str] = ..., decision: _Optional[_Union[StepDecision, str]] = ..., payload_json: _Optional[str] = ..., reason: _Optional[str] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class DecideStepResponse(_message.Message):
+    __slots__ = ("decided", "status", "seq", "duplicate")
+    DECIDED_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    decided: _record_pb2.Record
+    status: _record_pb2.RunStatus
+    seq: int
+    duplicate: bool
+    def __init__(self, decided: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ListApprovalsRequest(_message.Message):
+    __slots__ = ("namespace", "order", "run_id", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    order: _run_pb2.RunOrder
+    run_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., order: _Optional[_Union[_run_pb2.RunOrder, str]] = ..., run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListApprovalsResponse(_message.Message):
+    __slots__ = ("approvals", "next_page_token")
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    approvals: _containers.RepeatedCompositeFieldContainer[Approval]
+    next_page_token: str
+    def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Approval(_message.Message):
+    __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "why", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    STARTER_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTER_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_OMITTED_FIELD_NUMBER: _ClassVar[int]
+    VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    pack_id: str
+    pack_version: str
+    state: str
+    labels: _containers.ScalarMap[str, str]
+    since: _timestamp_pb2.Timestamp
+    starter: str
+    call: _run_pb2.Step
+    why: str
+    on_timeout: ApprovalTimeout
+    not_starter: bool
+    events: _containers.RepeatedCompositeFieldContainer[ExternalEvent]
+    artifacts: _containers.RepeatedCompositeFieldContainer[_record_pb2.Artifact]
+    artifacts_omitted: bool
+    visit_seq: int
+    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., starter: _Optional[str] = ..., call: _Optional[_Union[_run_pb2.Step, _Mapping]] = ..., why: _Optional[str] = ..., on_timeout: _Optional[_Union[ApprovalTimeout, str]] = ..., not_starter: bool = ..., events: _Optional[_Iterable[_Union[ExternalEvent, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.Artifact, _Mapping]]] = ..., artifacts_omitted: bool = ..., visit_seq: _Optional[int] = ...) -> None: ...
+
+class ExternalEvent(_message.Message):
+    __slots__ = ("event", "to", "description", "terminal")
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    event: str
+    to: str
+    description: str
+    terminal: bool
+    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., description: _Optional[str] = ..., terminal: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "max_tokens", "max_cost_micro_usd", "reason", "request_id")

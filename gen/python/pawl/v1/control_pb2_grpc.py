@@ -39,6 +39,16 @@ class ControlServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.DecideStep = channel.unary_unary(
+                '/pawl.v1.ControlService/DecideStep',
+                request_serializer=pawl_dot_v1_dot_control__pb2.DecideStepRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.DecideStepResponse.FromString,
+                _registered_method=True)
+        self.ListApprovals = channel.unary_unary(
+                '/pawl.v1.ControlService/ListApprovals',
+                request_serializer=pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.FromString,
+                _registered_method=True)
         self.SteerRun = channel.unary_unary(
                 '/pawl.v1.ControlService/SteerRun',
                 request_serializer=pawl_dot_v1_dot_control__pb2.SteerRunRequest.SerializeToString,
@@ -73,6 +83,32 @@ class ControlServiceServicer(object):
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
+
+    def DecideStep(self, request, context):
+        """Decides about a held call, once: it goes out as it is, with other arguments, or is
+        answered with the error DENIED. Scope steps:approve.
+
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
+        was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+        that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
+        (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
+        INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
+        than who started the run).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListApprovals(self, request, context):
+        """Lists what waits for a person: held calls, and runs in states that only an event from
+        outside leaves, with where each answer leads. Scope runs:read, runs:write or
+        steps:approve.
+
+        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def SteerRun(self, request, context):
         """Says something to a run that goes on: the next request to a model contains it, which is
@@ -131,6 +167,16 @@ class ControlServiceServicer(object):
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'DecideStep': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideStep,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.DecideStepRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.DecideStepResponse.SerializeToString,
+            ),
+            'ListApprovals': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListApprovals,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.SerializeToString,
+            ),
             'SteerRun': grpc.unary_unary_rpc_method_handler(
                     servicer.SteerRun,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.SteerRunRequest.FromString,
@@ -171,6 +217,60 @@ class ControlService(object):
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
     """
+
+    @staticmethod
+    def DecideStep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/DecideStep',
+            pawl_dot_v1_dot_control__pb2.DecideStepRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.DecideStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListApprovals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/ListApprovals',
+            pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def SteerRun(request,

@@ -90,9 +90,19 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_NOTED: _ClassVar[RecordKind]
     RECORD_KIND_MODEL_NOTED: _ClassVar[RecordKind]
     RECORD_KIND_BUDGET_RAISED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_DECIDED: _ClassVar[RecordKind]
     RECORD_KIND_STEERED: _ClassVar[RecordKind]
     RECORD_KIND_STOPPED: _ClassVar[RecordKind]
     RECORD_KIND_NOTICED: _ClassVar[RecordKind]
+
+class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_VERDICT_UNSPECIFIED: _ClassVar[StepVerdict]
+    STEP_VERDICT_APPROVED: _ClassVar[StepVerdict]
+    STEP_VERDICT_DENIED: _ClassVar[StepVerdict]
+    STEP_VERDICT_EDITED: _ClassVar[StepVerdict]
+    STEP_VERDICT_TIMED_OUT: _ClassVar[StepVerdict]
+    STEP_VERDICT_LAPSED: _ClassVar[StepVerdict]
 
 class SteerWhen(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -157,9 +167,16 @@ RECORD_KIND_STEP_DELEGATED: RecordKind
 RECORD_KIND_NOTED: RecordKind
 RECORD_KIND_MODEL_NOTED: RecordKind
 RECORD_KIND_BUDGET_RAISED: RecordKind
+RECORD_KIND_STEP_DECIDED: RecordKind
 RECORD_KIND_STEERED: RecordKind
 RECORD_KIND_STOPPED: RecordKind
 RECORD_KIND_NOTICED: RecordKind
+STEP_VERDICT_UNSPECIFIED: StepVerdict
+STEP_VERDICT_APPROVED: StepVerdict
+STEP_VERDICT_DENIED: StepVerdict
+STEP_VERDICT_EDITED: StepVerdict
+STEP_VERDICT_TIMED_OUT: StepVerdict
+STEP_VERDICT_LAPSED: StepVerdict
 STEER_WHEN_UNSPECIFIED: SteerWhen
 STEER_WHEN_NEXT_MODEL_CALL: SteerWhen
 STEER_WHEN_NOW: SteerWhen
@@ -466,7 +483,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "steered", "stopped", "noticed")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "step_decided", "steered", "stopped", "noticed")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -501,6 +518,7 @@ class Record(_message.Message):
     NOTED_FIELD_NUMBER: _ClassVar[int]
     MODEL_NOTED_FIELD_NUMBER: _ClassVar[int]
     BUDGET_RAISED_FIELD_NUMBER: _ClassVar[int]
+    STEP_DECIDED_FIELD_NUMBER: _ClassVar[int]
     STEERED_FIELD_NUMBER: _ClassVar[int]
     STOPPED_FIELD_NUMBER: _ClassVar[int]
     NOTICED_FIELD_NUMBER: _ClassVar[int]
@@ -538,10 +556,11 @@ class Record(_message.Message):
     noted: Noted
     model_noted: ModelNoted
     budget_raised: BudgetRaised
+    step_decided: StepDecided
     steered: Steered
     stopped: Stopped
     noticed: Noticed
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
     __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
@@ -666,7 +685,7 @@ class TurnReady(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class StepRequested(_message.Message):
-    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound")
+    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound", "hold")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -681,6 +700,7 @@ class StepRequested(_message.Message):
     CALL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -695,7 +715,34 @@ class StepRequested(_message.Message):
     call: ToolCallRef
     request_changed: bool
     bound: Usage
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    hold: Hold
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("why",)
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    why: str
+    def __init__(self, why: _Optional[str] = ...) -> None: ...
+
+class StepDecided(_message.Message):
+    __slots__ = ("step", "tool", "verdict", "digest", "payload_json", "reason", "expires", "deadline")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    verdict: StepVerdict
+    digest: str
+    payload_json: str
+    reason: str
+    expires: _timestamp_pb2.Timestamp
+    deadline: _timestamp_pb2.Timestamp
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., verdict: _Optional[_Union[StepVerdict, str]] = ..., digest: _Optional[str] = ..., payload_json: _Optional[str] = ..., reason: _Optional[str] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StepResolved(_message.Message):
     __slots__ = ("step", "tool", "attempt", "ok", "result_json", "error", "unknown", "next", "deadline", "worker", "artifacts_written", "usage", "kind", "answer", "not_before")

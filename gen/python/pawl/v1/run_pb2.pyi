@@ -285,7 +285,7 @@ class ModelStep(_message.Message):
     def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -304,6 +304,7 @@ class Step(_message.Message):
     CALL_FIELD_NUMBER: _ClassVar[int]
     REMOTE_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -322,7 +323,28 @@ class Step(_message.Message):
     call: _record_pb2.ToolCallRef
     remote: _record_pb2.Remote
     redacted: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ...) -> None: ...
+    approval: StepApproval
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ...) -> None: ...
+
+class StepApproval(_message.Message):
+    __slots__ = ("held", "since", "digest", "verdict", "decided_by", "decided_at", "expires", "decided_seq")
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_SEQ_FIELD_NUMBER: _ClassVar[int]
+    held: bool
+    since: _timestamp_pb2.Timestamp
+    digest: str
+    verdict: _record_pb2.StepVerdict
+    decided_by: str
+    decided_at: _timestamp_pb2.Timestamp
+    expires: _timestamp_pb2.Timestamp
+    decided_seq: int
+    def __init__(self, held: bool = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., verdict: _Optional[_Union[_record_pb2.StepVerdict, str]] = ..., decided_by: _Optional[str] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_seq: _Optional[int] = ...) -> None: ...
 
 class RunFilter(_message.Message):
     __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")

@@ -5,15 +5,15 @@
 // @generated from file pawl/v1/control.proto (package pawl.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Record, RunStatus, SteerWhen, TurnRef } from "./record_pb.js";
+import type { Artifact, Record, RunStatus, SteerWhen, TurnRef } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
-import type { Remaining } from "./run_pb.js";
+import type { Remaining, RunOrder, Step } from "./run_pb.js";
 import { file_pawl_v1_run } from "./run_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -21,7 +21,370 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUi+gIKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQimgEKDVNjaGVkdWxlRmF1bHQSKwoHaW5zdGFudBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYXR0ZW1wdHMYAiABKAUSKQoFc2luY2UYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJlYXNvbhgEIAEoCRIPCgdtZXNzYWdlGAUgASgJIuEBCg9TdGVlclJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIZCgR0ZXh0GAMgASgJQgu6SAhyBhABKICABBIqCgR3aGVuGAQgASgOMhIucGF3bC52MS5TdGVlcldoZW5CCLpIBYIBAhABEhwKCnJlcXVlc3RfaWQYBSABKAlCCLpIBXIDKIABIpcBChBTdGVlclJ1blJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIeCgR0dXJuGAQgASgLMhAucGF3bC52MS5UdXJuUmVmEhEKCWR1cGxpY2F0ZRgFIAEoCCKxAQoOU3RvcFJ1blJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIWCgRub3RlGAMgASgJQgi6SAVyAyiACBIcCgpyZXF1ZXN0X2lkGAQgASgJQgi6SAVyAyiAASJ2Cg9TdG9wUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEhEKCWR1cGxpY2F0ZRgEIAEoCCITChFMaXN0TGltaXRzUmVxdWVzdCI0ChJMaXN0TGltaXRzUmVzcG9uc2USHgoGbGltaXRzGAEgAygLMg4ucGF3bC52MS5MaW1pdCKEAQoFTGltaXQSCgoCaWQYASABKAkSCwoDa2V5GAIgASgJEhIKCmNvbmN1cnJlbnQYAyABKAMSEgoKcGVyX21pbnV0ZRgEIAEoAxIZChF0b2tlbnNfcGVyX21pbnV0ZRgFIAEoAxIfCgR1c2VzGAYgAygLMhEucGF3bC52MS5MaW1pdFVzZSK2AQoITGltaXRVc2USCwoDa2V5GAEgASgJEgwKBG9wZW4YAiABKAMSDQoFYmVndW4YAyABKAMSDgoGdG9rZW5zGAQgASgDEicKBGhlbGQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJQoHd2FpdGluZxgGIAMoCzIULnBhd2wudjEuVGVuYW50UXVldWUSEAoIYWRtaXR0ZWQYByABKAMSDgoGd2FpdGVkGAggASgDIiwKC1RlbmFudFF1ZXVlEg4KBnRlbmFudBgBIAEoCRINCgVjYWxscxgCIAEoAzKMBAoOQ29udHJvbFNlcnZpY2USYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXMSWQoKTGlzdExpbWl0cxIaLnBhd2wudjEuTGlzdExpbWl0c1JlcXVlc3QaGy5wYXdsLnYxLkxpc3RMaW1pdHNSZXNwb25zZSISgtPkkwIMEgovdjEvbGltaXRzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi8wIKEURlY2lkZVN0ZXBSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFQoEc3RlcBgDIAEoDUIHukgEKgIgABIsCgZkaWdlc3QYBCABKAlCHLpIGXIXMhVec2hhMjU2OlswLTlhLWZdezY0fSQSMwoIZGVjaXNpb24YBSABKA4yFS5wYXdsLnYxLlN0ZXBEZWNpc2lvbkIKukgHggEEEAEgABIUCgxwYXlsb2FkX2pzb24YBiABKAkSGAoGcmVhc29uGAcgASgJQgi6SAVyAyiAIBIrCgdleHBpcmVzGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCgpyZXF1ZXN0X2lkGAkgASgJQgi6SAVyAyiAASJ6ChJEZWNpZGVTdGVwUmVzcG9uc2USIAoHZGVjaWRlZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIRCglkdXBsaWNhdGUYBCABKAgi7QEKFExpc3RBcHByb3ZhbHNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSKgoFb3JkZXIYAiABKA4yES5wYXdsLnYxLlJ1bk9yZGVyQgi6SAWCAQIQARI3CgZydW5faWQYAyABKAlCJ7pIJHIiMiBeKFswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSk/JBIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMogAgiVgoVTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEiQKCWFwcHJvdmFscxgBIAMoCzIRLnBhd2wudjEuQXBwcm92YWwSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJItMDCghBcHByb3ZhbBIOCgZydW5faWQYASABKAkSDwoHcGFja19pZBgCIAEoCRIUCgxwYWNrX3ZlcnNpb24YAyABKAkSDQoFc3RhdGUYBCABKAkSLQoGbGFiZWxzGAUgAygLMh0ucGF3bC52MS5BcHByb3ZhbC5MYWJlbHNFbnRyeRIpCgVzaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc3RhcnRlchgHIAEoCRIbCgRjYWxsGAggASgLMg0ucGF3bC52MS5TdGVwEgsKA3doeRgJIAEoCRIsCgpvbl90aW1lb3V0GAogASgOMhgucGF3bC52MS5BcHByb3ZhbFRpbWVvdXQSEwoLbm90X3N0YXJ0ZXIYCyABKAgSJgoGZXZlbnRzGAwgAygLMhYucGF3bC52MS5FeHRlcm5hbEV2ZW50EiQKCWFydGlmYWN0cxgNIAMoCzIRLnBhd2wudjEuQXJ0aWZhY3QSGQoRYXJ0aWZhY3RzX29taXR0ZWQYDiABKAgSEQoJdmlzaXRfc2VxGA8gASgEGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUQoNRXh0ZXJuYWxFdmVudBINCgVldmVudBgBIAEoCRIKCgJ0bxgCIAEoCRITCgtkZXNjcmlwdGlvbhgDIAEoCRIQCgh0ZXJtaW5hbBgEIAEoCCL7AQoSUmFpc2VCdWRnZXRSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSGwoKbWF4X3Rva2VucxgDIAEoA0IHukgEIgIoABIjChJtYXhfY29zdF9taWNyb191c2QYBCABKANCB7pIBCICKAASGgoGcmVhc29uGAUgASgJQgq6SAdyBRABKIAIEhwKCnJlcXVlc3RfaWQYBiABKAlCCLpIBXIDKIABIqEBChNSYWlzZUJ1ZGdldFJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiUKCXJlbWFpbmluZxgCIAEoCzISLnBhd2wudjEuUmVtYWluaW5nEiIKBnN0YXR1cxgDIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgEIAEoBBIRCglkdXBsaWNhdGUYBSABKAgiSwoUTGlzdFNjaGVkdWxlc1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JCI9ChVMaXN0U2NoZWR1bGVzUmVzcG9uc2USJAoJc2NoZWR1bGVzGAEgAygLMhEucGF3bC52MS5TY2hlZHVsZSL6AgoIU2NoZWR1bGUSEwoLc2NoZWR1bGVfaWQYASABKAkSDAoEY3JvbhgCIAEoCRIRCgl0aW1lX3pvbmUYAyABKAkSEAoIY2F0Y2hfdXAYBCABKAkSDwoHb3ZlcmxhcBgFIAEoCRISCgpqaXR0ZXJfc2VjGAYgASgFEgwKBHBhY2sYByABKAkSDQoFYWdlbnQYCCABKAkSEQoJcHJpbmNpcGFsGAkgASgJEg4KBnNjb3BlcxgKIAMoCRIoCgRuZXh0GAsgAygLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdsYXN0X2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtsYXN0X3J1bl9pZBgNIAEoCRINCgVmaXJlZBgOIAEoBBIOCgZtaXNzZWQYDyABKAQSDwoHc2tpcHBlZBgQIAEoBBIlCgVmYXVsdBgRIAEoCzIWLnBhd2wudjEuU2NoZWR1bGVGYXVsdCKaAQoNU2NoZWR1bGVGYXVsdBIrCgdpbnN0YW50GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgCIAEoBRIpCgVzaW5jZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcmVhc29uGAQgASgJEg8KB21lc3NhZ2UYBSABKAki4QEKD1N0ZWVyUnVuUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhkKBHRleHQYAyABKAlCC7pICHIGEAEogIAEEioKBHdoZW4YBCABKA4yEi5wYXdsLnYxLlN0ZWVyV2hlbkIIukgFggECEAESHAoKcmVxdWVzdF9pZBgFIAEoCUIIukgFcgMogAEilwEKEFN0ZWVyUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEh4KBHR1cm4YBCABKAsyEC5wYXdsLnYxLlR1cm5SZWYSEQoJZHVwbGljYXRlGAUgASgIIrEBCg5TdG9wUnVuUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhYKBG5vdGUYAyABKAlCCLpIBXIDKIAIEhwKCnJlcXVlc3RfaWQYBCABKAlCCLpIBXIDKIABInYKD1N0b3BSdW5SZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIiCgZzdGF0dXMYAiABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYAyABKAQSEQoJZHVwbGljYXRlGAQgASgIIhMKEUxpc3RMaW1pdHNSZXF1ZXN0IjQKEkxpc3RMaW1pdHNSZXNwb25zZRIeCgZsaW1pdHMYASADKAsyDi5wYXdsLnYxLkxpbWl0IoQBCgVMaW1pdBIKCgJpZBgBIAEoCRILCgNrZXkYAiABKAkSEgoKY29uY3VycmVudBgDIAEoAxISCgpwZXJfbWludXRlGAQgASgDEhkKEXRva2Vuc19wZXJfbWludXRlGAUgASgDEh8KBHVzZXMYBiADKAsyES5wYXdsLnYxLkxpbWl0VXNlIrYBCghMaW1pdFVzZRILCgNrZXkYASABKAkSDAoEb3BlbhgCIAEoAxINCgViZWd1bhgDIAEoAxIOCgZ0b2tlbnMYBCABKAMSJwoEaGVsZBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIlCgd3YWl0aW5nGAYgAygLMhQucGF3bC52MS5UZW5hbnRRdWV1ZRIQCghhZG1pdHRlZBgHIAEoAxIOCgZ3YWl0ZWQYCCABKAMiLAoLVGVuYW50UXVldWUSDgoGdGVuYW50GAEgASgJEg0KBWNhbGxzGAIgASgDKngKDFN0ZXBEZWNpc2lvbhIdChlTVEVQX0RFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASGQoVU1RFUF9ERUNJU0lPTl9BUFBST1ZFEAESFgoSU1RFUF9ERUNJU0lPTl9ERU5ZEAISFgoSU1RFUF9ERUNJU0lPTl9FRElUEAMqbQoPQXBwcm92YWxUaW1lb3V0EiAKHEFQUFJPVkFMX1RJTUVPVVRfVU5TUEVDSUZJRUQQABIZChVBUFBST1ZBTF9USU1FT1VUX0RFTlkQARIdChlBUFBST1ZBTF9USU1FT1VUX0VTQ0FMQVRFEAIy7AUKDkNvbnRyb2xTZXJ2aWNlEncKCkRlY2lkZVN0ZXASGi5wYXdsLnYxLkRlY2lkZVN0ZXBSZXF1ZXN0GhsucGF3bC52MS5EZWNpZGVTdGVwUmVzcG9uc2UiMILT5JMCKjoBKiIlL3YxL3J1bnMve3J1bl9pZH0vc3RlcHMve3N0ZXB9OmRlY2lkZRJlCg1MaXN0QXBwcm92YWxzEh0ucGF3bC52MS5MaXN0QXBwcm92YWxzUmVxdWVzdBoeLnBhd2wudjEuTGlzdEFwcHJvdmFsc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9hcHByb3ZhbHMSYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXMSWQoKTGlzdExpbWl0cxIaLnBhd2wudjEuTGlzdExpbWl0c1JlcXVlc3QaGy5wYXdsLnYxLkxpc3RMaW1pdHNSZXNwb25zZSISgtPkkwIMEgovdjEvbGltaXRzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
+
+/**
+ * DecideStepRequest is a decision about one held call.
+ *
+ * @generated from message pawl.v1.DecideStepRequest
+ */
+export type DecideStepRequest = Message<"pawl.v1.DecideStepRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * The run; required. A ULID.
+   *
+   * @generated from field: string run_id = 2;
+   */
+  runId: string;
+
+  /**
+   * Number of the step in the run; required.
+   *
+   * @generated from field: uint32 step = 3;
+   */
+  step: number;
+
+  /**
+   * Digest of the call that was looked at (Step.approval.digest); required.
+   *
+   * @generated from field: string digest = 4;
+   */
+  digest: string;
+
+  /**
+   * What is decided; required.
+   *
+   * @generated from field: pawl.v1.StepDecision decision = 5;
+   */
+  decision: StepDecision;
+
+  /**
+   * Arguments that go out instead, JSON; required with EDIT, empty otherwise.
+   *
+   * @generated from field: string payload_json = 6;
+   */
+  payloadJson: string;
+
+  /**
+   * The caller's words, kept in the record; a denial's are told to the model. At most 4096
+   * bytes. Default: empty.
+   *
+   * @generated from field: string reason = 7;
+   */
+  reason: string;
+
+  /**
+   * What is approved goes out by then, or is held again. Default: unset, whenever.
+   *
+   * @generated from field: google.protobuf.Timestamp expires = 8;
+   */
+  expires?: Timestamp | undefined;
+
+  /**
+   * Idempotency id: the same id with the same body is answered with
+   * the first answer, for ever; with another body it is refused.
+   * Default: empty, no protection against repeats. At most 128 bytes.
+   *
+   * @generated from field: string request_id = 9;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message pawl.v1.DecideStepRequest.
+ * Use `create(DecideStepRequestSchema)` to create a new message.
+ */
+export const DecideStepRequestSchema: GenMessage<DecideStepRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 0);
+
+/**
+ * DecideStepResponse is what was decided.
+ *
+ * @generated from message pawl.v1.DecideStepResponse
+ */
+export type DecideStepResponse = Message<"pawl.v1.DecideStepResponse"> & {
+  /**
+   * The StepDecided.
+   *
+   * @generated from field: pawl.v1.Record decided = 1;
+   */
+  decided?: Record | undefined;
+
+  /**
+   * Status of the run after the call.
+   *
+   * @generated from field: pawl.v1.RunStatus status = 2;
+   */
+  status: RunStatus;
+
+  /**
+   * Last seq of the run after the call.
+   *
+   * @generated from field: uint64 seq = 3;
+   */
+  seq: bigint;
+
+  /**
+   * True: the id was used before with the same body; this is the first answer.
+   *
+   * @generated from field: bool duplicate = 4;
+   */
+  duplicate: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.DecideStepResponse.
+ * Use `create(DecideStepResponseSchema)` to create a new message.
+ */
+export const DecideStepResponseSchema: GenMessage<DecideStepResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 1);
+
+/**
+ * ListApprovalsRequest asks for what waits for a person.
+ *
+ * @generated from message pawl.v1.ListApprovalsRequest
+ */
+export type ListApprovalsRequest = Message<"pawl.v1.ListApprovalsRequest"> & {
+  /**
+   * Isolation boundary. Default: empty, which is "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * Order, by when it began to wait. Default: newest first.
+   *
+   * @generated from field: pawl.v1.RunOrder order = 2;
+   */
+  order: RunOrder;
+
+  /**
+   * Only those of this run. Default: empty, of all runs.
+   *
+   * @generated from field: string run_id = 3;
+   */
+  runId: string;
+
+  /**
+   * Most entries of a page, 1 to 1000. Default: 0, which is 100. A page of large entries
+   * holds fewer, about 1 MiB.
+   *
+   * @generated from field: int32 page_size = 4;
+   */
+  pageSize: number;
+
+  /**
+   * next_page_token of the page before; the other fields must be the same.
+   * Default: empty, the first page.
+   *
+   * @generated from field: string page_token = 5;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message pawl.v1.ListApprovalsRequest.
+ * Use `create(ListApprovalsRequestSchema)` to create a new message.
+ */
+export const ListApprovalsRequestSchema: GenMessage<ListApprovalsRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 2);
+
+/**
+ * ListApprovalsResponse is a page of what waits.
+ *
+ * @generated from message pawl.v1.ListApprovalsResponse
+ */
+export type ListApprovalsResponse = Message<"pawl.v1.ListApprovalsResponse"> & {
+  /**
+   * What waits.
+   *
+   * @generated from field: repeated pawl.v1.Approval approvals = 1;
+   */
+  approvals: Approval[];
+
+  /**
+   * Gives the next page; empty: there is none.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * Describes the message pawl.v1.ListApprovalsResponse.
+ * Use `create(ListApprovalsResponseSchema)` to create a new message.
+ */
+export const ListApprovalsResponseSchema: GenMessage<ListApprovalsResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 3);
+
+/**
+ * Approval is one thing that waits for a person: a held call, or an event from outside.
+ *
+ * @generated from message pawl.v1.Approval
+ */
+export type Approval = Message<"pawl.v1.Approval"> & {
+  /**
+   * The run.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Id of its pack.
+   *
+   * @generated from field: string pack_id = 2;
+   */
+  packId: string;
+
+  /**
+   * Version of its pack.
+   *
+   * @generated from field: string pack_version = 3;
+   */
+  packVersion: string;
+
+  /**
+   * State that it is in.
+   *
+   * @generated from field: string state = 4;
+   */
+  state: string;
+
+  /**
+   * Labels of the run.
+   *
+   * @generated from field: map<string, string> labels = 5;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Since when it waits.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * Principal that started the run.
+   *
+   * @generated from field: string starter = 7;
+   */
+  starter: string;
+
+  /**
+   * The held call, with its arguments; unset: an event is waited for.
+   *
+   * @generated from field: pawl.v1.Step call = 8;
+   */
+  call?: Step | undefined;
+
+  /**
+   * Why the pack's condition could not be evaluated. Default: empty, the pack holds the
+   * call.
+   *
+   * @generated from field: string why = 9;
+   */
+  why: string;
+
+  /**
+   * What happens at call.deadline if nobody decides.
+   *
+   * @generated from field: pawl.v1.ApprovalTimeout on_timeout = 10;
+   */
+  onTimeout: ApprovalTimeout;
+
+  /**
+   * True: whoever started the run does not decide.
+   *
+   * @generated from field: bool not_starter = 11;
+   */
+  notStarter: boolean;
+
+  /**
+   * Events that move the run from outside, where no call is held.
+   *
+   * @generated from field: repeated pawl.v1.ExternalEvent events = 12;
+   */
+  events: ExternalEvent[];
+
+  /**
+   * The run's artifacts, where no call is held.
+   *
+   * @generated from field: repeated pawl.v1.Artifact artifacts = 13;
+   */
+  artifacts: Artifact[];
+
+  /**
+   * True: artifacts are left out, because they are large; GetRun has them.
+   *
+   * @generated from field: bool artifacts_omitted = 14;
+   */
+  artifactsOmitted: boolean;
+
+  /**
+   * Transition that the run stands at: expected_seq of EmitEvent.
+   *
+   * @generated from field: uint64 visit_seq = 15;
+   */
+  visitSeq: bigint;
+};
+
+/**
+ * Describes the message pawl.v1.Approval.
+ * Use `create(ApprovalSchema)` to create a new message.
+ */
+export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 4);
+
+/**
+ * ExternalEvent is one way out of a state.
+ *
+ * @generated from message pawl.v1.ExternalEvent
+ */
+export type ExternalEvent = Message<"pawl.v1.ExternalEvent"> & {
+  /**
+   * The event.
+   *
+   * @generated from field: string event = 1;
+   */
+  event: string;
+
+  /**
+   * State that it leads to.
+   *
+   * @generated from field: string to = 2;
+   */
+  to: string;
+
+  /**
+   * What the pack says of that state. Default: empty.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * True: a run that enters that state ends there, once its turn is completed.
+   *
+   * @generated from field: bool terminal = 4;
+   */
+  terminal: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.ExternalEvent.
+ * Use `create(ExternalEventSchema)` to create a new message.
+ */
+export const ExternalEventSchema: GenMessage<ExternalEvent> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 5);
 
 /**
  * RaiseBudgetRequest names a run and what it may consume from now on.
@@ -80,7 +443,7 @@ export type RaiseBudgetRequest = Message<"pawl.v1.RaiseBudgetRequest"> & {
  * Use `create(RaiseBudgetRequestSchema)` to create a new message.
  */
 export const RaiseBudgetRequestSchema: GenMessage<RaiseBudgetRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 0);
+  messageDesc(file_pawl_v1_control, 6);
 
 /**
  * RaiseBudgetResponse is the act and what is left after it.
@@ -129,7 +492,7 @@ export type RaiseBudgetResponse = Message<"pawl.v1.RaiseBudgetResponse"> & {
  * Use `create(RaiseBudgetResponseSchema)` to create a new message.
  */
 export const RaiseBudgetResponseSchema: GenMessage<RaiseBudgetResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 1);
+  messageDesc(file_pawl_v1_control, 7);
 
 /**
  * ListSchedulesRequest asks for the schedules of a namespace.
@@ -150,7 +513,7 @@ export type ListSchedulesRequest = Message<"pawl.v1.ListSchedulesRequest"> & {
  * Use `create(ListSchedulesRequestSchema)` to create a new message.
  */
 export const ListSchedulesRequestSchema: GenMessage<ListSchedulesRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 2);
+  messageDesc(file_pawl_v1_control, 8);
 
 /**
  * ListSchedulesResponse is the schedules, of one moment.
@@ -171,7 +534,7 @@ export type ListSchedulesResponse = Message<"pawl.v1.ListSchedulesResponse"> & {
  * Use `create(ListSchedulesResponseSchema)` to create a new message.
  */
 export const ListSchedulesResponseSchema: GenMessage<ListSchedulesResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 3);
+  messageDesc(file_pawl_v1_control, 9);
 
 /**
  * Schedule is an entry of the operator's file (--schedules): runs that begin by the clock.
@@ -306,7 +669,7 @@ export type Schedule = Message<"pawl.v1.Schedule"> & {
  * Use `create(ScheduleSchema)` to create a new message.
  */
 export const ScheduleSchema: GenMessage<Schedule> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 4);
+  messageDesc(file_pawl_v1_control, 10);
 
 /**
  * ScheduleFault says why an instant's run was not begun yet. It is tried again until it is
@@ -356,7 +719,7 @@ export type ScheduleFault = Message<"pawl.v1.ScheduleFault"> & {
  * Use `create(ScheduleFaultSchema)` to create a new message.
  */
 export const ScheduleFaultSchema: GenMessage<ScheduleFault> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 5);
+  messageDesc(file_pawl_v1_control, 11);
 
 /**
  * SteerRunRequest is what is said to a run.
@@ -407,7 +770,7 @@ export type SteerRunRequest = Message<"pawl.v1.SteerRunRequest"> & {
  * Use `create(SteerRunRequestSchema)` to create a new message.
  */
 export const SteerRunRequestSchema: GenMessage<SteerRunRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 6);
+  messageDesc(file_pawl_v1_control, 12);
 
 /**
  * SteerRunResponse is what became of it.
@@ -457,7 +820,7 @@ export type SteerRunResponse = Message<"pawl.v1.SteerRunResponse"> & {
  * Use `create(SteerRunResponseSchema)` to create a new message.
  */
 export const SteerRunResponseSchema: GenMessage<SteerRunResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 7);
+  messageDesc(file_pawl_v1_control, 13);
 
 /**
  * StopRunRequest names a run.
@@ -501,7 +864,7 @@ export type StopRunRequest = Message<"pawl.v1.StopRunRequest"> & {
  * Use `create(StopRunRequestSchema)` to create a new message.
  */
 export const StopRunRequestSchema: GenMessage<StopRunRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 8);
+  messageDesc(file_pawl_v1_control, 14);
 
 /**
  * StopRunResponse is the run that waits.
@@ -543,7 +906,7 @@ export type StopRunResponse = Message<"pawl.v1.StopRunResponse"> & {
  * Use `create(StopRunResponseSchema)` to create a new message.
  */
 export const StopRunResponseSchema: GenMessage<StopRunResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 9);
+  messageDesc(file_pawl_v1_control, 15);
 
 /**
  * ListLimitsRequest asks for all limits.
@@ -558,7 +921,7 @@ export type ListLimitsRequest = Message<"pawl.v1.ListLimitsRequest"> & {
  * Use `create(ListLimitsRequestSchema)` to create a new message.
  */
 export const ListLimitsRequestSchema: GenMessage<ListLimitsRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 10);
+  messageDesc(file_pawl_v1_control, 16);
 
 /**
  * ListLimitsResponse has the limits.
@@ -579,7 +942,7 @@ export type ListLimitsResponse = Message<"pawl.v1.ListLimitsResponse"> & {
  * Use `create(ListLimitsResponseSchema)` to create a new message.
  */
 export const ListLimitsResponseSchema: GenMessage<ListLimitsResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 11);
+  messageDesc(file_pawl_v1_control, 17);
 
 /**
  * Limit is one entry of the operator's limits.
@@ -635,7 +998,7 @@ export type Limit = Message<"pawl.v1.Limit"> & {
  * Use `create(LimitSchema)` to create a new message.
  */
 export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 12);
+  messageDesc(file_pawl_v1_control, 18);
 
 /**
  * LimitUse is what is counted under one key.
@@ -705,7 +1068,7 @@ export type LimitUse = Message<"pawl.v1.LimitUse"> & {
  * Use `create(LimitUseSchema)` to create a new message.
  */
 export const LimitUseSchema: GenMessage<LimitUse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 13);
+  messageDesc(file_pawl_v1_control, 19);
 
 /**
  * TenantQueue is how many calls of one tenant wait.
@@ -733,7 +1096,82 @@ export type TenantQueue = Message<"pawl.v1.TenantQueue"> & {
  * Use `create(TenantQueueSchema)` to create a new message.
  */
 export const TenantQueueSchema: GenMessage<TenantQueue> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 14);
+  messageDesc(file_pawl_v1_control, 20);
+
+/**
+ * StepDecision is what a person decides about a call.
+ *
+ * @generated from enum pawl.v1.StepDecision
+ */
+export enum StepDecision {
+  /**
+   * Not set; refused.
+   *
+   * @generated from enum value: STEP_DECISION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The call goes out as it is.
+   *
+   * @generated from enum value: STEP_DECISION_APPROVE = 1;
+   */
+  APPROVE = 1,
+
+  /**
+   * It is answered with the error DENIED and the reason.
+   *
+   * @generated from enum value: STEP_DECISION_DENY = 2;
+   */
+  DENY = 2,
+
+  /**
+   * It goes out with payload_json as its arguments.
+   *
+   * @generated from enum value: STEP_DECISION_EDIT = 3;
+   */
+  EDIT = 3,
+}
+
+/**
+ * Describes the enum pawl.v1.StepDecision.
+ */
+export const StepDecisionSchema: GenEnum<StepDecision> = /*@__PURE__*/
+  enumDesc(file_pawl_v1_control, 0);
+
+/**
+ * ApprovalTimeout is what happens where nobody decides in time.
+ *
+ * @generated from enum pawl.v1.ApprovalTimeout
+ */
+export enum ApprovalTimeout {
+  /**
+   * Not set: no call is held.
+   *
+   * @generated from enum value: APPROVAL_TIMEOUT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The call is denied.
+   *
+   * @generated from enum value: APPROVAL_TIMEOUT_DENY = 1;
+   */
+  DENY = 1,
+
+  /**
+   * The run ends ESCALATED.
+   *
+   * @generated from enum value: APPROVAL_TIMEOUT_ESCALATE = 2;
+   */
+  ESCALATE = 2,
+}
+
+/**
+ * Describes the enum pawl.v1.ApprovalTimeout.
+ */
+export const ApprovalTimeoutSchema: GenEnum<ApprovalTimeout> = /*@__PURE__*/
+  enumDesc(file_pawl_v1_control, 1);
 
 /**
  * ControlService is for whoever answers for what runs do. Its calls that change a run are
@@ -745,6 +1183,38 @@ export const TenantQueueSchema: GenMessage<TenantQueue> = /*@__PURE__*/
  * @generated from service pawl.v1.ControlService
  */
 export const ControlService: GenService<{
+  /**
+   * Decides about a held call, once: it goes out as it is, with other arguments, or is
+   * answered with the error DENIED. Scope steps:approve.
+   *
+   * Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
+   * was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
+   * that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
+   * (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
+   * INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
+   * than who started the run).
+   *
+   * @generated from rpc pawl.v1.ControlService.DecideStep
+   */
+  decideStep: {
+    methodKind: "unary";
+    input: typeof DecideStepRequestSchema;
+    output: typeof DecideStepResponseSchema;
+  },
+  /**
+   * Lists what waits for a person: held calls, and runs in states that only an event from
+   * outside leaves, with where each answer leads. Scope runs:read, runs:write or
+   * steps:approve.
+   *
+   * Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+   *
+   * @generated from rpc pawl.v1.ControlService.ListApprovals
+   */
+  listApprovals: {
+    methodKind: "unary";
+    input: typeof ListApprovalsRequestSchema;
+    output: typeof ListApprovalsResponseSchema;
+  },
   /**
    * Says something to a run that goes on: the next request to a model contains it, which is
    * checked (STEERING_MISSING), or what is under way is put away for it. A run without an

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
 )
 
 // resolve takes an answer to a step, in the order of section 9. An answer that
@@ -36,6 +37,8 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
 			Message: fmt.Sprintf("step %d is a call of a model: AnswerModel answers it", step.Step),
 		}
+	case step.Awaits():
+		return 0, decision.Held(step)
 	case step.Tool != c.Tool:
 		return t.violate(), nil
 	case c.Attempt < 0 || c.Attempt > step.Attempt:
@@ -206,7 +209,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 		return machine.IgnoredTerminal
 	}
 	i := findStep(t.s.Steps, c.Step)
-	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil || t.s.Steps[i].Awaits() {
 		return machine.IgnoredStale
 	}
 	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}
@@ -235,7 +238,7 @@ func (t *txn) cancelSteps(why string) {
 // callOff tells the agent of a delegation that went out earlier; one of this
 // very batch was never sent.
 func (t *txn) callOff(step *machine.ToolStep) {
-	if t.old == nil || !stillOut(t.old.Steps, step) {
+	if t.old == nil || step.Awaits() || !stillOut(t.old.Steps, step) {
 		return
 	}
 	t.cancels = append(t.cancels, machine.OutboxRow{

@@ -22,7 +22,8 @@ func envelopeBytes(e *machine.Envelope) int64 {
 	return int64(n)
 }
 
-// awaitingOf derives what a run waits for: the first delegation that asks, else
+// awaitingOf derives what a run waits for: the first delegation that asks, else a person
+// where a call is held, else
 // what its completed turn asked for, else the outside where that moves it.
 func awaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	if s.Status.Terminal() {
@@ -32,6 +33,8 @@ func awaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 		return asking.Remote.Asking
 	}
 	switch {
+	case held(s.Steps) != nil:
+		return machine.AwaitInput
 	case s.Turn == nil && s.Awaiting == machine.AwaitAuth:
 		return machine.AwaitAuth
 	case s.Turn == nil, g.States[s.Current].Orchestration == machine.External:

@@ -13,7 +13,7 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 		return machine.IgnoredTerminal, nil
 	}
 	i := findStep(t.s.Steps, c.Step)
-	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt {
+	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Awaits() {
 		return machine.IgnoredStale, nil
 	}
 	step := &t.s.Steps[i]

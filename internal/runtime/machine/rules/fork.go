@@ -220,7 +220,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 		if p.Call != nil {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
-		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq = s.LastStep, seq, seq, seq
+		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
 		} else {

@@ -104,7 +104,7 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	if step.Model != nil {
 		return used
 	}
-	if t.old != nil && stillOut(t.old.Steps, step) {
+	if t.old != nil && !step.Awaits() && stillOut(t.old.Steps, step) {
 		used = usageOfBound(step.Bound)
 		t.settle(used)
 	}

@@ -95,6 +95,8 @@ func (t *txn) dispatch() (machine.Disposition, error) {
 		return machine.Accepted, t.writeOutput(&c)
 	case machine.NoteDelegation:
 		return t.noteDelegation(&c)
+	case machine.DecideStep:
+		return t.decide(&c)
 	}
 	return 0, &machine.Refusal{Code: machine.CodeInternal, Reason: "UNKNOWN_COMMAND", Message: fmt.Sprintf("command %T", t.in.Command)}
 }

@@ -150,16 +150,16 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 }
 
-// stillOut: the same execution of the step is pending among steps.
+// stillOut: the same execution of the step is pending among steps, and held as it is.
 func stillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := findStep(steps, p.Step)
-	return i >= 0 && steps[i].Status == machine.StepStatusPending && steps[i].Attempt == p.Attempt
+	return i >= 0 && steps[i].Status == machine.StepStatusPending && steps[i].Attempt == p.Attempt && steps[i].Awaits() == p.Awaits()
 }
 
 // appendOutbox adds the work of a pending step; a call of a model is nobody's but the
-// turn's executor's.
+// turn's executor's, and one that waits for a decision nobody's at all.
 func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, p *machine.ToolStep) []machine.OutboxRow {
-	if p.Model != nil {
+	if p.Model != nil || p.Awaits() {
 		return rows
 	}
 	return append(rows, outboxRow(g, s, p))
@@ -198,6 +198,7 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 		return
 	}
 	b.ReadyChanged = b.Ready != readyOf(t.g, t.old)
+	defer t.diffHeld(b)
 	if t.old.Status != t.s.Status {
 		b.Index = []machine.IndexChange{
 			{Index: "status", Value: t.old.Status.String()},
@@ -234,5 +235,6 @@ func Indexes(s *machine.State) []machine.IndexChange {
 	if s.Parent != nil {
 		rows = append(rows, machine.IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})
 	}
+	rows = append(rows, heldIndex(s)...)
 	return append(rows, taskIndexes(s)...)
 }

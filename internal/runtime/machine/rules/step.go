@@ -42,25 +42,33 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 		s.Reframes++
 	}
 	deadline := addCapped(t.in.At, int64(tool.Timeout))
-	seq := t.record(&machine.StepRequested{
+	asked := &machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
 		Bound: usageOfBound(bound),
-	})
-	s.Steps = append(t.steps(), machine.ToolStep{
+	}
+	step := machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
-		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq, RequestSeq: seq,
+		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq,
 		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound,
-	})
+	}
+	t.await(&step, asked, a.Holding)
+	step.RequestSeq = t.record(asked)
+	s.Steps = append(t.steps(), step)
 	t.takeEffect(&s.Steps[len(s.Steps)-1])
-	return machine.StepOutcome{Key: a.key, Step: s.LastStep, Status: machine.StepStatusPending}
+	out := outcomeOf(&step)
+	out.Replayed, out.AskedSeq = false, 0
+	return out
 }
 
 // outcomeOf is the answer to the repeat of a known request.
 func outcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
-	if s.Call != nil {
-		out.AskedSeq = s.RequestSeq
+	if s.Awaits() {
+		out.Held, out.Digest = true, s.Approval.Digest
+	}
+	if s.Call != nil || s.AskedSeq() != s.RequestSeq {
+		out.AskedSeq = s.AskedSeq()
 	}
 	return out
 }

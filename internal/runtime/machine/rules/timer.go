@@ -46,6 +46,9 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 			if t.s.Steps[i].Model != nil {
 				return t.expireModel(i)
 			}
+			if t.s.Steps[i].Awaits() {
+				return t.undecided(i)
+			}
 			return t.unknown(i, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "")
 		}
 	}

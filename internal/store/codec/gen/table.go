@@ -19,6 +19,7 @@ var (
 		machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
 		machine.RaiseBudget{},
 		machine.Steer{}, machine.Stop{},
+		machine.DecideStep{},
 	}
 	bodies = []any{
 		machine.Transition{}, machine.InputReceived{}, machine.TurnOpened{}, machine.TurnAssigned{}, machine.TurnCompleted{},
@@ -28,6 +29,7 @@ var (
 		machine.ModelNoted{},
 		machine.BudgetRaised{},
 		machine.Steered{}, machine.Stopped{}, machine.Noticed{},
+		machine.StepDecided{},
 	}
 	// rows are the messages that are values of their own, in the order of the output.
 	rows = []struct {
@@ -56,6 +58,7 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.StepStatus](): "StepStatusCancelled",
 	reflect.TypeFor[machine.Mode]():       "Append",
 	reflect.TypeFor[machine.Awaiting]():   "AwaitAuth",
+	reflect.TypeFor[machine.Verdict]():    "Lapsed",
 }
 
 // sames are the functions that compare a record's field with its input's, for the

@@ -1,0 +1,102 @@
+package convert
+
+import (
+	"encoding/hex"
+	"strings"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/query"
+)
+
+// digestMark begins digests of calls on the wire.
+const digestMark = "sha256:"
+
+func digestToProto(d [32]byte) string {
+	if d == [32]byte{} {
+		return ""
+	}
+	return digestMark + hex.EncodeToString(d[:])
+}
+
+func digestFromProto(text string) ([32]byte, error) {
+	var d [32]byte
+	raw, err := hex.DecodeString(strings.TrimPrefix(text, digestMark))
+	if err != nil || len(raw) != len(d) {
+		return d, &machine.Refusal{
+			Code: machine.CodeInvalidArgument, Reason: "INVALID_REQUEST", Field: "digest", Message: "want sha256: and 64 hexadecimal digits",
+		}
+	}
+	return [32]byte(raw), nil
+}
+
+var decisions = map[pawlv1.StepDecision]machine.Verdict{
+	pawlv1.StepDecision_STEP_DECISION_APPROVE: machine.Approved,
+	pawlv1.StepDecision_STEP_DECISION_DENY:    machine.Refused,
+	pawlv1.StepDecision_STEP_DECISION_EDIT:    machine.Edited,
+}
+
+// DecideFromProto reads a decision.
+func DecideFromProto(c Caller, req *pawlv1.DecideStepRequest) (runtime.Request, error) {
+	digest, err := digestFromProto(req.GetDigest())
+	if err != nil {
+		return runtime.Request{}, err
+	}
+	return runtime.Request{
+		RunRef: c.Run(req), ID: req.GetRequestId(),
+		Command: machine.DecideStep{
+			Step: req.GetStep(), Digest: digest, Verdict: decisions[req.GetDecision()], Payload: []byte(req.GetPayloadJson()),
+			Reason: req.GetReason(), Expires: timeFromProto(req.GetExpires()),
+		},
+	}, nil
+}
+
+func approvalToProto(a *machine.StepApproval) *pawlv1.StepApproval {
+	if a == nil {
+		return nil
+	}
+	return &pawlv1.StepApproval{
+		Held: a.Held, Since: TimeToProto(a.Since), Digest: digestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
+		DecidedBy: a.By, DecidedAt: TimeToProto(a.At), Expires: TimeToProto(a.Expires), DecidedSeq: a.Seq,
+	}
+}
+
+func holdToProto(h *machine.Hold) *pawlv1.Hold {
+	if h == nil {
+		return nil
+	}
+	return &pawlv1.Hold{Why: h.Why}
+}
+
+func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
+	return &pawlv1.StepDecided{
+		Step: b.Step, Tool: b.Tool, Verdict: pawlv1.StepVerdict(b.Verdict), Digest: digestToProto(b.Digest), PayloadJson: string(b.Payload),
+		Reason: b.Reason, Expires: TimeToProto(b.Expires), Deadline: TimeToProto(b.Deadline),
+	}
+}
+
+// ApprovalToProto converts what waits for a person.
+func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
+	s := v.State
+	out := &pawlv1.Approval{
+		RunId: s.RunID, PackId: s.PackID, PackVersion: s.PackVersion, State: s.Current, Labels: LabelsToProto(s.Labels),
+		Since: TimeToProto(v.Since), Starter: v.Starter, VisitSeq: s.VisitSeq,
+	}
+	if v.Call != nil {
+		out.Call = StepViewToProto(s.RunID, v.Call)
+		out.Why, out.OnTimeout = v.Why, pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_DENY
+		if a := v.Graph.Tools[v.Call.Tool].Approval; a != nil {
+			out.NotStarter = a.NotStarter
+			if a.Escalate {
+				out.OnTimeout = pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE
+			}
+		}
+		return out
+	}
+	for _, w := range v.Ways {
+		out.Events = append(out.Events, &pawlv1.ExternalEvent{Event: w.Event, To: w.To, Description: w.Description, Terminal: w.Terminal})
+	}
+	out.Artifacts, out.ArtifactsOmitted = ArtifactsToProto(s.Artifacts, v.Artifacts), v.Omitted
+	return out
+}

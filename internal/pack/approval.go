@@ -1,0 +1,67 @@
+package pack
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/condition"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Words of x_pawl.tools.NAME.approve that are no conditions.
+const (
+	approveNever  = "never"
+	approveAlways = "always"
+)
+
+// conditions is the language of conditions: what they may name.
+var conditions = sync.OnceValues(func() (*condition.Language, error) {
+	return condition.Of([]string{"payload", "variables", "artifacts"}, nil)
+})
+
+// Condition compiles the condition of an approval. It names payload (the call's arguments),
+// variables and artifacts (those of the run). The error says what is wrong, and where.
+func Condition(text string) (*condition.Program, error) {
+	language, err := conditions()
+	if err != nil {
+		return nil, err
+	}
+	p, err := language.Compile(text, condition.Bool)
+	if err != nil {
+		return nil, fmt.Errorf("condition: %w", err)
+	}
+	return p, nil
+}
+
+// approval compiles the settings of a tool; nil: its calls are not held.
+func (l *ToolLimits) approval() *machine.Approval {
+	if l.Approve == "" || l.Approve == approveNever {
+		return nil
+	}
+	a := &machine.Approval{If: l.Approve, Timeout: machine.DefaultApprovalTimeout}
+	if l.Approve == approveAlways {
+		a.If = ""
+	}
+	if set := l.Approval; set != nil {
+		a.Timeout = secondsOr(set.TimeoutSec, a.Timeout)
+		a.Escalate, a.NotStarter = set.OnTimeout == "escalate", set.NotStarter
+	}
+	return a
+}
+
+// approval checks the settings of a tool.
+func (c *checker) approval(at string, l ToolLimits) {
+	a := l.approval()
+	if a == nil {
+		if l.Approval != nil {
+			c.f.warn(ruleXPawl, at+"/approval", `Say when: "approve": "always", or a condition.`, "approval says how calls are approved, and approve holds none")
+		}
+		return
+	}
+	if a.If == "" {
+		return
+	}
+	if _, err := Condition(a.If); err != nil {
+		c.f.err(ruleXPawl, at+"/approve", `"never", "always", or an expression (CEL) over payload, variables and artifacts.`, "%s", err)
+	}
+}

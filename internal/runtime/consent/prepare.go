@@ -1,0 +1,229 @@
+package consent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/effect"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// Scene is the run that an input is for.
+type Scene struct {
+	Past    *history.Reader
+	Key     machine.RunKey
+	State   *machine.State
+	Program *program.Program
+}
+
+// Prepare stamps what the host says of calls and of decisions about them; every other
+// command is given back as it is. The error is a *[machine.Refusal], or that of a read.
+func (s *Scene) Prepare(ctx context.Context, c machine.Command) (machine.Command, error) {
+	if s.State == nil || s.State.Status.Terminal() {
+		return c, nil
+	}
+	switch cmd := c.(type) {
+	case machine.RequestSteps:
+		return s.judge(ctx, cmd)
+	case machine.DecideStep:
+		if cmd.Verdict == machine.Lapsed {
+			return c, nil
+		}
+		return s.decision(ctx, cmd)
+	}
+	return c, nil
+}
+
+// judge evaluates the conditions of the tools that are asked for.
+func (s *Scene) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
+	var seen *values
+	for i := range cmd.Requests {
+		a := s.Program.Graph.Tools[cmd.Requests[i].Tool].Approval
+		if a == nil {
+			continue
+		}
+		if seen == nil {
+			seen, cmd.Requests = &values{scene: s}, slices.Clone(cmd.Requests)
+		}
+		r := &cmd.Requests[i]
+		if !Unambiguous(r.Payload) {
+			r.Denied = &machine.Denial{Code: "PAYLOAD_INVALID", Message: "a call that is to be approved names no key twice"}
+			continue
+		}
+		if a.If == "" {
+			continue
+		}
+		var err error
+		if r.Holding, err = seen.holding(ctx, r); err != nil {
+			return cmd, err
+		}
+	}
+	return cmd, nil
+}
+
+// values are what conditions see of a run, each read once.
+type values struct {
+	scene                *Scene
+	variables, artifacts map[string]any
+}
+
+// holding evaluates the condition of one call.
+func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.Holding, error) {
+	p := v.scene.Program.Conditions[r.Tool]
+	if p == nil {
+		return machine.Holding{Why: "the condition does not compile"}, nil
+	}
+	vars := map[string]any{"payload": map[string]any{}, "variables": map[string]any{}, "artifacts": map[string]any{}}
+	if p.Reads("payload") {
+		var payload any
+		if err := json.Unmarshal(r.Payload, &payload); err != nil {
+			return machine.Holding{Why: "the payload is not JSON"}, nil
+		}
+		vars["payload"] = payload
+	}
+	if p.Reads("variables") {
+		if err := v.readVariables(ctx); err != nil {
+			return machine.Holding{}, err
+		}
+		vars["variables"] = v.variables
+	}
+	if p.Reads("artifacts") {
+		if err := v.readArtifacts(ctx); err != nil {
+			return machine.Holding{}, err
+		}
+		vars["artifacts"] = v.artifacts
+	}
+	holds, err := p.Holds(vars)
+	if err != nil {
+		return machine.Holding{Why: short(err.Error())}, nil
+	}
+	return machine.Holding{Free: !holds}, nil
+}
+
+// maxWhy bounds what is told of an evaluation that failed, in bytes.
+const maxWhy = 512
+
+func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "") }
+
+func (v *values) readVariables(ctx context.Context) error {
+	if v.variables != nil {
+		return nil
+	}
+	raw, err := v.scene.Past.Variables(ctx, v.scene.Key)
+	if err != nil {
+		return err
+	}
+	v.variables = map[string]any{}
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &v.variables); err != nil {
+		return fmt.Errorf("consent: variables of run %s: %w", v.scene.Key.ID, err)
+	}
+	return nil
+}
+
+// readArtifacts reads JSON artifacts as what they hold, texts as texts, and others as bytes.
+func (v *values) readArtifacts(ctx context.Context) error {
+	if v.artifacts != nil {
+		return nil
+	}
+	all, err := v.scene.Past.Artifacts(ctx, v.scene.Key, v.scene.State, v.scene.State.Seq)
+	if err != nil {
+		return err
+	}
+	v.artifacts = make(map[string]any, len(all))
+	for i := range all {
+		a := &all[i]
+		var value any
+		switch form := machine.FormOf(a.Type); {
+		case form == machine.FormJSON && json.Unmarshal(a.Value, &value) == nil:
+			v.artifacts[a.Name] = value
+		case form == machine.FormText:
+			v.artifacts[a.Name] = string(a.Value)
+		default:
+			v.artifacts[a.Name] = a.Value
+		}
+	}
+	return nil
+}
+
+// decision stamps a decision: the hash of what goes out instead, and who may not decide.
+func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
+	i := slices.IndexFunc(s.State.Steps, func(p machine.ToolStep) bool { return p.Step == cmd.Step })
+	if i < 0 || !s.State.Steps[i].Awaits() {
+		return cmd, nil // the machine says why not
+	}
+	step := &s.State.Steps[i]
+	tool := step.Tool
+	if cmd.Verdict == machine.Edited {
+		cmd.PayloadHash = request.PayloadHash(cmd.Payload)
+		if why := s.wrong(tool, cmd.Payload); why != "" {
+			return cmd, request.Malformed("EDIT_REFUSED", "payload_json", why)
+		}
+		if key, denied := effect.KeyOf(tool, s.Program.Graph.Tools[tool].Dedupe, cmd.Payload); denied != nil || key != step.Effect {
+			return cmd, request.Malformed("EDIT_REFUSED", "payload_json", "the fields that dedupe names stay as they are: another effect is another call")
+		}
+	}
+	if a := s.Program.Graph.Tools[tool].Approval; a == nil || !a.NotStarter {
+		return cmd, nil
+	}
+	var err error
+	cmd.Starters, err = s.Starters(ctx)
+	return cmd, err
+}
+
+// wrong says why a payload is not what a tool takes; "" = it is.
+func (s *Scene) wrong(tool string, payload []byte) string {
+	if !Unambiguous(payload) {
+		return "a call that is to be approved names no key twice"
+	}
+	if d := request.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
+		return d.Message
+	}
+	return ""
+}
+
+// Starter is who started the run.
+func (s *Scene) Starter(ctx context.Context) (string, error) {
+	first, err := s.Past.First(ctx, s.Key)
+	if err != nil {
+		return "", err
+	}
+	return first.Principal, nil
+}
+
+// Starters are who started the run and those that led to it on this sidecar, by name; of one
+// who spoke in another's name the other, too.
+func (s *Scene) Starters(ctx context.Context) ([]string, error) {
+	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	key := s.Key
+	for range machine.MaxDepth + 1 {
+		first, err := s.Past.First(ctx, key)
+		if err != nil {
+			return names, err
+		}
+		add(first.Principal)
+		if at := strings.LastIndex(first.Principal, policy.BehalfMark); at >= 0 {
+			add(first.Principal[at+len(policy.BehalfMark):])
+		}
+		start, ok := first.Command.(machine.Start)
+		if !ok || start.Parent == nil || start.Parent.Origin != "" {
+			break
+		}
+		key.ID = start.Parent.RunID
+	}
+	return names, nil
+}

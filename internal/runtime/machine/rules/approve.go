@@ -1,0 +1,193 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
+)
+
+// Calls that a person approves (section 9): a call that the pack holds gets its number and
+// its record, and no work stands for it until somebody has decided about that very call.
+
+// DeniedCode is the error of a call that was denied, or about which nobody decided in time.
+const DeniedCode = "DENIED"
+
+// mustWait says whether a request is held: every one of a tool that is to be approved, unless
+// the host has evaluated its condition and says that it is free.
+func mustWait(tool *machine.Tool, h machine.Holding) bool {
+	return tool.Approval != nil && (tool.Approval.If == "" || !h.Free)
+}
+
+// approvalTimeout is how long a call of the tool is held.
+func approvalTimeout(tool *machine.Tool) time.Duration {
+	return orDefault(tool.Approval.Timeout, machine.DefaultApprovalTimeout)
+}
+
+// await makes a step that is about to be issued wait for a decision. asked is its record.
+func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
+	tool := toolOf(t.g, step.Tool)
+	if !mustWait(&tool, h) {
+		return
+	}
+	step.Deadline = addCapped(t.in.At, int64(approvalTimeout(&tool)))
+	step.Approval = &machine.StepApproval{
+		Held: true, Since: t.in.At,
+		Digest: machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, step.PayloadHash),
+	}
+	asked.Deadline, asked.Hold = step.Deadline, &machine.Hold{Why: h.Why}
+}
+
+// decide takes a decision about a held call.
+func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
+	i := findStep(t.s.Steps, c.Step)
+	if c.Verdict == machine.Lapsed {
+		return t.lapse(i, c), nil
+	}
+	if err := t.checkDecided(i, c); err != nil {
+		return 0, err
+	}
+	switch c.Verdict {
+	case machine.Refused:
+		reason := c.Reason
+		if reason == "" {
+			reason = "the call was denied"
+		}
+		t.turnDown(i, machine.Refused, c.Reason, reason)
+	default:
+		t.release(i, c)
+	}
+	return machine.Accepted, nil
+}
+
+// checkDecided makes the checks of a decision, in their order.
+func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
+	var step *machine.ToolStep
+	if i >= 0 {
+		step = &t.s.Steps[i]
+	}
+	if step != nil && step.Approval != nil && !step.Approval.Held && step.Approval.Verdict != 0 {
+		return decision.Already(step)
+	}
+	if err := t.checkOpen(); err != nil {
+		return err
+	}
+	if step == nil || !step.Awaits() {
+		return decision.Nothing(c.Step)
+	}
+	tool := toolOf(t.g, step.Tool)
+	return first(decision.Starter(tool.Approval, c, t.in.Principal), decision.Digest(step, c), decision.Verdict(c, t.in.At))
+}
+
+// decided begins the record of a decision, and what the step keeps of it.
+func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *machine.StepDecided) {
+	step := &t.steps()[i]
+	approval := *step.Approval
+	approval.Held, approval.Verdict, approval.Expires = false, c.Verdict, c.Expires
+	approval.By, approval.At, approval.Seq = t.in.Principal, t.in.At, t.s.Seq+1
+	if c.Verdict == machine.Edited {
+		approval.Digest = machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, c.PayloadHash)
+		approval.PayloadSeq = approval.Seq
+	}
+	step.Approval = &approval
+	return &approval, &machine.StepDecided{
+		Step: step.Step, Tool: step.Tool, Verdict: c.Verdict, Digest: approval.Digest, Payload: c.Payload, Reason: c.Reason, Expires: c.Expires,
+	}
+}
+
+// release lets the call go out; its time counts from now.
+func (t *txn) release(i int, c *machine.DecideStep) {
+	_, record := t.decided(i, c)
+	step := &t.steps()[i]
+	step.Deadline = addCapped(t.in.At, int64(toolOf(t.g, step.Tool).Timeout))
+	record.Deadline = step.Deadline
+	t.record(record)
+}
+
+// turnDown answers a held call with an error, whatever the tool's on_error says: a person has
+// spoken, and the turn is to hear it. No attempt follows.
+func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
+	_, record := t.decided(i, &machine.DecideStep{Verdict: v, Reason: reason})
+	t.record(record)
+	step := &t.steps()[i]
+	fault := machine.Fault{Code: DeniedCode, Message: words}
+	seq := t.record(&machine.StepResolved{
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: fault, Kind: t.told(step.Kind()),
+	})
+	t.settleStep(i, machine.StepStatusError, seq, answerHash(false, nil, fault))
+}
+
+// undecided: the time of a held call is over.
+func (t *txn) undecided(i int) machine.Disposition {
+	step := &t.s.Steps[i]
+	tool := toolOf(t.g, step.Tool)
+	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", approvalTimeout(&tool)))
+	if tool.Approval == nil || !tool.Approval.Escalate || t.s.Status.Terminal() {
+		return machine.Accepted
+	}
+	t.end(ending{status: machine.Escalated, reason: "approval_timeout:" + step.Tool})
+	return machine.DispEscalated
+}
+
+// lapse holds a call again that was approved and did not go out in time. Only the host asks
+// for it, which knows whether it went out.
+func (t *txn) lapse(i int, c *machine.DecideStep) machine.Disposition {
+	switch {
+	case t.s.Status.Terminal():
+		return machine.IgnoredTerminal
+	case i < 0 || !lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
+		return machine.IgnoredStale
+	}
+	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Lapsed})
+	step := &t.steps()[i]
+	tool := toolOf(t.g, step.Tool)
+	if tool.Approval != nil {
+		step.Deadline = addCapped(t.in.At, int64(approvalTimeout(&tool)))
+	}
+	approval.Held, approval.Since = true, t.in.At
+	record.Deadline = step.Deadline
+	t.record(record)
+	return machine.Accepted
+}
+
+// lapses reports whether a pending call was approved until a time that is over.
+func lapses(p *machine.ToolStep, now int64) bool {
+	return p.Status == machine.StepStatusPending && p.Approval != nil && !p.Approval.Held && p.Approval.Expires != 0 && p.Approval.Expires <= now
+}
+
+// held returns the first call that waits for a decision, or nil.
+func held(steps []machine.ToolStep) *machine.ToolStep {
+	for i := range steps {
+		if steps[i].Awaits() {
+			return &steps[i]
+		}
+	}
+	return nil
+}
+
+// heldIndex are the rows by which what waits for a person is found.
+func heldIndex(s *machine.State) []machine.IndexChange {
+	var rows []machine.IndexChange
+	for _, row := range machine.HeldRows(s) {
+		rows = append(rows, machine.IndexChange{Index: machine.HeldIndex, Value: machine.HeldValue(row.Since, row.Step), Add: true})
+	}
+	return rows
+}
+
+// diffHeld adds and removes those rows.
+func (t *txn) diffHeld(b *machine.Batch) {
+	before, after := heldIndex(t.old), heldIndex(t.s)
+	for _, row := range before {
+		if !slices.Contains(after, row) {
+			row.Add = false
+			b.Index = append(b.Index, row)
+		}
+	}
+	for _, row := range after {
+		if !slices.Contains(before, row) {
+			b.Index = append(b.Index, row)
+		}
+	}
+}

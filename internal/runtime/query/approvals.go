@@ -1,0 +1,241 @@
+package query
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// ApprovalsRequest is the argument of [Room.Approvals].
+type ApprovalsRequest struct {
+	runtime.Call
+	// RunID leaves those of one run; "" = all.
+	RunID string
+	// OldestFirst turns the order round, which is by the time since when they wait.
+	OldestFirst bool
+	// PageToken is the previous page's NextPage; "" = from the start.
+	PageToken string
+	// PageSize is at most 1 000; 0 = 100.
+	PageSize int
+}
+
+// Waiting is one thing that waits for a person.
+type Waiting struct {
+	Namespace string
+	State     *machine.State
+	Graph     *machine.Graph
+	Since     int64
+	// Starter is who started the run.
+	Starter string
+	// Call is the held call; nil: an event from outside is waited for. Why its condition
+	// could not be evaluated.
+	Call *history.StepView
+	Why  string
+	// Ways lead out of the state, and Artifacts are the run's; where no call is held. Omitted:
+	// they are left out, since they are large.
+	Ways      []Exit
+	Artifacts []runtime.ArtifactValue
+	Omitted   bool
+}
+
+// Exit is one way out of a state.
+type Exit struct {
+	Event, To, Description string
+	Terminal               bool
+}
+
+// WaitingPage is one page of what waits.
+type WaitingPage struct {
+	Waiting []Waiting
+	// NextPage is "" after the last page.
+	NextPage string
+}
+
+// maxShownArtifacts bounds the artifacts of one run that a list shows, and maxWaitingBytes
+// what a page shows of values before it ends.
+const (
+	maxShownArtifacts = 64 << 10
+	maxWaitingBytes   = 1 << 20
+)
+
+// Approvals lists what waits for a person: held calls, and runs that only an event from
+// outside moves on. What was decided meanwhile is left out.
+func (r *Room) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
+	ns, err := r.cfg.Way.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
+	if err != nil {
+		return WaitingPage{}, err
+	}
+	size, err := request.PageSize(req.PageSize)
+	if err != nil {
+		return WaitingPage{}, err
+	}
+	after, err := parseHeldPlace(req.PageToken)
+	if err != nil {
+		return WaitingPage{}, err
+	}
+	places, err := r.places(ctx, ns, &req, after, size)
+	if err != nil {
+		return WaitingPage{}, request.ListFailed("approvals", err)
+	}
+	var page WaitingPage
+	bytes := int64(0)
+	for i, place := range places {
+		if i == size || bytes >= maxWaitingBytes {
+			page.NextPage = heldToken(places[i-1])
+			break
+		}
+		w, found, err := r.waiting(ctx, ns, &req, place)
+		if err != nil {
+			return WaitingPage{}, err
+		}
+		if found {
+			page.Waiting = append(page.Waiting, w)
+			bytes += w.bytes()
+		}
+	}
+	return page, nil
+}
+
+func (w *Waiting) bytes() int64 {
+	n := int64(0)
+	if w.Call != nil {
+		n = w.Call.Bytes()
+	}
+	for i := range w.Artifacts {
+		n += int64(len(w.Artifacts[i].Value))
+	}
+	return n
+}
+
+// places finds what a page and one more hold.
+func (r *Room) places(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
+	if req.RunID == "" {
+		return r.cfg.Store.Held(ctx, ns, after, !req.OldestFirst, size+1)
+	}
+	key, err := r.cfg.Way.Find(runtime.RunRef{Call: req.Call, RunID: req.RunID})
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	var places []machine.HeldPlace
+	for _, row := range rules.Indexes(s) {
+		if row.Index == machine.HeldIndex {
+			places = append(places, machine.HeldPlace{Value: row.Value, Run: s.RunID})
+		}
+	}
+	slices.SortFunc(places, func(a, b machine.HeldPlace) int { return strings.Compare(a.Value, b.Value) })
+	if !req.OldestFirst {
+		slices.Reverse(places)
+	}
+	behind := slices.Index(places, after) + 1
+	return places[behind:], nil
+}
+
+// waiting reads what stands at a place; false: it waits no more.
+func (r *Room) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
+	since, step, err := machine.ParseHeldValue(place.Value)
+	if err != nil {
+		return Waiting{}, false, err
+	}
+	key := runtime.RunKey{Namespace: ns, ID: place.Run}
+	s, err := r.cfg.Way.StateOf(ctx, key, 0)
+	if refusal, ok := errors.AsType[*machine.Refusal](err); ok && refusal.Code == machine.CodeNotFound {
+		return Waiting{}, false, nil
+	}
+	if err != nil {
+		return Waiting{}, false, err
+	}
+	w := Waiting{Namespace: req.Namespace, State: s, Since: since}
+	if w.Graph, err = r.Graph(ctx, req.Namespace, s); err != nil {
+		return w, false, err
+	}
+	scene := consent.Scene{Past: r.cfg.Past, Key: key}
+	if w.Starter, err = scene.Starter(ctx); err != nil {
+		return w, false, err
+	}
+	if step == 0 {
+		found, err := r.event(ctx, key, &w)
+		return w, found, err
+	}
+	found, err := r.call(ctx, key, &w, step)
+	return w, found, err
+}
+
+// call reads a held call.
+func (r *Room) call(ctx context.Context, key runtime.RunKey, w *Waiting, step uint32) (bool, error) {
+	for i := range w.State.Steps {
+		p := &w.State.Steps[i]
+		if p.Step != step || !p.Awaits() {
+			continue
+		}
+		view, err := r.cfg.Past.Step(ctx, key, p)
+		if err != nil {
+			return false, err
+		}
+		w.Call = &view
+		body, err := r.cfg.Past.Body(ctx, key, p.RequestSeq)
+		if asked, ok := body.(*machine.StepRequested); ok && asked.Hold != nil {
+			w.Why = asked.Hold.Why
+		}
+		return true, err
+	}
+	return false, nil
+}
+
+// event reads where a run goes on from a state that an event from outside leaves.
+func (r *Room) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
+	s := w.State
+	node := w.Graph.States[s.Current]
+	if node == nil || len(machine.HeldRows(s)) == 0 || machine.HeldRows(s)[0].Step != 0 {
+		return false, nil
+	}
+	p, err := r.PackOf(ctx, w.Namespace, s)
+	if err != nil {
+		return false, err
+	}
+	for event, to := range node.OnEvent {
+		exit := Exit{Event: event, To: to, Terminal: w.Graph.States[to].Terminal}
+		if p.Doc.Workflow != nil && p.Doc.Workflow.States[to] != nil {
+			exit.Description = p.Doc.Workflow.States[to].Description
+		}
+		w.Ways = append(w.Ways, exit)
+	}
+	slices.SortFunc(w.Ways, func(a, b Exit) int { return strings.Compare(a.Event, b.Event) })
+	if w.Omitted = s.ArtifactBytes > maxShownArtifacts; w.Omitted {
+		return true, nil
+	}
+	w.Artifacts, err = r.cfg.Past.Artifacts(ctx, key, s, s.Seq)
+	return true, err
+}
+
+func heldToken(p machine.HeldPlace) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.Value + p.Run))
+}
+
+func parseHeldPlace(token string) (machine.HeldPlace, error) {
+	if token == "" {
+		return machine.HeldPlace{}, nil
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) <= machine.HeldValueLen {
+		return machine.HeldPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+	}
+	place := machine.HeldPlace{Value: string(raw[:machine.HeldValueLen]), Run: string(raw[machine.HeldValueLen:])}
+	if _, _, err := machine.ParseHeldValue(place.Value); err != nil {
+		return machine.HeldPlace{}, request.Malformed("BAD_PAGE_TOKEN", "page_token", "is not a token of this list")
+	}
+	return place, nil
+}

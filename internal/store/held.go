@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Held lists what waits for a person, by the time since when it does, behind a place; zero:
+// from the start.
+func (s *Store) Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) (places []machine.HeldPlace, err error) {
+	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), machine.HeldIndex)
+	start := slices.Clone(p)
+	switch {
+	case after != (machine.HeldPlace{}):
+		start = layout.AppendName(layout.AppendName(start, after.Value), after.Run)
+	case newest:
+		start = append(start, 0xFF, 0xFF)
+	}
+	err = s.view(func(txn *layout.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})
+		defer it.Close()
+		for it.Seek(start); layout.Has(it, p) && len(places) < limit && ctx.Err() == nil; it.Next() {
+			value, run, err := layout.TaskRow(it.Item().Key(), ns)
+			if err != nil {
+				return err
+			}
+			if place := (machine.HeldPlace{Value: value, Run: run}); place != after {
+				places = append(places, place)
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list what waits: %w", err)
+	}
+	return places, nil
+}

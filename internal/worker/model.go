@@ -16,7 +16,7 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: &pawlv1.RequestModelRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
-			Round: round, Request: asked, Bound: bound,
+			Round: round, Request: asked, Bound: bound, Hear: true,
 		}}}
 	})
 	return r.GetRequestModel(), err

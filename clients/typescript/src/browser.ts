@@ -43,6 +43,7 @@ export {
   Execution,
   RecordKind,
   RunStatus,
+  SteerWhen,
   StepKind,
   StepStatus,
 } from "./gen/pawl/v1/record_pb.js";

@@ -119,7 +119,9 @@ class Execution {
     const ask = { request: this.#talk.request(), round: this.#talk.round };
     const request = { ...ask, bound: this.#talk.bound() };
     const again = async () => openOf(await this.#turn.requestModel(request));
-    const open = await again();
+    const asked = await this.#turn.requestModel(request);
+    this.#talk.heeds(asked.heeds);
+    const open = openOf(asked);
     const recorded = recordedOf(open);
     if (recorded) {
       await this.#shown.add(textOf(recorded.parts));

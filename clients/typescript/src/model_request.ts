@@ -36,6 +36,7 @@ export function askRequest(
     key: ask.key ?? "",
     request: modelRequest(ask.request),
     bound: usageOf(ask.bound),
+    hear: true,
   };
 }
 
@@ -88,6 +89,9 @@ function contentOf(given: ModelMessage): MessageInitShape<typeof ModelMessageSch
   }
   if ("conversation" in given) {
     return { case: "conversation", value: given.conversation };
+  }
+  if ("heed" in given) {
+    return { case: "heed", value: given.heed };
   }
   return "result" in given
     ? { case: "result", value: given.result }

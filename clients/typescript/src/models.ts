@@ -14,7 +14,9 @@ export type ModelMessage =
   /** The answer of a MODEL step of the visit. */
   | { readonly answer: number }
   /** What an answered tool step of the visit says to the model. */
-  | { readonly result: { readonly step: number; readonly callId?: string } };
+  | { readonly result: { readonly step: number; readonly callId?: string } }
+  /** The record of what a person said to the run, or of a notice. */
+  | { readonly heed: bigint };
 
 /** What a model is asked: settings and messages, each said once and referred to then. */
 export interface ModelRequest {

@@ -1,6 +1,14 @@
 /** One run, and moving it from outside. */
 
-import { type RaiseBudgetResponse, RaiseBudgetResponseSchema } from "./gen/pawl/v1/control_pb.js";
+import {
+  type RaiseBudgetResponse,
+  RaiseBudgetResponseSchema,
+  type SteerRunResponse,
+  SteerRunResponseSchema,
+  type StopRunResponse,
+  StopRunResponseSchema,
+} from "./gen/pawl/v1/control_pb.js";
+import { SteerWhen } from "./gen/pawl/v1/record_pb.js";
 import {
   type CancelRunResponse,
   CancelRunResponseSchema,
@@ -156,6 +164,39 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     return this.connection.call(
       RaiseBudgetResponseSchema,
       (rpc) => control.raiseBudget(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Says something to the run: the next request to a model contains it. `NOW` puts away what
+   * is under way, and the next turn begins with it; `NEXT_TURN` keeps it for that. Reasons:
+   * RUN_TERMINAL, INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE.
+   */
+  steer(
+    text: string,
+    options: IdOptions & { readonly when?: SteerWhen } = {},
+  ): Promise<Plain<SteerRunResponse>> {
+    const when = options.when ?? SteerWhen.NEXT_MODEL_CALL;
+    const request = { ...this.target, text, when, requestId: options.id ?? newId() };
+    const { control } = this.connection;
+    return this.connection.call(
+      SteerRunResponseSchema,
+      (rpc) => control.steerRun(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Puts away what is under way, and the run waits: an input or `steer` goes on. Reason:
+   * RUN_TERMINAL.
+   */
+  stop(note = "", options: IdOptions = {}): Promise<Plain<StopRunResponse>> {
+    const request = { ...this.target, note, requestId: options.id ?? newId() };
+    const { control } = this.connection;
+    return this.connection.call(
+      StopRunResponseSchema,
+      (rpc) => control.stopRun(request, rpc),
       options,
     );
   }

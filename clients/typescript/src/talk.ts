@@ -153,6 +153,13 @@ export class Talk {
     return { model, ...said, messages };
   }
 
+  /** Takes what the request of the round has beside what was asked. */
+  heeds(heeds: readonly { readonly text: string }[]): void {
+    for (const { text } of heeds) {
+      this.#history.push(entryOf({ role: "user", content: text }).said);
+    }
+  }
+
   /** The same for a provider, with every message. */
   ask(): Ask {
     return {

@@ -9,6 +9,7 @@ from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
+from pawl._enums import SteerWhen
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
@@ -289,10 +290,25 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         """Lets the run consume more in all than it may, for a reason that is recorded; 0
         leaves a limit as it is. Scope budgets:write. Raises RunTerminalError, StateError
         (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED)."""
-        call = self._runs.raise_budget(
-            self.id, max_tokens, max_cost_micro_usd, reason, request_id
-        )
+        call = self._runs.raise_budget(self.id, max_tokens, max_cost_micro_usd, reason, request_id)
         return await self._client.call(call)
+
+    async def steer(
+        self,
+        text: str,
+        *,
+        when: SteerWhen | str = SteerWhen.NEXT_MODEL_CALL,
+        request_id: str = "",
+    ) -> Outcome:
+        """Says something to the run: the next request to a model contains it. "NOW" puts
+        away what is under way, and the next turn begins with it; "NEXT_TURN" keeps it for
+        that. Raises RunTerminalError, LimitError (INPUT_QUEUE_FULL)."""
+        return await self._client.call(self._runs.steer(self.id, text, when, request_id))
+
+    async def stop(self, note: str = "", *, request_id: str = "") -> Outcome:
+        """Puts away what is under way, and the run waits: an input or `steer` goes on.
+        Raises RunTerminalError."""
+        return await self._client.call(self._runs.stop(self.id, note, request_id))
 
     async def resume(self, note: str = "", *, request_id: str = "") -> Outcome:
         """Ends a pause. Raises RunTerminalError."""

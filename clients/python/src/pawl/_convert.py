@@ -52,6 +52,7 @@ _ALIASES = {
     "RequestModelResponse": _model_calls.RequestedModel,
     "AnswerModelResponse": _model_calls.AnsweredModel,
     "NoteModelResponse": _model_calls.NotedModel,
+    "Heed": _model_calls.Heed,
     "GetModelStepResponse": _model_calls.ShownModel,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,

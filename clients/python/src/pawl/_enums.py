@@ -121,7 +121,19 @@ class RecordKind(_Word):
     STEP_DELEGATED = "STEP_DELEGATED"
     NOTED = "NOTED"
     MODEL_NOTED = "MODEL_NOTED"
+    STEERED = "STEERED"
+    STOPPED = "STOPPED"
+    NOTICED = "NOTICED"
     BUDGET_RAISED = "BUDGET_RAISED"
+
+
+class SteerWhen(_Word):
+    """When what is said to a run counts."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    NEXT_MODEL_CALL = "NEXT_MODEL_CALL"
+    NOW = "NOW"
+    NEXT_TURN = "NEXT_TURN"
 
 
 class Disposition(_Word):

@@ -101,10 +101,14 @@ class _Round:
         self._client, self._dialect, self._turn, self._talk = client, dialect, turn, talk
         self._request, self._bound = talk.request(), talk.bound()
         self._most = 0
+        self._opened = False
 
     def _open(self) -> Step:
         asked = self._turn.request_model(self._talk.round, self._request, bound=self._bound)
         self._most = asked.max_answer_bytes
+        if not self._opened:
+            self._talk.heeds(asked.heeds)
+            self._opened = True
         return _step_of(asked)
 
     def heard(self) -> Heard:

@@ -12,6 +12,14 @@ from pawl._values import Denial, Json, Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Heed:
+    """What a request contains because it had to: a message of role "user" at its end."""
+
+    seq: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedModel:
     """The step of a round: PENDING is to be made, OK has its answer."""
 
@@ -24,6 +32,7 @@ class RequestedModel:
     ended: Record | None
     status: RunStatus
     seq: int
+    heeds: tuple[Heed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

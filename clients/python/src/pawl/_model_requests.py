@@ -23,6 +23,7 @@ def request_model_request(
         key=key,
         request=model_request(asked),
         bound=wire.usage(bound),
+        hear=True,
     )
 
 
@@ -96,6 +97,8 @@ def _model_message(item: ModelMessage) -> record_pb2.ModelMessage:
     elif item.result is not None:
         message.result.step = item.result.step
         message.result.call_id = item.result.call_id
+    elif item.heed is not None:
+        message.heed = item.heed
     return message
 
 

@@ -40,6 +40,8 @@ class ModelMessage:
     conversation: ConversationRange | None = None
     answer: int | None = None
     result: ToolResult | None = None
+    heed: int | None = None
+    """Record of what a person said to the run, or of a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

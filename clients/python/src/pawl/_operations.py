@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from pawl import _outcomes as outcomes
 from pawl import _requests as wire
 from pawl._convert import from_proto, optional, parse_json, record_from_proto
+from pawl._enums import SteerWhen
 from pawl._flow import Operation, new_id
 from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
 from pawl._model_requests import (
@@ -86,7 +87,7 @@ class Runs:
             pack=what.pack,
             variables_json="" if what.variables is None else wire.dump_json(dict(what.variables)),
             input=wire.parts(what.input),
-            execution=wire.number("Execution", execution),  # type: ignore[arg-type]
+            execution=wire.number("Execution", execution),
             labels=dict(what.labels or {}),
             request_id=what.request_id or new_id(),
             max_steps=what.max_steps,
@@ -301,7 +302,7 @@ class Runs:
         request = run_pb2.ListRunsRequest(
             namespace=self.namespace,
             filter=wire.run_filter(runs),
-            order=wire.number("RunOrder", order),  # type: ignore[arg-type]
+            order=wire.number("RunOrder", order),
             page_size=page_size,
             page_token=token,
         )
@@ -317,7 +318,7 @@ class Runs:
         request = run_pb2.WaitRunRequest(
             namespace=self.namespace,
             run_id=run_id,
-            until=wire.number("WaitUntil", until),  # type: ignore[arg-type]
+            until=wire.number("WaitUntil", until),
             timeout=duration,
         )
 
@@ -345,6 +346,28 @@ class Runs:
         )
         return Operation(
             _CONTROL + "RaiseBudget", request, control_pb2.RaiseBudgetResponse, outcomes.outcome
+        )
+
+    def steer(
+        self, run_id: str, text: str, when: SteerWhen | str, request_id: str
+    ) -> Operation[Outcome]:
+        request = control_pb2.SteerRunRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            text=text,
+            when="STEER_WHEN_" + SteerWhen(str(when).upper()),
+            request_id=request_id or new_id(),
+        )
+        return Operation(
+            _CONTROL + "SteerRun", request, control_pb2.SteerRunResponse, outcomes.outcome
+        )
+
+    def stop(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:
+        request = control_pb2.StopRunRequest(
+            namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
+        )
+        return Operation(
+            _CONTROL + "StopRun", request, control_pb2.StopRunResponse, outcomes.outcome
         )
 
     def resume(self, run_id: str, note: str, request_id: str) -> Operation[Outcome]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, StepKind
+from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, SteerWhen, StepKind
 from pawl._models import ModelAnswer, ModelRequest, ToolCallRef
 from pawl._runs import Remote, Snapshot
 from pawl._values import (
@@ -229,6 +229,36 @@ class BudgetRaised:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    """Something that a person said to a run that goes on."""
+
+    text: str
+    when: SteerWhen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """What a person put away: the open turn (0: none was), up to the MODEL step `said`.
+
+    `calls` are the steps that answer the calls of that step; 0: nobody did.
+    """
+
+    turn_seq: int
+    attempt: int
+    note: str
+    said: int
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed:
+    """Something that the sidecar has to tell the model."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelNoted:
     """News of a MODEL step that neither asks nor answers it."""
 
@@ -337,6 +367,9 @@ Body: TypeAlias = (
     | ArtifactsSet
     | Noted
     | ModelNoted
+    | Steered
+    | Stopped
+    | Noticed
     | BudgetRaised
     | Paused
     | Resumed

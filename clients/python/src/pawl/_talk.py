@@ -16,6 +16,7 @@ from pawl._dialect import Ask, calls_of, text_of
 from pawl._enums import Awaiting, StepStatus
 from pawl._errors import FailTurnError, SchemaError, StepCancelledError
 from pawl._leaving import Asking, Leaving, object_in
+from pawl._model_calls import Heed
 from pawl._models import (
     ConversationRange,
     ModelAnswer,
@@ -162,6 +163,11 @@ class Talk:
     def _say(self, message: Message) -> None:
         self._fresh.append(ModelMessage(message=message))
         self._history.append(message)
+
+    def heeds(self, heeds: Sequence[Heed]) -> None:
+        """Takes what the request of the round has beside what was asked."""
+        for heed in heeds:
+            self._history.append(Message(role="user", parts=(Part.of(heed.text),)))
 
     # What is asked
 

@@ -49,7 +49,7 @@ func badInput(err error) bool {
 func newRoot(p *cli.Printer, started *bool) *cobra.Command {
 	root := group("sidecar", "Runs PromptPack agent loops durably",
 		newServe(p), newValidate(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newDeliveries(p), schedules.New(p), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), schedules.New(p), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newBench(p), newBenchChild(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -48,4 +49,28 @@ func (s *controlService) StopRun(ctx context.Context, in *pawlv1.StopRunRequest)
 // ListLimits implements pawl.v1.ControlService.
 func (s *controlService) ListLimits(context.Context, *pawlv1.ListLimitsRequest) (*pawlv1.ListLimitsResponse, error) {
 	return convert.LimitsToProto(s.runs.admission.Limits(), s.runs.admission.Figures()), nil
+}
+
+// listPage is how many rows a page of a list has that names no size.
+const listPage = 100
+
+// ListBudgets implements pawl.v1.ControlService.
+func (s *controlService) ListBudgets(ctx context.Context, in *pawlv1.ListBudgetsRequest) (*pawlv1.ListBudgetsResponse, error) {
+	after, err := convert.PagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	most := cmp.Or(int(in.GetPageSize()), listPage)
+	views, more, err := s.runs.engine.Accounts(callOf(ctx, in.GetNamespace()), in.GetNamePrefix(), after, most)
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ListBudgetsResponse{Accounts: make([]*pawlv1.Account, len(views))}
+	for i := range views {
+		out.Accounts[i] = convert.AccountToProto(&views[i])
+	}
+	if more {
+		out.NextPageToken = convert.PageToken(in, views[len(views)-1].Name)
+	}
+	return out, nil
 }

@@ -86,6 +86,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/DecideStep", Scopes: StepsApprove, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListApprovals", Scopes: RunsRead | RunsWrite | StepsApprove},
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
+	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},

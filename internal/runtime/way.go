@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -104,6 +105,16 @@ func (e *Engine) Inside(do func() error) error {
 		return gate.CommitUnknown()
 	}
 	return err
+}
+
+// Accounts lists the operator's accounts of a namespace as [account.Ledger.List] does.
+func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]account.View, bool, error) {
+	ns, err := e.Admit(call, policy.RunsRead)
+	if err != nil {
+		return nil, false, err
+	}
+	views, more := e.cfg.Accounts.List(ns, prefix, after, most, e.cfg.Clock.Now())
+	return views, more, nil
 }
 
 // Past reads what was; safe for concurrent use.

@@ -86,6 +86,8 @@ PROTOCOL = {
     "LeaseExtension",
     "OutputProgress",
     "ListWorkersResponse",
+    "ListBudgetsResponse",
+    "Account",
     "ConnectedWorker",
     "HeldWork",
     "ReadyWork",
@@ -93,8 +95,8 @@ PROTOCOL = {
     "DriveAnswer",
 }
 """Messages of the protocols of workers and of drivers, which the Worker and `run` alone
-speak, and of the list of workers, which the page and the command line read; `pawl.v1` has
-them all."""
+speak, and of the lists of workers and accounts, which the page and the command line read;
+`pawl.v1` has them all."""
 
 
 def answers() -> Iterator[Descriptor]:

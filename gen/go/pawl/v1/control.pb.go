@@ -1913,6 +1913,250 @@ func (x *TenantQueue) GetCalls() int64 {
 	return 0
 }
 
+// ListBudgetsRequest asks for the operator's accounts.
+type ListBudgetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Isolation boundary. Default: empty, which is "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What the names of the accounts begin with, for example "tenant=acme/". Default: empty, all.
+	NamePrefix string `protobuf:"bytes,2,opt,name=name_prefix,json=namePrefix,proto3" json:"name_prefix,omitempty"`
+	// Most accounts of a page, 1 to 1000. Default: 0, which is 100.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before. Default: empty, the first page.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsRequest) Reset() {
+	*x = ListBudgetsRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsRequest) ProtoMessage() {}
+
+func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
+func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListBudgetsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListBudgetsRequest) GetNamePrefix() string {
+	if x != nil {
+		return x.NamePrefix
+	}
+	return ""
+}
+
+func (x *ListBudgetsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBudgetsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListBudgetsResponse is a page of accounts.
+type ListBudgetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Accounts by name: those that runs were counted in, and those of one label's value that
+	// the operator's file names.
+	Accounts []*Account `protobuf:"bytes,1,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	// Gives the next page; empty: there is none.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBudgetsResponse) Reset() {
+	*x = ListBudgetsResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBudgetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBudgetsResponse) ProtoMessage() {}
+
+func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
+func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListBudgetsResponse) GetAccounts() []*Account {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *ListBudgetsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// Account is what all runs of a namespace with a label have reserved and settled in a window.
+type Account struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For example "tenant=acme/day", "tenant=acme/month@Europe/Berlin", or "/ever" of all runs.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When the window began; unset: it lasts for ever.
+	WindowStart *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
+	// When it ends, and nothing is settled any more; unset: it does not.
+	WindowEnd *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=window_end,json=windowEnd,proto3" json:"window_end,omitempty"`
+	// What runs consumed in the window: tokens, and millionths of a US dollar.
+	SettledTokens       int64 `protobuf:"varint,4,opt,name=settled_tokens,json=settledTokens,proto3" json:"settled_tokens,omitempty"`
+	SettledCostMicroUsd int64 `protobuf:"varint,5,opt,name=settled_cost_micro_usd,json=settledCostMicroUsd,proto3" json:"settled_cost_micro_usd,omitempty"`
+	// What steps under way may consume at most.
+	ReservedTokens       int64 `protobuf:"varint,6,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	ReservedCostMicroUsd int64 `protobuf:"varint,7,opt,name=reserved_cost_micro_usd,json=reservedCostMicroUsd,proto3" json:"reserved_cost_micro_usd,omitempty"`
+	// The limits; 0 = there is none, as of an account that the operator's file has no more.
+	MaxTokens       int64 `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	MaxCostMicroUsd int64 `protobuf:"varint,9,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_pawl_v1_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Account) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Account) GetWindowStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowStart
+	}
+	return nil
+}
+
+func (x *Account) GetWindowEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowEnd
+	}
+	return nil
+}
+
+func (x *Account) GetSettledTokens() int64 {
+	if x != nil {
+		return x.SettledTokens
+	}
+	return 0
+}
+
+func (x *Account) GetSettledCostMicroUsd() int64 {
+	if x != nil {
+		return x.SettledCostMicroUsd
+	}
+	return 0
+}
+
+func (x *Account) GetReservedTokens() int64 {
+	if x != nil {
+		return x.ReservedTokens
+	}
+	return 0
+}
+
+func (x *Account) GetReservedCostMicroUsd() int64 {
+	if x != nil {
+		return x.ReservedCostMicroUsd
+	}
+	return 0
+}
+
+func (x *Account) GetMaxTokens() int64 {
+	if x != nil {
+		return x.MaxTokens
+	}
+	return 0
+}
+
+func (x *Account) GetMaxCostMicroUsd() int64 {
+	if x != nil {
+		return x.MaxCostMicroUsd
+	}
+	return 0
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
@@ -2068,7 +2312,30 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x06waited\x18\b \x01(\x03R\x06waited\";\n" +
 	"\vTenantQueue\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05calls\x18\x02 \x01(\x03R\x05calls*x\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls\"\xd1\x01\n" +
+	"\x12ListBudgetsRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12)\n" +
+	"\vname_prefix\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\n" +
+	"namePrefix\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"k\n" +
+	"\x13ListBudgetsResponse\x12,\n" +
+	"\baccounts\x18\x01 \x03(\v2\x10.pawl.v1.AccountR\baccounts\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9f\x03\n" +
+	"\aAccount\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
+	"\fwindow_start\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vwindowStart\x129\n" +
+	"\n" +
+	"window_end\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\twindowEnd\x12%\n" +
+	"\x0esettled_tokens\x18\x04 \x01(\x03R\rsettledTokens\x123\n" +
+	"\x16settled_cost_micro_usd\x18\x05 \x01(\x03R\x13settledCostMicroUsd\x12'\n" +
+	"\x0freserved_tokens\x18\x06 \x01(\x03R\x0ereservedTokens\x125\n" +
+	"\x17reserved_cost_micro_usd\x18\a \x01(\x03R\x14reservedCostMicroUsd\x12\x1d\n" +
+	"\n" +
+	"max_tokens\x18\b \x01(\x03R\tmaxTokens\x12+\n" +
+	"\x12max_cost_micro_usd\x18\t \x01(\x03R\x0fmaxCostMicroUsd*x\n" +
 	"\fStepDecision\x12\x1d\n" +
 	"\x19STEP_DECISION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STEP_DECISION_APPROVE\x10\x01\x12\x16\n" +
@@ -2077,7 +2344,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x0fApprovalTimeout\x12 \n" +
 	"\x1cAPPROVAL_TIMEOUT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15APPROVAL_TIMEOUT_DENY\x10\x01\x12\x1d\n" +
-	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xec\x05\n" +
+	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xcb\x06\n" +
 	"\x0eControlService\x12w\n" +
 	"\n" +
 	"DecideStep\x12\x1a.pawl.v1.DecideStepRequest\x1a\x1b.pawl.v1.DecideStepResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:decide\x12e\n" +
@@ -2088,7 +2355,8 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\rListSchedules\x12\x1d.pawl.v1.ListSchedulesRequest\x1a\x1e.pawl.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/schedules\x12Y\n" +
 	"\n" +
 	"ListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/limitsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"/v1/limits\x12]\n" +
+	"\vListBudgets\x12\x1b.pawl.v1.ListBudgetsRequest\x1a\x1c.pawl.v1.ListBudgetsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgetsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_control_proto_rawDescOnce sync.Once
@@ -2103,7 +2371,7 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_pawl_v1_control_proto_goTypes = []any{
 	(StepDecision)(0),             // 0: pawl.v1.StepDecision
 	(ApprovalTimeout)(0),          // 1: pawl.v1.ApprovalTimeout
@@ -2128,69 +2396,77 @@ var file_pawl_v1_control_proto_goTypes = []any{
 	(*Limit)(nil),                 // 20: pawl.v1.Limit
 	(*LimitUse)(nil),              // 21: pawl.v1.LimitUse
 	(*TenantQueue)(nil),           // 22: pawl.v1.TenantQueue
-	nil,                           // 23: pawl.v1.Approval.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Record)(nil),                // 25: pawl.v1.Record
-	(RunStatus)(0),                // 26: pawl.v1.RunStatus
-	(RunOrder)(0),                 // 27: pawl.v1.RunOrder
-	(*Step)(nil),                  // 28: pawl.v1.Step
-	(*Artifact)(nil),              // 29: pawl.v1.Artifact
-	(*Remaining)(nil),             // 30: pawl.v1.Remaining
-	(SteerWhen)(0),                // 31: pawl.v1.SteerWhen
-	(*TurnRef)(nil),               // 32: pawl.v1.TurnRef
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*ListBudgetsRequest)(nil),    // 23: pawl.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),   // 24: pawl.v1.ListBudgetsResponse
+	(*Account)(nil),               // 25: pawl.v1.Account
+	nil,                           // 26: pawl.v1.Approval.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Record)(nil),                // 28: pawl.v1.Record
+	(RunStatus)(0),                // 29: pawl.v1.RunStatus
+	(RunOrder)(0),                 // 30: pawl.v1.RunOrder
+	(*Step)(nil),                  // 31: pawl.v1.Step
+	(*Artifact)(nil),              // 32: pawl.v1.Artifact
+	(*Remaining)(nil),             // 33: pawl.v1.Remaining
+	(SteerWhen)(0),                // 34: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 35: pawl.v1.TurnRef
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.DecideStepRequest.decision:type_name -> pawl.v1.StepDecision
-	24, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
-	25, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
-	26, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
-	27, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
+	27, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
+	28, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
+	29, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
+	30, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
 	6,  // 5: pawl.v1.ListApprovalsResponse.approvals:type_name -> pawl.v1.Approval
-	23, // 6: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
-	24, // 7: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
-	28, // 8: pawl.v1.Approval.call:type_name -> pawl.v1.Step
+	26, // 6: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
+	27, // 7: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
+	31, // 8: pawl.v1.Approval.call:type_name -> pawl.v1.Step
 	1,  // 9: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
 	7,  // 10: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
-	29, // 11: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
-	25, // 12: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	30, // 13: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	26, // 14: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	32, // 11: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
+	28, // 12: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	33, // 13: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	29, // 14: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
 	12, // 15: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	24, // 16: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	24, // 17: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	27, // 16: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	27, // 17: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
 	13, // 18: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	24, // 19: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	24, // 20: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	31, // 21: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	25, // 22: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	26, // 23: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	32, // 24: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	25, // 25: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	26, // 26: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	27, // 19: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	27, // 20: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	34, // 21: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	28, // 22: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	29, // 23: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	35, // 24: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	28, // 25: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	29, // 26: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
 	20, // 27: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
 	21, // 28: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
-	33, // 29: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	36, // 29: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
 	22, // 30: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
-	2,  // 31: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
-	4,  // 32: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
-	14, // 33: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	16, // 34: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	8,  // 35: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	10, // 36: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	18, // 37: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
-	3,  // 38: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
-	5,  // 39: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
-	15, // 40: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	17, // 41: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	9,  // 42: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	11, // 43: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	19, // 44: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
-	38, // [38:45] is the sub-list for method output_type
-	31, // [31:38] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	25, // 31: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
+	27, // 32: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
+	27, // 33: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
+	2,  // 34: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
+	4,  // 35: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
+	14, // 36: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	16, // 37: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	8,  // 38: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	10, // 39: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	18, // 40: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	23, // 41: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
+	3,  // 42: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
+	5,  // 43: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
+	15, // 44: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	17, // 45: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	9,  // 46: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	11, // 47: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	19, // 48: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	24, // 49: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -2206,7 +2482,7 @@ func file_pawl_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
 	ControlService_ListSchedules_FullMethodName = "/pawl.v1.ControlService/ListSchedules"
 	ControlService_ListLimits_FullMethodName    = "/pawl.v1.ControlService/ListLimits"
+	ControlService_ListBudgets_FullMethodName   = "/pawl.v1.ControlService/ListBudgets"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -86,6 +87,11 @@ type ControlServiceClient interface {
 	// Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
 	// was asked for in the last minute, or that calls have or wait for. Scope store:read.
 	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error)
+	// Lists the operator's accounts over runs (`--budgets`), with what is settled and reserved,
+	// in the order of their names. It changes nothing. Scope runs:read.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
 }
 
 type controlServiceClient struct {
@@ -166,6 +172,16 @@ func (c *controlServiceClient) ListLimits(ctx context.Context, in *ListLimitsReq
 	return out, nil
 }
 
+func (c *controlServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBudgetsResponse)
+	err := c.cc.Invoke(ctx, ControlService_ListBudgets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -221,6 +237,11 @@ type ControlServiceServer interface {
 	// Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
 	// was asked for in the last minute, or that calls have or wait for. Scope store:read.
 	ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error)
+	// Lists the operator's accounts over runs (`--budgets`), with what is settled and reserved,
+	// in the order of their names. It changes nothing. Scope runs:read.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -251,6 +272,9 @@ func (UnimplementedControlServiceServer) ListSchedules(context.Context, *ListSch
 }
 func (UnimplementedControlServiceServer) ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLimits not implemented")
+}
+func (UnimplementedControlServiceServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -399,6 +423,24 @@ func _ControlService_ListLimits_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_ListBudgets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBudgetsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ListBudgets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ListBudgets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ListBudgets(ctx, req.(*ListBudgetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -433,6 +475,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListLimits",
 			Handler:    _ControlService_ListLimits_Handler,
+		},
+		{
+			MethodName: "ListBudgets",
+			Handler:    _ControlService_ListBudgets_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -342,3 +342,45 @@ class TenantQueue(_message.Message):
     tenant: str
     calls: int
     def __init__(self, tenant: _Optional[str] = ..., calls: _Optional[int] = ...) -> None: ...
+
+class ListBudgetsRequest(_message.Message):
+    __slots__ = ("namespace", "name_prefix", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name_prefix: str
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., name_prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListBudgetsResponse(_message.Message):
+    __slots__ = ("accounts", "next_page_token")
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedCompositeFieldContainer[Account]
+    next_page_token: str
+    def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("name", "window_start", "window_end", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd", "max_tokens", "max_cost_micro_usd")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_START_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_END_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    window_start: _timestamp_pb2.Timestamp
+    window_end: _timestamp_pb2.Timestamp
+    settled_tokens: int
+    settled_cost_micro_usd: int
+    reserved_tokens: int
+    reserved_cost_micro_usd: int
+    max_tokens: int
+    max_cost_micro_usd: int
+    def __init__(self, name: _Optional[str] = ..., window_start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window_end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_tokens: _Optional[int] = ..., settled_cost_micro_usd: _Optional[int] = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ...) -> None: ...

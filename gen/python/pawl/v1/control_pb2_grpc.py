@@ -74,6 +74,11 @@ class ControlServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_control__pb2.ListLimitsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_control__pb2.ListLimitsResponse.FromString,
                 _registered_method=True)
+        self.ListBudgets = channel.unary_unary(
+                '/pawl.v1.ControlService/ListBudgets',
+                request_serializer=pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer(object):
@@ -164,6 +169,16 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBudgets(self, request, context):
+        """Lists the operator's accounts over runs (`--budgets`), with what is settled and reserved,
+        in the order of their names. It changes nothing. Scope runs:read.
+
+        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -201,6 +216,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.ListLimits,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.ListLimitsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_control__pb2.ListLimitsResponse.SerializeToString,
+            ),
+            'ListBudgets': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBudgets,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -397,6 +417,33 @@ class ControlService(object):
             '/pawl.v1.ControlService/ListLimits',
             pawl_dot_v1_dot_control__pb2.ListLimitsRequest.SerializeToString,
             pawl_dot_v1_dot_control__pb2.ListLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBudgets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/ListBudgets',
+            pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,8 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
@@ -15,24 +13,13 @@ import (
 // DeniedCode is the error of a call that was denied, or about which nobody decided in time.
 const DeniedCode = "DENIED"
 
-// mustWait says whether a request is held: every one of a tool that is to be approved, unless
-// the host has evaluated its condition and says that it is free.
-func mustWait(tool *machine.Tool, h machine.Holding) bool {
-	return tool.Approval != nil && (tool.Approval.If == "" || !h.Free)
-}
-
-// approvalTimeout is how long a call of the tool is held.
-func approvalTimeout(tool *machine.Tool) time.Duration {
-	return orDefault(tool.Approval.Timeout, machine.DefaultApprovalTimeout)
-}
-
 // await makes a step that is about to be issued wait for a decision. asked is its record.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
 	tool := toolOf(t.g, step.Tool)
-	if !mustWait(&tool, h) {
+	if !decision.MustWait(tool.Approval, h) {
 		return
 	}
-	step.Deadline = addCapped(t.in.At, int64(approvalTimeout(&tool)))
+	step.Deadline = addCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
 	step.Approval = &machine.StepApproval{
 		Held: true, Since: t.in.At,
 		Digest: machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, step.PayloadHash),
@@ -123,7 +110,7 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 func (t *txn) undecided(i int) machine.Disposition {
 	step := &t.s.Steps[i]
 	tool := toolOf(t.g, step.Tool)
-	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", approvalTimeout(&tool)))
+	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", decision.Timeout(tool.Approval)))
 	if tool.Approval == nil || !tool.Approval.Escalate || t.s.Status.Terminal() {
 		return machine.Accepted
 	}
@@ -137,24 +124,19 @@ func (t *txn) lapse(i int, c *machine.DecideStep) machine.Disposition {
 	switch {
 	case t.s.Status.Terminal():
 		return machine.IgnoredTerminal
-	case i < 0 || !lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
+	case i < 0 || !decision.Lapses(&t.s.Steps[i], t.in.At) || t.s.Steps[i].Approval.Digest != c.Digest:
 		return machine.IgnoredStale
 	}
 	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Lapsed})
 	step := &t.steps()[i]
 	tool := toolOf(t.g, step.Tool)
 	if tool.Approval != nil {
-		step.Deadline = addCapped(t.in.At, int64(approvalTimeout(&tool)))
+		step.Deadline = addCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
 	}
 	approval.Held, approval.Since = true, t.in.At
 	record.Deadline = step.Deadline
 	t.record(record)
 	return machine.Accepted
-}
-
-// lapses reports whether a pending call was approved until a time that is over.
-func lapses(p *machine.ToolStep, now int64) bool {
-	return p.Status == machine.StepStatusPending && p.Approval != nil && !p.Approval.Held && p.Approval.Expires != 0 && p.Approval.Expires <= now
 }
 
 // held returns the first call that waits for a decision, or nil.
@@ -165,29 +147,4 @@ func held(steps []machine.ToolStep) *machine.ToolStep {
 		}
 	}
 	return nil
-}
-
-// heldIndex are the rows by which what waits for a person is found.
-func heldIndex(s *machine.State) []machine.IndexChange {
-	var rows []machine.IndexChange
-	for _, row := range machine.HeldRows(s) {
-		rows = append(rows, machine.IndexChange{Index: machine.HeldIndex, Value: machine.HeldValue(row.Since, row.Step), Add: true})
-	}
-	return rows
-}
-
-// diffHeld adds and removes those rows.
-func (t *txn) diffHeld(b *machine.Batch) {
-	before, after := heldIndex(t.old), heldIndex(t.s)
-	for _, row := range before {
-		if !slices.Contains(after, row) {
-			row.Add = false
-			b.Index = append(b.Index, row)
-		}
-	}
-	for _, row := range after {
-		if !slices.Contains(before, row) {
-			b.Index = append(b.Index, row)
-		}
-	}
 }

@@ -1,9 +1,6 @@
 package rules
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -51,21 +48,4 @@ func asking(steps []machine.ToolStep) *machine.ToolStep {
 		}
 	}
 	return nil
-}
-
-// taskIndexes are the rows by which an owner's tasks are found: newest status
-// first, and by context.
-func taskIndexes(s *machine.State) []machine.IndexChange {
-	if s.Task == nil {
-		return nil
-	}
-	return []machine.IndexChange{
-		taskRow(s, true),
-		{Index: "context", Value: s.Task.Owner + "\x00" + s.Task.ContextID, Add: true},
-	}
-}
-
-// taskRow sorts an owner's tasks by the time of their last status, newest first.
-func taskRow(s *machine.State, add bool) machine.IndexChange {
-	return machine.IndexChange{Index: "task", Value: fmt.Sprintf("%s\x00%016x", s.Task.Owner, uint64(math.MaxInt64-s.StatusAt)), Add: add}
 }

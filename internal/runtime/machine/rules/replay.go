@@ -1,11 +1,10 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
-	"reflect"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/same"
 )
 
 // ReplayError names the first record of a journal that is not what its inputs
@@ -75,7 +74,7 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 		if i >= len(stored) {
 			return &ReplayError{Seq: seq, Detail: "missing: the input makes one more"}
 		}
-		if path := difference(reflect.ValueOf(stored[i]), reflect.ValueOf(made[i]), ""); path != "" {
+		if path := same.Difference(stored[i], made[i]); path != "" {
 			return &ReplayError{Seq: seq, Detail: "stored and replayed differ at " + path}
 		}
 	}
@@ -87,57 +86,4 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 
 // EqualRecords reports whether two records say the same; an empty list and
 // none are equal, since storage does not tell them apart.
-func EqualRecords(a, b machine.Record) bool {
-	return difference(reflect.ValueOf(a), reflect.ValueOf(b), "") == ""
-}
-
-// difference returns the path of the first field in which two values of one
-// type differ, or "". Paths are put together on the way back from a difference:
-// nearly all that is compared is equal, and most of it is bytes.
-func difference(a, b reflect.Value, path string) string {
-	if at, differ := differAt(a, b); differ {
-		return path + at
-	}
-	return ""
-}
-
-func differAt(a, b reflect.Value) (at string, differ bool) {
-	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
-		return " (kind)", true
-	}
-	if !a.IsValid() {
-		return "", false
-	}
-	switch a.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if a.IsNil() || b.IsNil() {
-			return "", a.IsNil() != b.IsNil()
-		}
-		return differAt(a.Elem(), b.Elem())
-	case reflect.Struct:
-		for i := range a.NumField() {
-			if at, differ := differAt(a.Field(i), b.Field(i)); differ {
-				return "." + a.Type().Field(i).Name + at, true
-			}
-		}
-		return "", false
-	case reflect.Slice, reflect.Array:
-		return differInList(a, b)
-	}
-	return "", !a.Equal(b)
-}
-
-func differInList(a, b reflect.Value) (at string, differ bool) {
-	if a.Len() != b.Len() {
-		return " (length)", true
-	}
-	if a.Kind() == reflect.Slice && a.Type().Elem().Kind() == reflect.Uint8 && bytes.Equal(a.Bytes(), b.Bytes()) {
-		return "", false
-	}
-	for i := range a.Len() {
-		if at, differ := differAt(a.Index(i), b.Index(i)); differ {
-			return fmt.Sprintf("[%d]%s", i, at), true
-		}
-	}
-	return "", false
-}
+func EqualRecords(a, b machine.Record) bool { return same.Difference(a, b) == "" }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
 // result turns what the input made into a Batch. Status, timers, outbox rows
@@ -198,7 +199,7 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 		return
 	}
 	b.ReadyChanged = b.Ready != readyOf(t.g, t.old)
-	defer t.diffHeld(b)
+	defer func() { b.Index = append(b.Index, rows.HeldChanges(t.old, t.s)...) }()
 	if t.old.Status != t.s.Status {
 		b.Index = []machine.IndexChange{
 			{Index: "status", Value: t.old.Status.String()},
@@ -206,35 +207,12 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 		}
 	}
 	if t.s.Task != nil && t.old.StatusAt != t.s.StatusAt {
-		b.Index = append(b.Index, taskRow(t.old, false), taskRow(t.s, true))
+		b.Index = append(b.Index, rows.Task(t.old, false), rows.Task(t.s, true))
 	}
 }
 
 // Ready reports whether a run's turn belongs in the ready index.
 func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && readyOf(g, s) }
 
-// Indexes lists a run's rows in the list indexes. An imported run is found by
-// pack, label and, if it had ended, by status: it is not one that goes on, nor
-// anybody's child or task.
-func Indexes(s *machine.State) []machine.IndexChange {
-	var rows []machine.IndexChange
-	if !s.Imported || s.Status.Terminal() {
-		rows = append(rows, machine.IndexChange{Index: "status", Value: s.Status.String(), Add: true})
-	}
-	rows = append(rows, []machine.IndexChange{
-		{Index: "pack", Value: s.PackID, Add: true},
-		{Index: "pack", Value: s.PackID + "@" + s.PackVersion, Add: true},
-		{Index: "pack", Value: s.Digest, Add: true},
-	}...)
-	for _, l := range s.Labels {
-		rows = append(rows, machine.IndexChange{Index: "label", Value: l.Key + "=" + l.Value, Add: true})
-	}
-	if s.Imported {
-		return rows
-	}
-	if s.Parent != nil {
-		rows = append(rows, machine.IndexChange{Index: "parent", Value: s.Parent.RunID, Add: true})
-	}
-	rows = append(rows, heldIndex(s)...)
-	return append(rows, taskIndexes(s)...)
-}
+// Indexes lists a run's rows in the list indexes.
+func Indexes(s *machine.State) []machine.IndexChange { return rows.Of(s) }

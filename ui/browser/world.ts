@@ -47,6 +47,13 @@ export class Driver {
     return new Driver(sidecar, this.id, undefined, this.token);
   }
 
+  /** Asks for a tool call, and leaves it to whoever decides or answers. */
+  async ask(tool: string, payload: unknown): Promise<void> {
+    const { turnSeq, attempt, token } = this.open();
+    const requests = [{ tool, payloadJson: JSON.stringify(payload) }];
+    await this.post(`/turns/${turnSeq}/steps`, { attempt, turnToken: token, requests });
+  }
+
   /** Makes a tool call and answers it. */
   async tool(tool: string, payload: unknown, result: unknown): Promise<void> {
     const { turnSeq, attempt, token } = this.open();

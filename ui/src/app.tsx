@@ -4,6 +4,7 @@ import { Route, Switch } from "wouter";
 import { get, token } from "./api/client";
 import { asProblem } from "./api/problem";
 import type { Caller } from "./api/types";
+import { ApprovalsPage } from "./pages/approvals";
 import { CheckPage } from "./pages/check";
 import { DeliveriesPage } from "./pages/deliveries";
 import { PackPage } from "./pages/pack";
@@ -62,6 +63,7 @@ export function App() {
           <Route path="/runs" component={RunsPage} />
           <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
           <Route path="/start" component={StartPage} />
+          <Route path="/approvals" component={ApprovalsPage} />
           <Route path="/workers" component={WorkersPage} />
           <Route path="/deliveries" component={DeliveriesPage} />
           <Route path="/packs" component={PacksPage} />

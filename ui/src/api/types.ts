@@ -105,6 +105,27 @@ export interface Step {
   payloadJson?: string;
   resultJson?: string;
   error?: Fault;
+  deadline?: string;
+  redacted?: boolean;
+  approval?: { held?: boolean; since?: string; digest: string };
+}
+
+/** Something that waits for a person: a held call, or an event from outside. */
+export interface Approval {
+  runId: string;
+  packId: string;
+  packVersion: string;
+  state: string;
+  since: string;
+  starter?: string;
+  call?: Step;
+  why?: string;
+  onTimeout?: string;
+  notStarter?: boolean;
+  events?: { event: string; to: string; description?: string; terminal?: boolean }[];
+  artifacts?: Artifact[];
+  artifactsOmitted?: boolean;
+  visitSeq?: string;
 }
 
 export interface ArtifactHead {
@@ -275,6 +296,9 @@ export interface Body {
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
   remote?: { taskId?: string; contextId?: string; cardUrl?: string; asking?: unknown };
   question?: Part[];
+  verdict?: string;
+  digest?: string;
+  expires?: string;
   /** What was said, or noticed. */
   text?: string;
   when?: string;

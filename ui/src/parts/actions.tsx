@@ -6,6 +6,7 @@ import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
 import { ForkForm } from "./fork_form";
+import { HeldCalls } from "./held_calls";
 import { leads } from "./leads";
 import { SayForm } from "./say_form";
 import { SendRow } from "./send_row";
@@ -52,6 +53,7 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
           {event}
         </button>
       ))}
+      {may("steps:approve") && !over ? <HeldCalls run={run} /> : null}
       {writes ? (
         <SteeringButtons paused={run.paused === true} onOpen={(kind) => setOpen({ kind })} />
       ) : null}

@@ -7,7 +7,17 @@ import { Fact } from "./fact";
 import { ModelFacts } from "./model_facts";
 import { ModelView } from "./model_view";
 import { Messages, Text, textOfParts, textOfValue } from "./value";
-import { callOf, kindWord, ofModel, pretty, timeOf, usageWords, when, whenWord } from "./words";
+import {
+  callOf,
+  kindWord,
+  ofModel,
+  pretty,
+  timeOf,
+  usageWords,
+  verdictWord,
+  when,
+  whenWord,
+} from "./words";
 
 interface Props {
   entry: Entry;
@@ -105,6 +115,8 @@ function Facts({ entry, onSeq }: { entry: Entry; onSeq: (seq: number) => void })
           {body.denial.code}: {body.denial.message}
         </Fact>
       ) : null}
+      {kind === "stepDecided" ? <Fact name="Verdict">{verdictWord(body.verdict)}</Fact> : null}
+      {kind === "stepDecided" && body.reason ? <Fact name="Reason">{body.reason}</Fact> : null}
       {kind === "steered" ? <Fact name="Counts">{whenWord(body.when)}</Fact> : null}
       {kind === "budgetRaised" ? <Fact name="Why">{body.reason}</Fact> : null}
       {kind === "ended" ? <EndFacts body={body} /> : null}

@@ -24,6 +24,7 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
           <Way to="/" also="/runs">
             Runs
           </Way>
+          <Way to="/approvals">Approvals</Way>
           <Way to="/packs">Packs</Way>
           <Way to="/workers">Workers</Way>
           <Way to="/deliveries">Deliveries</Way>

@@ -129,6 +129,10 @@ export const whenWord = (when: string | undefined): string =>
     .toLowerCase()
     .replaceAll("_", " ");
 
+/** What was decided about a call. */
+export const verdictWord = (verdict: string | undefined): string =>
+  (verdict ?? "").replace("STEP_VERDICT_", "").toLowerCase().replaceAll("_", " ");
+
 /** To what a budget was raised. */
 function raisedWords(body: Body): string {
   const cost = Number(body.maxCostMicroUsd ?? 0);
@@ -171,6 +175,8 @@ export function summary(entry: Entry): string {
       return `${body.tool}: ${body.denial?.code ?? ""}`;
     case "artifactsSet":
       return (body.artifactsWritten ?? []).map((w) => w.name).join(", ");
+    case "stepDecided":
+      return `${body.tool} #${body.step}: ${verdictWord(body.verdict)}${body.reason ? `, ${body.reason}` : ""}`;
     case "steered":
       return `${whenWord(body.when)}: ${body.text ?? ""}`;
     case "noticed":

@@ -1,0 +1,127 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+import { get } from "../api/client";
+import { asProblem } from "../api/problem";
+import type { Approval } from "../api/types";
+import { useMay } from "../parts/caller";
+import { DecideForm } from "../parts/decide_form";
+import type { ApprovalList } from "../parts/held_calls";
+import { Empty, Failure, Loading } from "../parts/notices";
+import { RenderedValue } from "../parts/rendered";
+import { RunId } from "../parts/run_id";
+import { useNow } from "../parts/use_now";
+import { useTitle } from "../parts/use_title";
+import { Text } from "../parts/value";
+import { ago, pretty, when } from "../parts/words";
+
+/** What waits changes without a record that this page follows. */
+const EVERY_MS = 2_000;
+
+const keyOf = (a: Approval): string => `${a.runId} ${a.call?.step ?? ""}`;
+
+/** Everything that waits for a person: held calls, and runs that an event from outside moves. */
+export function ApprovalsPage() {
+  useTitle("Approvals");
+  const [open, setOpen] = useState<Approval>();
+  const asked = useQuery({
+    queryKey: ["approvals"],
+    queryFn: ({ signal }) => get<ApprovalList>("/v1/approvals", { pageSize: 200 }, signal),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+  });
+  const approvals = asked.data?.approvals ?? [];
+  return (
+    <main id="main">
+      <div className="page-head">
+        <h1>Approvals</h1>
+        <span className="muted" role="status">
+          {asked.data ? `${approvals.length}${asked.data.nextPageToken ? "+" : ""} waiting` : ""}
+        </span>
+      </div>
+      {asked.error ? (
+        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      ) : null}
+      {asked.isPending ? <Loading what="Asking what waits" /> : null}
+      {asked.data && approvals.length === 0 ? (
+        <Empty title="Nothing waits for a person">
+          Calls of tools that a pack has approved, and runs in states that an event from outside
+          leaves, stand here.
+        </Empty>
+      ) : null}
+      {approvals.map((a) => (
+        <Waiting key={keyOf(a)} approval={a} onDecide={() => setOpen(a)} />
+      ))}
+      {open ? (
+        <DecideForm
+          approval={open}
+          waiting={approvals.some((a) => keyOf(a) === keyOf(open))}
+          onClose={() => {
+            setOpen(undefined);
+            void asked.refetch();
+          }}
+        />
+      ) : null}
+    </main>
+  );
+}
+
+function Waiting({ approval: a, onDecide }: { approval: Approval; onDecide: () => void }) {
+  const may = useMay();
+  const now = useNow(1_000);
+  const what = a.call ? `${a.call.tool} #${a.call.step}` : `an event in ${a.state}`;
+  return (
+    <section className="card" aria-label={`${what} of ${a.runId}`}>
+      <h2>
+        {what}{" "}
+        <span className="muted" title={when(a.since)}>
+          {a.packId}@{a.packVersion}, in {a.state}, waits since {ago(a.since, now)}
+        </span>
+      </h2>
+      <p>
+        Run <RunId id={a.runId} />
+        {a.starter ? `, started by ${a.starter}` : ""}
+      </p>
+      {a.call ? <Text text={pretty(a.call.payloadJson)} label="Arguments" /> : <Event of={a} />}
+      {a.call && may("steps:approve") ? (
+        <button type="button" className="button primary" onClick={onDecide}>
+          Decide
+        </button>
+      ) : null}
+      {a.call ? null : (
+        <Link href={`/runs/${a.runId}`} className="button primary">
+          Decide on its page
+        </Link>
+      )}
+    </section>
+  );
+}
+
+/** What an event is about, and where each leads. */
+function Event({ of: a }: { of: Approval }) {
+  return (
+    <>
+      {(a.artifacts ?? []).map((artifact) => (
+        <div key={artifact.head.name}>
+          <h3>{artifact.head.name}</h3>
+          <RenderedValue value={artifact.value} label={artifact.head.name} />
+        </div>
+      ))}
+      {a.artifactsOmitted ? (
+        <p className="muted">Its artifacts are large: its page has them.</p>
+      ) : null}
+      <ul>
+        {(a.events ?? []).map((e) => (
+          <li key={e.event}>
+            <b>{e.event}</b>{" "}
+            <span className="muted">
+              leads to {e.to}
+              {e.terminal ? ", the last state" : ""}
+              {e.description ? `: ${e.description}` : ""}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,180 @@
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { entryOf, get, kindsOf, runPath } from "../api/client";
+import type { Approval, Step, WireRecord } from "../api/types";
+import { Dialog } from "./dialog";
+import { Fact } from "./fact";
+import { SendRow } from "./send_row";
+import { useSend } from "./use_send";
+import { Text } from "./value";
+import { pretty, timeOf, verdictWord, when } from "./words";
+
+type Choice = "APPROVE" | "EDIT" | "DENY";
+
+const CHOICES: readonly (readonly [Choice, string, string])[] = [
+  ["APPROVE", "Approve", "the call goes out as it is shown, once"],
+  ["EDIT", "Approve with other arguments", "the call goes out with what stands below, once"],
+  ["DENY", "Deny", "nothing goes out; the model is answered DENIED with the reason"],
+];
+
+/** Refusals that say that the call no longer waits. */
+const LATE = new Set(["ALREADY_DECIDED", "NOTHING_TO_DECIDE", "DIGEST_MISMATCH", "RUN_TERMINAL"]);
+
+interface Props {
+  approval: Approval;
+  /** The call still waits, as far as the page knows. */
+  waiting: boolean;
+  onClose: () => void;
+}
+
+/** Decides about one held call: what goes out, where each answer leads, and the answer. */
+export function DecideForm({ approval, waiting, onClose }: Props) {
+  const call = approval.call ?? { step: 0, tool: "" };
+  const [choice, setChoice] = useState<Choice>("APPROVE");
+  const [reason, setReason] = useState("");
+  const [payload, setPayload] = useState(() => pretty(call.payloadJson));
+  const [requestId] = useState(() => crypto.randomUUID());
+  const { busy, problem, send } = useSend(onClose);
+  const late = !busy && (!waiting || LATE.has(problem?.reason ?? ""));
+  const submit = (e: FormEvent) => {
+    e.preventDefault();
+    void send(`${runPath(approval.runId)}/steps/${call.step}:decide`, {
+      digest: call.approval?.digest,
+      decision: `STEP_DECISION_${choice}`,
+      reason,
+      requestId,
+      ...(choice === "EDIT" ? { payloadJson: payload } : {}),
+    });
+  };
+  return (
+    <Dialog title={`Decide ${call.tool} #${call.step}`} wide onClose={onClose}>
+      <form onSubmit={submit}>
+        {late ? <DecidedFirst runId={approval.runId} step={call.step} /> : null}
+        <Asked approval={approval} call={call} />
+        <Choices chosen={choice} barred={late} onChoose={setChoice} />
+        {choice === "EDIT" ? (
+          <label className="field">
+            Arguments that go out
+            <textarea
+              rows={8}
+              className="mono"
+              value={payload}
+              readOnly={late}
+              onChange={(e) => setPayload(e.target.value)}
+            />
+          </label>
+        ) : null}
+        <label className="field">
+          Reason, kept in the record
+          <textarea
+            rows={2}
+            value={reason}
+            readOnly={late}
+            required={choice === "DENY"}
+            maxLength={4096}
+            onChange={(e) => setReason(e.target.value)}
+          />
+        </label>
+        <SendRow
+          busy={busy}
+          problem={late ? undefined : problem}
+          verb={choice === "DENY" ? "Deny the call" : "Let the call go out"}
+          danger={choice === "DENY"}
+          barred={late}
+          onClose={onClose}
+        />
+      </form>
+    </Dialog>
+  );
+}
+
+/** The very call, and what happens if nobody decides. */
+function Asked({ approval, call }: { approval: Approval; call: Step }) {
+  const then =
+    approval.onTimeout === "APPROVAL_TIMEOUT_ESCALATE" ? "the run is escalated" : "it is denied";
+  return (
+    <section aria-label="What is decided">
+      <dl className="facts">
+        <Fact name="Tool">{call.tool}</Fact>
+        <Fact name="Pack">
+          {approval.packId}@{approval.packVersion}, in {approval.state}
+        </Fact>
+        {approval.starter ? <Fact name="Started by">{approval.starter}</Fact> : null}
+        {approval.notStarter ? <Fact name="Who">anybody but who started the run</Fact> : null}
+        {approval.why ? <Fact name="Held because">{approval.why}</Fact> : null}
+        {call.deadline ? (
+          <Fact name="Until">
+            {when(call.deadline)}, then {then}
+          </Fact>
+        ) : null}
+        <Fact name="Digest">
+          <span className="mono" title={call.approval?.digest}>
+            {call.approval?.digest.slice(0, 23)}…
+          </span>
+        </Fact>
+      </dl>
+      {call.redacted ? (
+        <p className="muted">The arguments are sensitive: you may not read them.</p>
+      ) : (
+        <Text text={pretty(call.payloadJson)} label="Arguments" />
+      )}
+    </section>
+  );
+}
+
+interface ChoicesProps {
+  chosen: Choice;
+  barred: boolean;
+  onChoose: (choice: Choice) => void;
+}
+
+function Choices({ chosen, barred, onChoose }: ChoicesProps) {
+  return (
+    <fieldset className="answers" disabled={barred}>
+      <legend>Answer</legend>
+      {CHOICES.map(([value, name, what]) => (
+        <label key={value} className={value === chosen ? "answer-choice on" : "answer-choice"}>
+          <input
+            type="radio"
+            name="answer"
+            value={value}
+            checked={value === chosen}
+            onChange={() => onChoose(value)}
+          />
+          <span>
+            <b>{name}</b> <span className="muted">{what}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+/** Tells who decided first: what, by whom and when. */
+function DecidedFirst({ runId, step }: { runId: string; step: number }) {
+  const asked = useQuery({
+    queryKey: ["decided", runId, step],
+    queryFn: ({ signal }) =>
+      get<{ records?: WireRecord[] }>(
+        `${runPath(runId)}/transitions`,
+        { kinds: kindsOf("stepDecided"), pageSize: 1000 },
+        signal,
+      ),
+  });
+  const first = (asked.data?.records ?? []).map(entryOf).findLast((e) => e.body.step === step);
+  return (
+    <div className="notice decided" role="alert">
+      <p className="notice-title">Somebody else was first</p>
+      {first ? (
+        <p>
+          <b>{verdictWord(first.body.verdict)}</b> by <b>{first.principal || "the sidecar"}</b>,{" "}
+          {when(first.at).slice(0, 10)} {timeOf(first.at)}
+          {first.body.reason ? `: ${first.body.reason}` : ""}.
+        </p>
+      ) : (
+        <p>The call waits no longer.</p>
+      )}
+      <p className="muted">What you typed is kept.</p>
+    </div>
+  );
+}

@@ -26,7 +26,7 @@ type bucket struct {
 
 func newBucket(l *Limit, key string, now time.Duration) *bucket {
 	b := &bucket{limit: l, key: key, lines: map[*line]struct{}{}, served: map[string]float64{}}
-	b.calls.at, b.tokens.at = now, now
+	b.calls.at, b.tokens.at, b.until = now, now, now
 	b.bound(l)
 	b.calls.level, b.tokens.level = b.calls.burst(), b.tokens.burst()
 	return b

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,22 +214,27 @@ func (r *Room) pastCall(ctx context.Context, ns uint32, run, model, tool string,
 	return r.call(s, model, tool)
 }
 
-// lookOpen seats the calls of models that nobody has answered: their runs have a turn that
-// somebody executes.
+// lookOpen seats the calls of models that nobody has answered: their runs have an open turn.
 func (r *Room) lookOpen(ctx context.Context, ns uint32) error {
+	running := machine.RunFilter{Status: []machine.Status{machine.Running}}
 	for after := ""; ; {
-		runs, err := r.cfg.Store.ReadyRuns(ctx, ns, after, lookPage)
+		heads, next, err := r.cfg.Store.ListRuns(ctx, ns, running, after, lookPage)
 		if err != nil {
 			return err
 		}
-		for _, run := range runs {
-			r.seat(ctx, runtime.RunKey{Namespace: ns, ID: run}, func(p *machine.ToolStep) bool { return p.Model != nil })
+		for _, s := range heads {
+			if slices.ContainsFunc(s.Steps, asksModel) {
+				r.seat(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID}, asksModel)
+			}
 		}
-		if len(runs) < lookPage {
+		if after = next; next == "" {
 			return nil
 		}
-		after = runs[len(runs)-1]
 	}
+}
+
+func asksModel(p machine.ToolStep) bool {
+	return p.Model != nil && p.Status == machine.StepStatusPending
 }
 
 // lookSteps seats the steps that a worker has.
@@ -242,14 +248,14 @@ func (r *Room) lookSteps(ctx context.Context) error {
 		if err != nil || holder == (machine.StepHolder{}) {
 			continue
 		}
-		r.seat(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, func(p *machine.ToolStep) bool { return p.Step == row.Step })
+		r.seat(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, func(p machine.ToolStep) bool { return p.Step == row.Step })
 	}
 	return nil
 }
 
 // seat gives pending steps of a run their place, in the run's own turn: whatever ends them
 // comes before or behind it. A call of a model was counted when it was asked for.
-func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(*machine.ToolStep) bool) {
+func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) {
 	_ = r.cfg.Way.InTurn(key, func() error {
 		s, _, err := r.cfg.Way.Now(ctx, key)
 		if err != nil || s.Status.Terminal() {
@@ -259,7 +265,7 @@ func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(*machine
 		defer r.mu.Unlock()
 		for i := range s.Steps {
 			p := &s.Steps[i]
-			if p.Status != machine.StepStatusPending || !which(p) {
+			if p.Status != machine.StepStatusPending || !which(*p) {
 				continue
 			}
 			ask := Ask{ID: ID{Namespace: key.Namespace, Run: key.ID, Key: p.Key}}

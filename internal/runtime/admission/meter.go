@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// minute is the time in which a limit holds. It is a second longer than one: calls
+	// minute is the time in which a limit holds. It is half a second longer than one: calls
 	// arrive later than they are let go, and not all of them equally late.
-	minute = 61 * time.Second
+	minute = 60*time.Second + 500*time.Millisecond
 	// grain is how near to each other what was taken counts as taken at once, at the later
 	// time. It bounds what is remembered.
 	grain = 100 * time.Millisecond
@@ -41,7 +41,7 @@ func (m *meter) perSecond() float64 { return float64(m.most) / 60 }
 // advance brings the meter to a time; one that is over changes nothing.
 func (m *meter) advance(now time.Duration) {
 	if now > m.at {
-		m.level = min(m.burst(), m.level+m.perSecond()*(now-m.at).Seconds())
+		m.level = max(m.level, min(m.burst(), m.level+m.perSecond()*(now-m.at).Seconds()))
 		m.at = now
 	}
 	gone := 0
@@ -124,7 +124,7 @@ func (m *meter) correct(now, at time.Duration, by int64) {
 		if s := &m.slots[i]; s.first <= at {
 			back := min(s.n, -by)
 			s.n, m.sum, by = s.n-back, m.sum-back, 0
-			m.level = min(m.burst(), m.level+float64(back))
+			m.level = min(max(1, float64(m.most)/10), m.level+float64(back))
 		}
 	}
 }

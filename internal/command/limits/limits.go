@@ -1,0 +1,84 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
+)
+
+// New is the command that lists limits.
+func New(p *cli.Printer) *cobra.Command {
+	c := &command.Client{}
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Show how many calls of models and tools there are, may be, and wait",
+		Long: `Lists the limits of the operator's file (serve --limits): for each key what is open, began in
+the last minute and took of the tokens, of how much, and which tenants wait. Of all namespaces
+together. Takes the scope store:read.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewControlServiceClient(conn).ListLimits(cmd.Context(), &pawlv1.ListLimitsRequest{})
+				if err != nil {
+					return err
+				}
+				return show(p, got.GetLimits())
+			})
+		},
+	}
+	c.Bind(cmd)
+	return cmd
+}
+
+func show(p *cli.Printer, all []*pawlv1.Limit) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "limits", Value: cli.Messages(all)}})
+	}
+	t := cli.Table{Headers: []string{"LIMIT", "KEY", "OPEN", "MINUTE", "TOKENS", "WAIT", "TENANTS", "HELD"}}
+	for _, l := range all {
+		for _, u := range l.GetUses() {
+			waiting, tenants := queue(u)
+			t.Add(l.GetId(), u.GetKey(), of(u.GetOpen(), l.GetConcurrent()), of(u.GetBegun(), l.GetPerMinute()), of(u.GetTokens(), l.GetTokensPerMinute()),
+				fmt.Sprint(waiting), tenants, held(u))
+		}
+		if len(l.GetUses()) == 0 {
+			t.Add(l.GetId(), "", of(0, l.GetConcurrent()), of(0, l.GetPerMinute()), of(0, l.GetTokensPerMinute()), "0", "", "")
+		}
+	}
+	p.Table(t)
+	return nil
+}
+
+// of is what there is of a bound; one that is none is not shown.
+func of(n, most int64) string {
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", n, most)
+}
+
+// queue is how many calls wait, and how many of each tenant.
+func queue(u *pawlv1.LimitUse) (n int64, tenants string) {
+	var words []string
+	for _, q := range u.GetWaiting() {
+		n += q.GetCalls()
+		if q.GetTenant() != "" {
+			words = append(words, fmt.Sprintf("%s %d", q.GetTenant(), q.GetCalls()))
+		}
+	}
+	return n, strings.Join(words, ", ")
+}
+
+func held(u *pawlv1.LimitUse) string {
+	if u.GetHeld() == nil {
+		return ""
+	}
+	return u.GetHeld().AsDuration().Round(time.Second).String()
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/command"
 	"github.com/pawl-dev/pawl/internal/command/budget"
+	"github.com/pawl-dev/pawl/internal/command/steer"
 )
 
 func newRuns(p *cli.Printer) *cobra.Command {
@@ -19,7 +20,7 @@ func newRuns(p *cli.Printer) *cobra.Command {
 	cmd := group("runs", "List, show and drive the runs of a sidecar",
 		newRunsList(p, c), newRunsShow(p, c), newRunsTrace(p, c), newRunsWatch(p, c), newRunsWait(p, c),
 		newRunsStart(p, c), newRunsEmit(p, c), newRunsInput(p, c), newRunsPause(p, c), newRunsResume(p, c), newRunsCancel(p, c),
-		budget.NewRaise(p, c),
+		budget.NewRaise(p, c), steer.NewSteer(p, c), steer.NewStop(p, c),
 		newRunsExport(p, c), newRunsDelete(p, c), newRunsErase(p, c),
 		newRunsFork(p, c), newRunsDiff(p, c), newRunsVerify(p, c), newRunsImport(p, c),
 	)

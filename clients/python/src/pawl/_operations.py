@@ -87,7 +87,7 @@ class Runs:
             pack=what.pack,
             variables_json="" if what.variables is None else wire.dump_json(dict(what.variables)),
             input=wire.parts(what.input),
-            execution=wire.number("Execution", execution),
+            execution=wire.number("Execution", execution),  # type: ignore[arg-type]
             labels=dict(what.labels or {}),
             request_id=what.request_id or new_id(),
             max_steps=what.max_steps,
@@ -302,7 +302,7 @@ class Runs:
         request = run_pb2.ListRunsRequest(
             namespace=self.namespace,
             filter=wire.run_filter(runs),
-            order=wire.number("RunOrder", order),
+            order=wire.number("RunOrder", order),  # type: ignore[arg-type]
             page_size=page_size,
             page_token=token,
         )
@@ -318,7 +318,7 @@ class Runs:
         request = run_pb2.WaitRunRequest(
             namespace=self.namespace,
             run_id=run_id,
-            until=wire.number("WaitUntil", until),
+            until=wire.number("WaitUntil", until),  # type: ignore[arg-type]
             timeout=duration,
         )
 
@@ -355,7 +355,7 @@ class Runs:
             namespace=self.namespace,
             run_id=run_id,
             text=text,
-            when="STEER_WHEN_" + SteerWhen(str(when).upper()),
+            when=wire.number("SteerWhen", when),  # type: ignore[arg-type]
             request_id=request_id or new_id(),
         )
         return Operation(

@@ -142,11 +142,15 @@ func TestKillWithLedger(t *testing.T) {
 		}
 		run := got.GetRun().GetRunId()
 		ended := make(chan *pawlv1.Run, 1)
-		go func() { ended <- p.end(p.a, run) }()
+		goesOn, over := context.WithCancel(p.ctx)
+		go func() {
+			ended <- p.end(p.a, run)
+			over()
+		}()
 		var last *pawlv1.Run
 		for last == nil {
 			if made < kills {
-				awaitCount(p.ctx, &s.sold, s.sold.Load()+1+rng.Int64N(20))
+				awaitCount(goesOn, &s.sold, s.sold.Load()+1+rng.Int64N(20))
 			}
 			select {
 			case last = <-ended:

@@ -20,4 +20,6 @@ func ledgerSamples(t *testing.T, fresh map[string][]byte) {
 	fresh["entry *machine.StepCancelled, ledger"] = encode(t, f.entry(machine.Pause{}, &machine.StepCancelled{}))
 	head := &filler{rnd: rand.New(rand.NewPCG(1, 222)), full: true}
 	fresh["head, ledger"] = EncodeHead(head.state(), [32]byte{11})
+	owed := &filler{rnd: rand.New(rand.NewPCG(2, 222)), full: true}
+	fresh["head, calls owed"] = EncodeHead(owed.state(), [32]byte{12})
 }

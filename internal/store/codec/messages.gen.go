@@ -4466,6 +4466,12 @@ func appendAccount(b []byte, v *machine.Account) []byte {
 	}
 	b = appendBool(b, 2, v.Leased)
 	b = appendBool(b, 3, v.WrappedUp)
+	b = appendBool(b, 4, v.Noticed)
+	for i := range v.Owed {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendOwed(b, &v.Owed[i]), mark)
+	}
 	return b
 }
 
@@ -4479,6 +4485,11 @@ func readAccount(b []byte, v *machine.Account) error {
 			v.Leased = s.bool()
 		case 3:
 			v.WrappedUp = s.bool()
+		case 4:
+			v.Noticed = s.bool()
+		case 5:
+			v.Owed = append(v.Owed, machine.Owed{})
+			s.keep(readOwed(s.message(), &v.Owed[len(v.Owed)-1]))
 		default:
 			s.unknown()
 		}
@@ -4789,6 +4800,34 @@ func readStepApproval(b []byte, v *machine.StepApproval) error {
 			v.Expires = s.time()
 		case 9:
 			v.PayloadSeq = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendOwed(b []byte, v *machine.Owed) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendInt(b, 2, int64(v.Attempt))
+	if v.Bound != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 3)
+		b = shut(appendAmount(b, &v.Bound), mark)
+	}
+	return b
+}
+
+func readOwed(b []byte, v *machine.Owed) error {
+	s := newScan("owed", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Attempt = int(s.int64())
+		case 3:
+			s.keep(readAmount(s.message(), &v.Bound))
 		default:
 			s.unknown()
 		}

@@ -7004,6 +7004,8 @@ type Account struct {
 	Limit         *Amount                `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	Leased        bool                   `protobuf:"varint,2,opt,name=leased,proto3" json:"leased,omitempty"`
 	WrappedUp     bool                   `protobuf:"varint,3,opt,name=wrapped_up,json=wrappedUp,proto3" json:"wrapped_up,omitempty"`
+	Noticed       bool                   `protobuf:"varint,4,opt,name=noticed,proto3" json:"noticed,omitempty"`
+	Owed          []*Owed                `protobuf:"bytes,5,rep,name=owed,proto3" json:"owed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7059,6 +7061,81 @@ func (x *Account) GetWrappedUp() bool {
 	return false
 }
 
+func (x *Account) GetNoticed() bool {
+	if x != nil {
+		return x.Noticed
+	}
+	return false
+}
+
+func (x *Account) GetOwed() []*Owed {
+	if x != nil {
+		return x.Owed
+	}
+	return nil
+}
+
+// Owed is an attempt of a call of a model that nobody told of.
+type Owed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Bound         *Amount                `protobuf:"bytes,3,opt,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Owed) Reset() {
+	*x = Owed{}
+	mi := &file_storage_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Owed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Owed) ProtoMessage() {}
+
+func (x *Owed) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Owed.ProtoReflect.Descriptor instead.
+func (*Owed) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *Owed) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Owed) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Owed) GetBound() *Amount {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
 type RaiseBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	To            *Amount                `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
@@ -7069,7 +7146,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7081,7 +7158,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7094,7 +7171,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -7122,7 +7199,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7134,7 +7211,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7147,7 +7224,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -7182,7 +7259,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7194,7 +7271,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7207,7 +7284,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Steer) GetText() string {
@@ -7234,7 +7311,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7246,7 +7323,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7259,7 +7336,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Steered) GetText() string {
@@ -7290,7 +7367,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +7379,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +7392,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -7364,7 +7441,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7376,7 +7453,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7389,7 +7466,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Noticed) GetCode() string {
@@ -7419,7 +7496,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7431,7 +7508,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7444,7 +7521,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -7490,7 +7567,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7502,7 +7579,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7515,7 +7592,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -7570,7 +7647,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7582,7 +7659,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7595,7 +7672,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -7629,7 +7706,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7641,7 +7718,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7654,7 +7731,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Origin) GetRunId() string {
@@ -7735,7 +7812,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7747,7 +7824,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7760,7 +7837,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -7823,7 +7900,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7835,7 +7912,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7848,7 +7925,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -7875,7 +7952,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7887,7 +7964,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7900,7 +7977,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Redirect) GetState() string {
@@ -7980,7 +8057,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7992,7 +8069,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8005,7 +8082,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -8396,7 +8473,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8408,7 +8485,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8421,7 +8498,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Count) GetState() string {
@@ -8449,7 +8526,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8461,7 +8538,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8474,7 +8551,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -8509,7 +8586,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8521,7 +8598,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8534,7 +8611,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Repeat) GetState() string {
@@ -8575,7 +8652,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8587,7 +8664,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8600,7 +8677,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -8693,7 +8770,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8705,7 +8782,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8718,7 +8795,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -8872,7 +8949,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8884,7 +8961,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8897,7 +8974,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -8980,7 +9057,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8992,7 +9069,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9005,7 +9082,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -9037,7 +9114,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9049,7 +9126,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9062,7 +9139,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -9125,7 +9202,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9137,7 +9214,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9150,7 +9227,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Conversation) GetState() string {
@@ -9187,7 +9264,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9199,7 +9276,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9212,7 +9289,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -9253,7 +9330,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9265,7 +9342,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9278,7 +9355,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -9299,7 +9376,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9311,7 +9388,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9324,7 +9401,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -9358,7 +9435,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9370,7 +9447,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9383,7 +9460,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -9405,7 +9482,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9417,7 +9494,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9430,7 +9507,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Place) GetRunId() string {
@@ -9457,7 +9534,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9469,7 +9546,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9482,7 +9559,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -9512,7 +9589,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9524,7 +9601,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9537,7 +9614,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PackName) GetDigest() string {
@@ -9580,7 +9657,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9592,7 +9669,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9605,7 +9682,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -9644,7 +9721,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9656,7 +9733,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9669,7 +9746,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -9721,7 +9798,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9733,7 +9810,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9746,7 +9823,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -9803,7 +9880,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9815,7 +9892,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9828,7 +9905,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -9963,7 +10040,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9975,7 +10052,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9988,7 +10065,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -10041,7 +10118,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10053,7 +10130,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10066,7 +10143,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -10130,7 +10207,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10142,7 +10219,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10155,7 +10232,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -10245,7 +10322,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10257,7 +10334,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10270,7 +10347,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -10343,7 +10420,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10355,7 +10432,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10368,7 +10445,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -10412,7 +10489,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10424,7 +10501,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10437,7 +10514,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Effect) GetRunId() string {
@@ -11095,12 +11172,18 @@ const file_storage_proto_rawDesc = "" +
 	"\x06Amount\x12\x16\n" +
 	"\x06tokens\x18\x01 \x01(\x03R\x06tokens\x12\x1d\n" +
 	"\n" +
-	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\"o\n" +
+	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\"\xb4\x01\n" +
 	"\aAccount\x12-\n" +
 	"\x05limit\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05limit\x12\x16\n" +
 	"\x06leased\x18\x02 \x01(\bR\x06leased\x12\x1d\n" +
 	"\n" +
-	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\"N\n" +
+	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\x12\x18\n" +
+	"\anoticed\x18\x04 \x01(\bR\anoticed\x12)\n" +
+	"\x04owed\x18\x05 \x03(\v2\x15.pawl.storage.v1.OwedR\x04owed\"c\n" +
+	"\x04Owed\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
+	"\x05bound\x18\x03 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\"N\n" +
 	"\vRaiseBudget\x12'\n" +
 	"\x02to\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x02to\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"|\n" +
@@ -11423,7 +11506,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 115)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -11500,46 +11583,47 @@ var file_storage_proto_goTypes = []any{
 	(*StepDecided)(nil),        // 72: pawl.storage.v1.StepDecided
 	(*Amount)(nil),             // 73: pawl.storage.v1.Amount
 	(*Account)(nil),            // 74: pawl.storage.v1.Account
-	(*RaiseBudget)(nil),        // 75: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 76: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 77: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 78: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 79: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 80: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 81: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 82: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 83: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 84: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 85: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 86: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 87: pawl.storage.v1.Redirect
-	(*State)(nil),              // 88: pawl.storage.v1.State
-	(*Count)(nil),              // 89: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 90: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 91: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 92: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 93: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 94: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 95: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 96: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 97: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 98: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 99: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 100: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 101: pawl.storage.v1.Places
-	(*Place)(nil),              // 102: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 103: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 104: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 105: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 106: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 107: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 108: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 109: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 110: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 111: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 112: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 113: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 114: pawl.storage.v1.Effect
+	(*Owed)(nil),               // 75: pawl.storage.v1.Owed
+	(*RaiseBudget)(nil),        // 76: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 77: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),              // 78: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 79: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 80: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 81: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 82: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 83: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 84: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 85: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 86: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 87: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 88: pawl.storage.v1.Redirect
+	(*State)(nil),              // 89: pawl.storage.v1.State
+	(*Count)(nil),              // 90: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 91: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 92: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 93: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 94: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 95: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 96: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 97: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 98: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 99: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 100: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 101: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 102: pawl.storage.v1.Places
+	(*Place)(nil),              // 103: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 104: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 105: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 106: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 107: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 108: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 109: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 110: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 111: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 112: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 113: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 114: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 115: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -11565,8 +11649,8 @@ var file_storage_proto_depIdxs = []int32{
 	17,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	18,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
 	71,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	75,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	77,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	76,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	78,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
 	33,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
 	36,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
@@ -11623,7 +11707,7 @@ var file_storage_proto_depIdxs = []int32{
 	46,  // 78: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
 	49,  // 79: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
 	50,  // 80: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	88,  // 81: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	89,  // 81: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
 	41,  // 82: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
 	41,  // 83: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
 	37,  // 84: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
@@ -11652,22 +11736,22 @@ var file_storage_proto_depIdxs = []int32{
 	65,  // 107: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
 	66,  // 108: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
 	67,  // 109: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	83,  // 110: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	84,  // 110: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
 	33,  // 111: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
 	33,  // 112: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	84,  // 113: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	85,  // 114: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	85,  // 113: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	86,  // 114: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
 	63,  // 115: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
 	58,  // 116: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
 	59,  // 117: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	86,  // 118: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	82,  // 119: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	87,  // 118: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	83,  // 119: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
 	72,  // 120: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	76,  // 121: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	78,  // 122: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	79,  // 123: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	80,  // 124: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
-	87,  // 125: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	77,  // 121: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	79,  // 122: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	80,  // 123: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	81,  // 124: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	88,  // 125: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
 	41,  // 126: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
 	47,  // 127: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
 	7,   // 128: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
@@ -11693,52 +11777,54 @@ var file_storage_proto_depIdxs = []int32{
 	43,  // 148: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
 	44,  // 149: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
 	73,  // 150: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	73,  // 151: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	73,  // 152: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	73,  // 153: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	20,  // 154: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	20,  // 155: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	44,  // 156: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 157: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	88,  // 158: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	41,  // 159: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 160: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	39,  // 161: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	87,  // 162: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 163: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 164: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	50,  // 165: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 166: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	89,  // 167: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	90,  // 168: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	92,  // 169: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	93,  // 170: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	96,  // 171: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	97,  // 172: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	95,  // 173: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	91,  // 174: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	40,  // 175: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	6,   // 176: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	81,  // 177: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
-	74,  // 178: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 179: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	46,  // 180: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 181: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	94,  // 182: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	27,  // 183: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	70,  // 184: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	73,  // 185: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	46,  // 186: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	45,  // 187: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	100, // 188: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	102, // 189: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	109, // 190: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	49,  // 191: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	192, // [192:192] is the sub-list for method output_type
-	192, // [192:192] is the sub-list for method input_type
-	192, // [192:192] is the sub-list for extension type_name
-	192, // [192:192] is the sub-list for extension extendee
-	0,   // [0:192] is the sub-list for field type_name
+	75,  // 151: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
+	73,  // 152: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
+	73,  // 153: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	73,  // 154: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	73,  // 155: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	20,  // 156: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	20,  // 157: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	44,  // 158: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	41,  // 159: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	89,  // 160: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	41,  // 161: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	37,  // 162: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	39,  // 163: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	88,  // 164: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	41,  // 165: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 166: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	50,  // 167: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	51,  // 168: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	90,  // 169: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	91,  // 170: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	93,  // 171: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	94,  // 172: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	97,  // 173: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	98,  // 174: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	96,  // 175: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	92,  // 176: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	40,  // 177: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	6,   // 178: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	82,  // 179: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	74,  // 180: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 181: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	46,  // 182: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	10,  // 183: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	95,  // 184: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	27,  // 185: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	70,  // 186: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	73,  // 187: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	46,  // 188: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	45,  // 189: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	101, // 190: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	103, // 191: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	110, // 192: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	49,  // 193: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	194, // [194:194] is the sub-list for method output_type
+	194, // [194:194] is the sub-list for method input_type
+	194, // [194:194] is the sub-list for extension type_name
+	194, // [194:194] is the sub-list for extension extendee
+	0,   // [0:194] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -11809,7 +11895,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   115,
+			NumMessages:   116,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

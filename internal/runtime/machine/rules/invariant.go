@@ -15,6 +15,7 @@ func CheckInvariants(s *machine.State, g *machine.Graph) error {
 	}
 	c.counters()
 	c.bounds()
+	c.account()
 	c.life()
 	c.turn()
 	c.steps()

@@ -16,3 +16,10 @@ func (c *checker) ledger() {
 		c.must(min(p.Bound.Tokens, p.Bound.CostMicro) >= 0, "step %d: %+v", p.Step, p.Bound)
 	}
 }
+
+// account: nothing is owed of a run that has ended, or that keeps no ledger.
+func (c *checker) account() {
+	if a := c.s.Account; a != nil && len(a.Owed) > 0 {
+		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && keepsLedger(c.g, c.s), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
+	}
+}

@@ -102,6 +102,7 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 // it is out: nobody will tell any more. What never went out consumed nothing.
 func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	if step.Model != nil {
+		t.owe(step)
 		return used
 	}
 	if t.old != nil && !step.Awaits() && stillOut(t.old.Steps, step) {
@@ -167,7 +168,7 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 	account := t.account()
 	raised := &machine.BudgetRaised{From: account.Limit, To: account.Limit, Reason: c.Reason}
 	raised.To.Tokens, raised.To.CostMicro = max(raised.To.Tokens, c.To.Tokens), max(raised.To.CostMicro, c.To.CostMicro)
-	account.Limit = raised.To
+	account.Limit, account.Noticed = raised.To, false
 	t.record(raised)
 	return nil
 }

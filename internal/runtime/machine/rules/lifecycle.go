@@ -26,6 +26,7 @@ type ending struct {
 // end makes the run's end and clears all that could move it.
 func (t *txn) end(e ending) {
 	t.cancelSteps(whyRunEnded)
+	t.closeAccount()
 	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts}
 	if t.rules.endTellsEvent {
 		ended.Event, ended.Intended = e.event, e.intended

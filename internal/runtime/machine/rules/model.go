@@ -36,7 +36,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	}
 	t.assign(c.Assigned)
 	t.begun()
-	if status, reason := t.modelBound(i, addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
+	if status, reason := t.modelBound(t.givenBack(i), addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
 		t.denyModel(key, c, status, reason)
 		return nil
 	}
@@ -296,6 +296,7 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: valueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
 	})
+	t.settleOlder(i, c.Attempt)
 	t.settle(c.Usage)
 	t.heard(t.s.Steps[i].RequestSeq)
 	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
@@ -401,6 +402,7 @@ func (t *txn) dropModels(why string) {
 			continue
 		}
 		step := &t.steps()[i]
+		t.owe(step)
 		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: machine.KindModel})
 		step.Status, step.Deadline = machine.StepStatusCancelled, 0
 	}

@@ -20,9 +20,18 @@ func (n *naive) firstLimit(start machine.Start) machine.Amount {
 	return machine.Amount{Tokens: less(b.MaxTokens, start.Lease.Tokens), CostMicro: less(b.MaxCostMicroUSD, start.Lease.CostMicro)}
 }
 
+// leased: what the run spends is another's.
+func (n *naive) leased() bool {
+	start, ok := n.now.Command.(machine.Start)
+	if len(n.entries) > 0 {
+		start, ok = n.start(), true
+	}
+	return ok && start.Lease != (machine.Amount{})
+}
+
 // reserves: steps are held to the budget.
 func (n *naive) reserves() bool {
-	return n.g.Ledger || n.start().Lease != (machine.Amount{})
+	return n.g.Ledger || n.leased()
 }
 
 // taken is what is gone: consumed, or held for pending steps but one (nil: none).
@@ -38,7 +47,52 @@ func (v *view) taken(but *vstep) (tokens, cost int64) {
 			tokens, cost = tokens+s.model.tokens, cost+s.model.cost
 		}
 	}
+	for _, o := range v.owed {
+		tokens, cost = tokens+o.Bound.Tokens, cost+o.Bound.CostMicro
+	}
 	return tokens, cost
+}
+
+// owe keeps what a call of a model may have consumed that nobody told of.
+func (n *naive) owe(v *view, s *vstep) {
+	bound := machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}
+	if s.model.is && n.reserves() && bound != (machine.Amount{}) {
+		v.owed = append(v.owed, machine.Owed{Step: s.n, Attempt: s.attempt, Bound: bound})
+	}
+}
+
+func (n *naive) toldOf(v *view, step uint32, attempt int) bool {
+	if !n.reserves() {
+		return false
+	}
+	if s := v.step(step); s != nil && s.status == machine.StepStatusPending && s.attempt == attempt {
+		had := s.model.tokens+s.model.cost > 0
+		s.model.tokens, s.model.cost = 0, 0
+		return had
+	}
+	for i, o := range v.owed {
+		if o.Step == step && o.Attempt == attempt {
+			v.owed = append(append([]machine.Owed(nil), v.owed[:i]...), v.owed[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// notice tells models, once for a limit, that four fifths of it are gone.
+func (n *naive) notice() {
+	v := n.view()
+	if v.ended != nil || v.noticed || !n.reserves() {
+		return
+	}
+	tokens, cost := v.taken(nil)
+	if v.limit.CostMicro > 0 && 5*cost >= 4*v.limit.CostMicro {
+		n.add(&machine.Noticed{Code: "BUDGET_LOW", Text: fmt.Sprintf(
+			"Of this run's budget of $0.%06d, $0.%06d is spent or reserved. Bring the work to an end with what is left.", v.limit.CostMicro, cost)})
+	} else if v.limit.Tokens > 0 && 5*tokens >= 4*v.limit.Tokens {
+		n.add(&machine.Noticed{Code: "BUDGET_LOW", Text: fmt.Sprintf(
+			"Of this run's budget of %d tokens, %d are used or reserved. Bring the work to an end with what is left.", v.limit.Tokens, tokens)})
+	}
 }
 
 // lacks names the budget that does not hold so much more.
@@ -167,4 +221,12 @@ func (n *naive) raise(c machine.RaiseBudget) *machine.Refusal {
 	}
 	n.add(&machine.BudgetRaised{From: v.limit, To: to, Reason: c.Reason})
 	return nil
+}
+
+// owedFact is what the machine keeps of them.
+func owedFact(s *machine.State) []machine.Owed {
+	if s.Account == nil {
+		return nil
+	}
+	return s.Account.Owed
 }

@@ -97,7 +97,11 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 		return r
 	}
 	n.assign(c.Assigned)
-	if reason := n.modelBound(bound, step); reason != "" {
+	again := step
+	if step != nil && step.status == machine.StepStatusPending && n.reserves() {
+		again = nil
+	}
+	if reason := n.modelBound(bound, again); reason != "" {
 		codes := map[string]string{"max_wall_time_sec": "MAX_WALL_TIME_SEC", "max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD"}
 		denial := machine.Denial{Code: codes[reason]}
 		n.add(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: c.TurnSeq, Denial: denial, Kind: machine.KindModel})
@@ -313,7 +317,12 @@ func (n *naive) late(c machine.AnswerModel, used machine.Usage, out *verdict) {
 	if n.view().ended != nil {
 		out.disposition = machine.IgnoredTerminal
 	}
-	if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 {
+	was := n.view()
+	owed := n.toldOf(was, c.Step, c.Attempt)
+	if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 && !owed {
+		return
+	}
+	if was.ended != nil && n.leased() {
 		return
 	}
 	note := machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: used}
@@ -387,7 +396,7 @@ func (v *view) callKey(call machine.CallRef) (string, *machine.Refusal) {
 }
 
 // readModel reads a record of a call of a model, and says whether it is one.
-func (v *view) readModel(c machine.Command, r machine.Record) bool {
+func (n *naive) readModel(v *view, c machine.Command, r machine.Record) bool {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
 		if b.Kind != machine.KindModel {
@@ -398,6 +407,12 @@ func (v *view) readModel(c machine.Command, r machine.Record) bool {
 		if b.Kind != machine.KindModel {
 			return false
 		}
+		if s := v.step(b.Step); b.Unknown || b.OK && b.Attempt != s.attempt {
+			n.owe(v, s)
+		}
+		if b.OK {
+			n.toldOf(v, b.Step, b.Attempt)
+		}
 		v.readAnswered(b, r.Seq)
 		if asked, ok := c.(machine.RequestModel); ok {
 			step := v.step(b.Step)
@@ -406,10 +421,13 @@ func (v *view) readModel(c machine.Command, r machine.Record) bool {
 		}
 	case *machine.ModelNoted:
 		v.spend(b.Usage)
+		if _, late := c.(machine.AnswerModel); late || b.Usage != (machine.Usage{}) {
+			n.toldOf(v, b.Step, b.Attempt)
+		}
 		if b.Changed {
 			v.step(b.Step).model.changed, v.turn.notBefore = true, 0
 		}
-		if _, told := c.(machine.NoteModel); told {
+		if _, told := c.(machine.NoteModel); told && b.Usage == (machine.Usage{}) {
 			v.step(b.Step).model.response = b.ResponseID
 		}
 	default:

@@ -166,6 +166,7 @@ func (v *view) readSteer(c machine.Command, r machine.Record) bool {
 		v.bytes += int64(len(b.Text))
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, later: b.When == machine.NextTurn})
 	case *machine.Noticed:
+		v.noticed = v.noticed || b.Code == "BUDGET_LOW"
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true})
 	case *machine.Stopped:
 		v.turn, v.await = nil, machine.AwaitNothing

@@ -45,6 +45,7 @@ func (n *naive) apply(in machine.Input) verdict {
 		if reason := n.over(); reason != "" && n.view().ended == nil {
 			n.end(machine.BudgetExhausted, reason, nil, nil)
 		}
+		n.notice()
 		n.entries = append(n.entries, machine.Entry{Input: n.now, Records: n.made, First: n.made[0].Seq})
 	}
 	out.records, n.made, n.now = n.made, nil, machine.Input{}
@@ -230,6 +231,11 @@ func (n *naive) end(status machine.Status, reason string, redirects []machine.Re
 // the semantics: the record does not tell.
 func (n *naive) endAt(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite) {
 	n.cancelPending("run_ended")
+	if v := n.view(); n.leased() {
+		for _, o := range v.owed {
+			n.add(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: asUsage(o.Bound)})
+		}
+	}
 	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes}
 	if n.now.Semantics >= 2 {
 		e.Event, e.Intended = event, target

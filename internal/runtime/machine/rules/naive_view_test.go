@@ -54,6 +54,9 @@ type view struct {
 	// limit of tokens and cost, and whether on_budget was entered.
 	limit   machine.Amount
 	wrapped bool
+	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
+	owed    []machine.Owed
+	noticed bool
 }
 
 type vturn struct {
@@ -120,7 +123,7 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
 		switch c, forks := in.Command.(machine.Fork); {
-		case v.readModel(in.Command, r), v.readSteer(in.Command, r):
+		case n.readModel(v, in.Command, r), v.readSteer(in.Command, r):
 		case forks && r.Seq == 1:
 			n.readOrigin(v, c, r)
 		default:
@@ -222,7 +225,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 	case *machine.ArtifactsSet:
 		n.readWrites(v, r.Seq, b.Artifacts)
 	case *machine.BudgetRaised:
-		v.limit = b.To
+		v.limit, v.noticed = b.To, false
 	case *machine.Paused:
 		v.paused = true
 	case *machine.Resumed:
@@ -230,6 +233,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 	case *machine.Ended:
 		n.readWrites(v, r.Seq, b.Artifacts)
 		v.ended, v.turn, v.queue, v.heeds, v.paused = b, nil, nil, nil, false
+		v.owed = nil
 		v.deadline, v.left, v.timeoutAt = 0, 0, 0
 	default:
 		n.readTurnRecord(v, r)
@@ -298,6 +302,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 	case *machine.StepCancelled:
 		v.spend(b.Usage)
 		step := v.step(b.Step)
+		n.owe(v, step)
 		step.status, step.deadline, step.bound = machine.StepStatusCancelled, 0, machine.Amount{}
 	}
 }

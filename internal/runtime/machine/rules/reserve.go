@@ -10,8 +10,8 @@ import (
 // of two states is what an input moved.
 
 // Reserved is what pending steps may consume at most, the step at index but left out
-// (-1: none): calls of models, tools with a cost, delegations with their leases. A run
-// that has ended has nothing reserved.
+// (-1: none): calls of models, also those of which nobody knows what they consumed, tools
+// with a cost, delegations with their leases. A run that has ended has nothing reserved.
 func Reserved(s *machine.State, but int) (tokens, cost int64) {
 	for i := range s.Steps {
 		p := &s.Steps[i]
@@ -19,6 +19,13 @@ func Reserved(s *machine.State, but int) (tokens, cost int64) {
 			continue
 		}
 		b := boundOf(p)
+		tokens, cost = addCapped(tokens, b.Tokens), addCapped(cost, b.CostMicro)
+	}
+	if s.Account == nil {
+		return tokens, cost
+	}
+	for i := range s.Account.Owed {
+		b := &s.Account.Owed[i].Bound
 		tokens, cost = addCapped(tokens, b.Tokens), addCapped(cost, b.CostMicro)
 	}
 	return tokens, cost

@@ -13,7 +13,9 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 	}
 	if !t.s.Status.Terminal() {
-		t.endIfOverBudget("", nil)
+		if !t.endIfOverBudget("", nil) {
+			t.tellModel()
+		}
 	}
 	t.s.At = t.in.At
 	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)

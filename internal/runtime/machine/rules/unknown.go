@@ -17,6 +17,7 @@ var (
 
 // unanswered records that the attempt came to nothing that anybody knows of.
 func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
+	t.owe(step)
 	return t.record(&machine.StepResolved{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel, Error: why,
 	})
@@ -131,7 +132,8 @@ func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
 	if used, err := t.price(c.Usage); err == nil {
 		c.Usage = used
 	}
-	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 {
+	owed := t.toldOf(c.Step, c.Attempt)
+	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 && !owed || closedLease(t.s) {
 		return ignored, nil
 	}
 	note := &machine.ModelNoted{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage}

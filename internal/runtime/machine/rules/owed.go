@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Calls of models of which nobody knows what they consumed stay reserved where a ledger is
+// kept: whoever made them may tell it yet. What is told takes the place of the bound.
+
+// owe keeps the bound of a call that ends without anybody's word.
+func (t *txn) owe(step *machine.ToolStep) {
+	if step.Model == nil || !keepsLedger(t.g, t.s) || boundOf(step) == (machine.Amount{}) {
+		return
+	}
+	account := t.account()
+	account.Owed = append(slices.Clip(account.Owed), machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: boundOf(step)})
+	if len(account.Owed) > machine.MaxOwed {
+		oldest := account.Owed[0]
+		account.Owed = slices.Clone(account.Owed[1:])
+		t.takeFor(oldest)
+	}
+}
+
+// givenBack is the step whose bound is free once it is asked for again: of a call under way,
+// in an execution that is over, nobody knows what it consumes.
+func (t *txn) givenBack(i int) int {
+	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && keepsLedger(t.g, t.s) {
+		return -1
+	}
+	return i
+}
+
+// takeFor takes the bound of a call for what it consumed.
+func (t *txn) takeFor(o machine.Owed) {
+	used := usageOfBound(o.Bound)
+	t.record(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: used})
+	t.settle(used)
+}
+
+// toldOf gives back the bound of a call that somebody tells of, and says whether there was
+// one. A round that waits to be asked for again has none any more.
+func (t *txn) toldOf(step uint32, attempt int) bool {
+	if !keepsLedger(t.g, t.s) {
+		return false
+	}
+	if i := findStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
+		m := t.model(i)
+		had := m.Tokens|m.CostMicro != 0
+		m.Tokens, m.CostMicro = 0, 0
+		return had
+	}
+	if t.s.Account == nil {
+		return false
+	}
+	i := slices.IndexFunc(t.s.Account.Owed, func(o machine.Owed) bool { return o.Step == step && o.Attempt == attempt })
+	if i < 0 {
+		return false
+	}
+	account := t.account()
+	account.Owed = slices.Delete(slices.Clone(account.Owed), i, i+1)
+	if len(account.Owed) == 0 {
+		account.Owed = nil
+	}
+	return true
+}
+
+// settleOlder: the answer is that of an attempt before the one that is under way, of which
+// nobody knows now what it consumes.
+func (t *txn) settleOlder(i, attempt int) {
+	if step := &t.s.Steps[i]; attempt != step.Attempt {
+		t.owe(step)
+		t.toldOf(step.Step, attempt)
+	}
+}
+
+// closeAccount gives back what is reserved of a run that ends. Of a lease it is taken for
+// consumed instead: the account is another run's, which hears what was consumed now, and
+// nothing later.
+func (t *txn) closeAccount() {
+	if t.s.Account == nil || len(t.s.Account.Owed) == 0 {
+		return
+	}
+	account := t.account()
+	owed := account.Owed
+	account.Owed = nil
+	if !account.Leased {
+		return
+	}
+	for _, o := range owed {
+		t.takeFor(o)
+	}
+}
+
+// closedLease: what the run consumed was told to whoever lent it, once for ever.
+func closedLease(s *machine.State) bool {
+	return s.Status.Terminal() && s.Account != nil && s.Account.Leased
+}
+
+// noticeAt is the share of a budget, in percent, at which models are told.
+const noticeAt = 80
+
+// tellModel lets the next request to a model say that little is left, once for each limit.
+func (t *txn) tellModel() {
+	if !keepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.Noticed {
+		return
+	}
+	limit, gone := LimitOf(t.g, t.s), Committed(t.s)
+	var text string
+	switch {
+	case reached(gone.CostMicro, limit.CostMicro):
+		text = fmt.Sprintf("Of this run's budget of $%s, $%s is spent or reserved.", dollars(limit.CostMicro), dollars(gone.CostMicro))
+	case reached(gone.Tokens, limit.Tokens):
+		text = fmt.Sprintf("Of this run's budget of %d tokens, %d are used or reserved.", limit.Tokens, gone.Tokens)
+	default:
+		return
+	}
+	t.account().Noticed = true
+	t.notice("BUDGET_LOW", text+" Bring the work to an end with what is left.")
+}
+
+// reached: so much of a limit is gone that models are told; 0 is no limit.
+func reached(gone, limit int64) bool {
+	return limit > 0 && gone >= limit-limit/100*(100-noticeAt)-limit%100*(100-noticeAt)/100
+}
+
+func dollars(micro int64) string { return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000) }

@@ -117,5 +117,8 @@ func (e *Engine) Accounts(call Call, prefix, after string, most int) ([]account.
 	return views, more, nil
 }
 
+// AccountFigures are those of all namespaces.
+func (e *Engine) AccountFigures() []account.Figure { return e.cfg.Accounts.Figures(e.cfg.Clock.Now()) }
+
 // Past reads what was; safe for concurrent use.
 func (e *Engine) Past() *history.Reader { return e.past }

@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -39,6 +40,10 @@ func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRo
 
 func (idle) Followers(context.Context) (watch.Followers, error) {
 	return watch.Followers{Streams: 1, Lag: 3}, nil
+}
+
+func (idle) AccountFigures() []account.Figure {
+	return []account.Figure{{Name: "tenant=*/day", Refused: 1}}
 }
 
 func (idle) Quotas() []allowance.Figure {

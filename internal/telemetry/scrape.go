@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -26,6 +27,8 @@ type Source interface {
 	Followers(ctx context.Context) (watch.Followers, error)
 	// Quotas are what namespaces may have and what they have.
 	Quotas() []allowance.Figure
+	// AccountFigures are what runs reserve and settle in the operator's accounts.
+	AccountFigures() []account.Figure
 }
 
 // Sizes are the bytes that the store takes on disk.
@@ -77,6 +80,9 @@ func (g *gauges) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc} {
 		out <- d
 	}
+	for _, d := range accountDescs {
+		out <- d
+	}
 }
 
 // Collect implements [prometheus.Collector].
@@ -92,6 +98,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		g.outbox(ctx)
 		g.store(ctx)
 		g.quotas()
+		g.accounts()
 	}
 	for _, m := range g.last {
 		out <- m

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -105,10 +104,11 @@ func (s *slot) valueIn(name string) (string, bool) {
 
 // Figure is what all accounts of one entry of the table have together.
 type Figure struct {
-	Label, Value, Zone string
-	Window             Window
-	Accounts           int64
-	Settled, Held      machine.Amount
+	// Name is that of the account, with the value "*" where each has one.
+	Name string
+	// Accounts are as many as runs were counted in.
+	Accounts             int64
+	Settled, Held, Limit machine.Amount
 	// Refused is how often an input did not fit, since the start.
 	Refused int64
 }
@@ -124,8 +124,13 @@ func (l *Ledger) Figures(now time.Time) []Figure {
 	places := make(map[*Account]*Figure, len(figures))
 	for i := range l.table.accounts {
 		a := &l.table.accounts[i]
-		figures[i] = Figure{Label: a.Label, Value: a.Value, Zone: cmp.Or(a.Zone, "UTC"), Window: a.Window, Refused: l.refused[*a]}
+		figures[i] = Figure{Limit: machine.Amount{Tokens: a.MaxTokens, CostMicro: a.MaxCostMicro}, Refused: l.refused[*a]}
 		places[a] = &figures[i]
+	}
+	for _, s := range l.table.slots {
+		for value, a := range s.values {
+			places[a].Name = s.name(value)
+		}
 	}
 	for k := range l.rows {
 		_, entry := l.table.named(k.account)

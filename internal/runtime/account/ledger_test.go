@@ -307,3 +307,55 @@ func TestAbsurdFigures(t *testing.T) {
 		t.Error("it is over its limit")
 	}
 }
+
+// TestListAndFigures: accounts by name, page after page, and as many series as entries.
+func TestListAndFigures(t *testing.T) {
+	t.Parallel()
+	l := New(tableOf(t,
+		Account{Label: "tenant", Window: Day, MaxCostMicro: 100}, Account{Label: "tenant", Value: "vip", Window: Day, MaxCostMicro: 900},
+		Account{Window: Month, MaxTokens: 1000, Zone: "Europe/Berlin"}), nil)
+	for _, tenant := range []string{"x", "y", "vip"} {
+		r := newRun(t, l, tenant, machine.Label{Key: "tenant", Value: tenant})
+		r.answer(r.ask(50), 30)
+		r.ask(20)
+		r.ask(200)
+	}
+	var names []string
+	after := ""
+	for more := true; more; {
+		var page []View
+		page, more = l.List(0, "", after, 2, noon)
+		for _, v := range page {
+			names, after = append(names, v.Name), v.Name
+		}
+	}
+	if got := strings.Join(names, " "); got != "/month@Europe/Berlin tenant=vip/day tenant=x/day tenant=y/day" {
+		t.Errorf("listed %s", got)
+	}
+	page, more := l.List(0, "tenant=x", "", 2, noon)
+	want := View{
+		Name: "tenant=x/day", Begin: noon.Add(-12 * time.Hour).UnixNano(), End: noon.Add(12 * time.Hour).UnixNano(),
+		Settled: machine.Amount{Tokens: 30, CostMicro: 30}, Limit: machine.Amount{CostMicro: 100},
+	}
+	if len(page) != 1 || more || page[0] != want {
+		t.Errorf("%+v, %v, want %+v", page, more, want)
+	}
+	if tomorrow, _ := l.List(0, "tenant=x", "", 1, noon.Add(24*time.Hour)); tomorrow[0].Settled.Tokens != 0 {
+		t.Errorf("tomorrow %+v", tomorrow)
+	}
+	if elsewhere, _ := l.List(7, "", "", 9, noon); len(elsewhere) != 2 {
+		t.Errorf("another namespace has %+v", elsewhere)
+	}
+	got := l.Figures(noon)
+	for i, want := range []Figure{
+		{Name: "tenant=*/day", Accounts: 2, Refused: 2, Settled: machine.Amount{Tokens: 60, CostMicro: 60}, Limit: machine.Amount{CostMicro: 100}},
+		{Name: "tenant=vip/day", Accounts: 1, Settled: machine.Amount{Tokens: 30, CostMicro: 30}, Held: machine.Amount{Tokens: 220, CostMicro: 220}, Limit: machine.Amount{CostMicro: 900}},
+	} {
+		if got[i] != want {
+			t.Errorf("%+v, want %+v", got[i], want)
+		}
+	}
+	if none, more := (*Ledger)(nil).List(0, "", "", 9, noon); len(none) != 0 || more || (*Ledger)(nil).Figures(noon) != nil {
+		t.Error("no ledger has accounts")
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -104,6 +105,9 @@ func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int)
 
 // Quotas implements [telemetry.Source].
 func (f figures) Quotas() []allowance.Figure { return f.House.Quotas.Figures() }
+
+// Limits implements [telemetry.Source].
+func (f figures) Limits() []admission.Total { return f.Admission.Totals() }
 
 // start counts and exports until stop.
 func (o *observers) start(rooms *house.House, s *store.Store) {

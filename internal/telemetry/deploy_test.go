@@ -12,11 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -46,6 +48,9 @@ func (idle) AccountFigures() []account.Figure {
 	return []account.Figure{{Name: "tenant=*/day", Refused: 1}}
 }
 
+func (idle) Limits() []admission.Total {
+	return []admission.Total{{Limit: "gpt", Admitted: 3, Waited: 1, WaitedFor: time.Second, Open: 1, Queued: 1}}
+}
 func (idle) Quotas() []allowance.Figure {
 	return []allowance.Figure{{Namespace: "default", Resource: allowance.OpenRuns, Most: 5, Open: 1, Refused: 2}}
 }

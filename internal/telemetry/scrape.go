@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -29,6 +30,8 @@ type Source interface {
 	Quotas() []allowance.Figure
 	// AccountFigures are what runs reserve and settle in the operator's accounts.
 	AccountFigures() []account.Figure
+	// Limits are the operator's, of calls of models and tools.
+	Limits() []admission.Total
 }
 
 // Sizes are the bytes that the store takes on disk.
@@ -72,12 +75,16 @@ var (
 	quotaDesc    = gauge("pawl_quota", "What a namespace may have of a resource; without a namespace, each principal.", "namespace", "resource")
 	heldOfDesc   = gauge("pawl_quota_used", "What a namespace has of a resource: open_runs, streams.", "namespace", "resource")
 	overDesc     = gauge("pawl_quota_refused_total", "Calls that a quota refused; without a namespace, those of principals.", "namespace", "resource")
+	limitOpen    = gauge("pawl_limit_open", "Calls of models and tools that are open, by limit.", "limit")
+	limitWaiting = gauge("pawl_limit_waiting", "Calls of models and tools that wait, by limit.", "limit")
+	limitBegun   = gauge("pawl_limit_begun_total", "Calls of models and tools that began, by limit and whether they had waited.", "limit", "waited")
+	limitWaited  = gauge("pawl_limit_wait_seconds_total", "How long calls of models and tools had waited when they began, by limit.", "limit")
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
 // Describe implements [prometheus.Collector].
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc} {
+	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc, limitOpen, limitWaiting, limitBegun, limitWaited} {
 		out <- d
 	}
 	for _, d := range accountDescs {
@@ -99,6 +106,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		g.store(ctx)
 		g.quotas()
 		g.accounts()
+		g.limits()
 	}
 	for _, m := range g.last {
 		out <- m
@@ -162,6 +170,20 @@ func (g *gauges) store(ctx context.Context) {
 	g.add(sizeDesc, float64(log), "log")
 }
 
+func (g *gauges) count(d *prometheus.Desc, value float64, labels ...string) {
+	g.last = append(g.last, prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...))
+}
+
+func (g *gauges) limits() {
+	for _, t := range g.source.Limits() {
+		g.add(limitOpen, float64(t.Open), t.Limit)
+		g.add(limitWaiting, float64(t.Queued), t.Limit)
+		g.count(limitBegun, float64(t.Waited), t.Limit, "true")
+		g.count(limitBegun, float64(t.Admitted-t.Waited), t.Limit, "false")
+		g.count(limitWaited, t.WaitedFor.Seconds(), t.Limit)
+	}
+}
+
 func (g *gauges) quotas() {
 	for _, f := range g.source.Quotas() {
 		labels := []string{f.Namespace, string(f.Resource)}
@@ -171,6 +193,6 @@ func (g *gauges) quotas() {
 		if f.Resource == allowance.OpenRuns || f.Resource == allowance.Streams {
 			g.add(heldOfDesc, float64(f.Open), labels...)
 		}
-		g.last = append(g.last, prometheus.MustNewConstMetric(overDesc, prometheus.CounterValue, float64(f.Refused), labels...))
+		g.count(overDesc, float64(f.Refused), labels...)
 	}
 }

@@ -21,7 +21,6 @@ type bucket struct {
 	now    float64
 	// counted for metrics.
 	admitted, waited int64
-	waitedFor        time.Duration
 }
 
 func newBucket(l *Limit, key string, now time.Duration) *bucket {

@@ -66,11 +66,13 @@ type Desk struct {
 	tickets map[ID]*ticket
 	seq     uint64
 	sweep   int
+	// totals are by entry.
+	totals map[string]*Total
 }
 
 // NewDesk is one with a table; nil limits nothing.
 func NewDesk(table *Table) *Desk {
-	d := &Desk{buckets: map[string]*bucket{}, lines: map[string]*line{}, tickets: map[ID]*ticket{}, sweep: minSweep}
+	d := &Desk{buckets: map[string]*bucket{}, lines: map[string]*line{}, tickets: map[ID]*ticket{}, sweep: minSweep, totals: map[string]*Total{}}
 	d.table = cmp.Or(table, &Table{})
 	return d
 }
@@ -225,12 +227,22 @@ func (d *Desk) grant(now time.Duration, t *ticket) {
 		b.serve(t)
 		b.open++
 		b.admitted++
+		total := d.total(b.limit.ID)
+		total.Admitted++
 		if wait := now - t.asked; wait > 0 {
 			b.waited++
-			b.waitedFor += wait
+			total.Waited++
+			total.WaitedFor += wait
 		}
 		b.charge(now, now, t)
 	}
+}
+
+func (d *Desk) total(limit string) *Total {
+	if d.totals[limit] == nil {
+		d.totals[limit] = &Total{Limit: limit}
+	}
+	return d.totals[limit]
 }
 
 // charge counts a call of a ticket as begun at a time.

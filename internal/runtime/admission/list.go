@@ -60,9 +60,39 @@ type Figure struct {
 	Waiting map[string]int64
 	// Held is how long a provider asked to send nothing.
 	Held time.Duration
-	// Admitted, Waited and WaitedFor count since the entry was first used.
+	// Admitted and Waited count since the key was first used.
+	Admitted, Waited int64
+}
+
+// Total is what was counted of one entry since the process began, and what there is now.
+type Total struct {
+	Limit string
+	// Admitted are the calls that began, Waited those of them that had waited, WaitedFor how
+	// long all of them together.
 	Admitted, Waited int64
 	WaitedFor        time.Duration
+	// Open and Queued are those that are open, and that wait.
+	Open, Queued int64
+}
+
+// Totals lists the entries in force, in their order.
+func (r *Room) Totals() []Total {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Total, len(r.desk.table.Limits))
+	for i, l := range r.desk.table.Limits {
+		out[i] = *r.desk.total(l.ID)
+		for _, b := range r.desk.buckets {
+			if b.limit.ID != l.ID {
+				continue
+			}
+			out[i].Open += b.open
+			for line := range b.lines {
+				out[i].Queued += int64(len(line.queue))
+			}
+		}
+	}
+	return out
 }
 
 // Figures lists all keys that are known, by entry as in the table, then by key.
@@ -98,7 +128,7 @@ func (b *bucket) figure(now time.Duration) Figure {
 	f := Figure{
 		Limit: b.limit.ID, Key: b.key, Concurrent: b.limit.Concurrent, PerMinute: b.limit.PerMinute, TokensPerMinute: b.limit.TokensPerMinute,
 		Open: b.open, Begun: b.calls.sum, Tokens: b.tokens.sum, Held: max(0, b.until-now),
-		Admitted: b.admitted, Waited: b.waited, WaitedFor: b.waitedFor, Waiting: map[string]int64{},
+		Admitted: b.admitted, Waited: b.waited, Waiting: map[string]int64{},
 	}
 	for l := range b.lines {
 		f.Waiting[l.tenant] += int64(len(l.queue))

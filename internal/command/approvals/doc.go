@@ -1,4 +1,4 @@
-// Package approvals is the commands by which people decide about held calls.
+// Package approvals has the commands by which people decide about held calls.
 //
 // Owns: nothing; it asks the sidecar.
 // Called by: cmd/sidecar.

@@ -14,7 +14,7 @@ var everyKind = []machine.RecordKind{
 	machine.RecTurnCompleted, machine.RecTurnFailed, machine.RecTurnAbandoned, machine.RecTurnSuspended,
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
-	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted,
+	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted, machine.RecStepDoubted, machine.RecCompensationBegun,
 	machine.RecSteered, machine.RecStopped, machine.RecNoticed,
 }
 

@@ -47,7 +47,7 @@ func TestRecordForm(t *testing.T) {
 		"cause":"MAX_VISITS","principal":"p","prev_hash":"01","hash":"ab","redacted":false,"erased":false,"kind":"transition",
 		"transition":{"from":"a","event":"E<","to":"c","intended_state":"b",
 		"redirects":[{"state":"b","guard":"max_visits:b"}],"visit":1,"total_visits":2,
-		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}]}}`)
+		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}],"standing":[]}}`)
 }
 
 func TestUnsetFieldsArePresent(t *testing.T) {

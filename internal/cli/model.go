@@ -31,7 +31,46 @@ func ModelText(r *pawlv1.Record) string {
 	case *pawlv1.Record_ModelNoted:
 		return notedText(body.ModelNoted)
 	}
+	if text := effectText(r); text != "" {
+		return text
+	}
 	return heedText(r)
+}
+
+// effectText says what a record says of effects of which nobody knows, or that are undone.
+func effectText(r *pawlv1.Record) string {
+	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepDoubted:
+		s := body.StepDoubted
+		return fmt.Sprintf("%s #%d attempt %d: nobody knows (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())
+	case *pawlv1.Record_CompensationBegun:
+		c := body.CompensationBegun
+		then := "before " + c.GetEvent()
+		if c.GetStatus() != pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED {
+			then = fmt.Sprintf("before the run ends %s (%s)", strings.TrimPrefix(c.GetStatus().String(), "RUN_STATUS_"), c.GetReason())
+		}
+		return fmt.Sprintf("effects of the steps %v are undone %s", c.GetEffects(), then)
+	case *pawlv1.Record_StepRequested:
+		if about := body.StepRequested.GetAbout(); about != nil {
+			word := map[pawlv1.StepRole]string{pawlv1.StepRole_STEP_ROLE_RECONCILE: "asks whether it happened", pawlv1.StepRole_STEP_ROLE_COMPENSATE: "undoes it"}[about.GetRole()]
+			return fmt.Sprintf("%s #%d of %s #%d: %s", body.StepRequested.GetTool(), body.StepRequested.GetStep(), about.GetTool(), about.GetStep(), word)
+		}
+	case *pawlv1.Record_Ended:
+		return standingText(body.Ended.GetStanding())
+	}
+	return ""
+}
+
+// standingText lists the effects that could not be undone; "" = none.
+func standingText(list []*pawlv1.StandingEffect) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%s #%d (%s)", s.GetTool(), s.GetStep(), s.GetCode()))
+	}
+	if out == nil {
+		return ""
+	}
+	return "stands: " + strings.Join(out, ", ")
 }
 
 // heedText says what a record says that was said to the run in between.

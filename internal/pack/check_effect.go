@@ -1,7 +1,9 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,7 +18,65 @@ func (c *checker) effects(x *XPawl) {
 		for i, field := range l.Dedupe {
 			c.dedupe(at("dedupe", strconv.Itoa(i)), tool, field)
 		}
+		switch {
+		case l.OnUnknown == "reconcile" && l.Reconcile == "":
+			c.f.err(ruleXPawl, at("on_unknown"), "Name it: reconcile.", "no tool is named that knows whether a call of %s happened", quote(tool))
+		case l.Reconcile != "" && l.OnUnknown != "reconcile":
+			c.f.err(ruleXPawl, at("reconcile"), `Set "on_unknown": "reconcile".`, "nobody asks the tool: on_unknown of %s is %s", quote(tool), quote(cmp.Or(l.OnUnknown, "return")))
+		case l.Reconcile != "" && c.isMember(tool):
+			c.f.err(ruleXPawl, at("reconcile"), "", "%s is an agent, which is asked by itself what became of its task", quote(tool))
+		}
+		c.effectTool(x, at("reconcile"), l.Reconcile, true)
+		c.effectTool(x, at("compensate"), l.Compensate, false)
 	}
+	for i, event := range x.CompensateOn {
+		if !c.declaresEvent(event) {
+			c.f.err(ruleXPawlRef, pointer("workflow", "engine", "x_pawl", "compensate_on", strconv.Itoa(i)), "Check the spelling.", "no state declares the event %s", quote(event))
+		}
+	}
+}
+
+func (c *checker) declaresEvent(event string) bool {
+	for _, s := range c.doc.Workflow.States {
+		if s != nil && s.OnEvent[event] != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// effectTool checks who is asked about another tool's calls, or undoes them: a tool of the
+// pack, of which nobody asks and which nobody undoes in turn. Only a compensation may be
+// asked about.
+func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
+	if name == "" {
+		return
+	}
+	if c.doc.Tools[name] == nil || c.isMember(name) {
+		c.f.err(ruleXPawlRef, at, "Declare it in tools.", "%s is not a tool of the pack; tools: %s", quote(name), c.toolNames())
+		return
+	}
+	switch l := x.Tools[name]; {
+	case asks && l.Reconcile != "":
+		c.f.err(ruleXPawl, at, "", "%s is asked whether a call happened, and names a tool for that itself", quote(name))
+	case l.Compensate != "":
+		c.f.err(ruleXPawl, at, "", "%s has no effect of its own to be undone, and names a tool for that", quote(name))
+	case len(l.Dedupe) > 0:
+		c.f.err(ruleXPawl, at, "", "%s is called once for each call of the other tool, and has a business key", quote(name))
+	}
+	for _, field := range keys(requiredOf(c.doc.Tools[name])) {
+		if !slices.Contains(effectFields, field) {
+			c.f.err(ruleXPawl, at, "Its payload has "+strings.Join(effectFields, ", ")+".", "the tool %s requires the parameter %s, which no such call has", quote(name), quote(field))
+		}
+	}
+}
+
+// effectFields are what the sidecar's own calls of tools tell.
+var effectFields = []string{"idempotency_key", "tool", "payload", "outcome", "result"}
+
+func requiredOf(t *Tool) map[string]bool {
+	_, required := parametersOf(t.Parameters)
+	return required
 }
 
 // dedupe checks that a payload can have the field: a key that no call has would refuse all

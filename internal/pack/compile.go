@@ -125,6 +125,9 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	g.Erasable = x.Erasable
 	g.Retry, g.ModelCalls = x.Retry.policy(), modelCalls(x)
 	g.NoProgress = noProgress(x.NoProgress)
+	if len(x.CompensateOn) > 0 {
+		g.CompensateOn = set(x.CompensateOn)
+	}
 	g.Budget = machine.Budget{
 		MaxSteps:    clampInt(valueOr(x.MaxSteps, 0)),
 		MaxReframes: clampInt(valueOr(x.MaxReframes, 0)),
@@ -172,23 +175,36 @@ func (p *Pack) compileTools(g *machine.Graph) {
 	x, members := p.XPawl(), set(p.Members())
 	for _, prompt := range g.Prompts {
 		for name := range prompt.Tools {
-			limits, bound := x.Tools[name], x.ResultBindings[name]
-			if _, declared := g.Artifacts[bound]; !declared {
-				bound = ""
-			}
-			attempts, pauses := limits.retry()
-			g.Tools[name] = machine.Tool{
-				Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(members[name])),
-				Attempts:       attempts,
-				Retry:          pauses,
-				CostMicro:      costOf(limits.Cost),
-				OnError:        faultOf(limits.OnError),
-				OnUnknown:      faultOf(limits.OnUnknown),
-				Agent:          members[name],
-				ResultArtifact: bound,
-				Dedupe:         pointersOf(limits.Dedupe),
-				Approval:       limits.approval(),
-			}
+			p.compileTool(g, x, name, members[name])
+		}
+	}
+}
+
+// compileTool adds a tool, and those that are asked about its calls, or undo them: they need
+// not be on any prompt's list.
+func (p *Pack) compileTool(g *machine.Graph, x *XPawl, name string, agent bool) {
+	limits, bound := x.Tools[name], x.ResultBindings[name]
+	if _, declared := g.Artifacts[bound]; !declared {
+		bound = ""
+	}
+	attempts, pauses := limits.retry()
+	g.Tools[name] = machine.Tool{
+		Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(agent)),
+		Attempts:       attempts,
+		Retry:          pauses,
+		CostMicro:      costOf(limits.Cost),
+		OnError:        faultOf(limits.OnError),
+		OnUnknown:      faultOf(limits.OnUnknown),
+		Agent:          agent,
+		ResultArtifact: bound,
+		Dedupe:         pointersOf(limits.Dedupe),
+		Reconcile:      limits.Reconcile,
+		Compensate:     limits.Compensate,
+		Approval:       limits.approval(),
+	}
+	for _, other := range []string{limits.Reconcile, limits.Compensate} {
+		if _, known := g.Tools[other]; other != "" && !known {
+			p.compileTool(g, x, other, false)
 		}
 	}
 }
@@ -242,6 +258,8 @@ func faultOf(s string) machine.OnFault {
 		return machine.Retry
 	case "escalate":
 		return machine.Escalate
+	case "reconcile":
+		return machine.Reconcile
 	default:
 		return machine.Return
 	}

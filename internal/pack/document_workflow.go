@@ -87,6 +87,8 @@ type XPawl struct {
 	// ResultBindings write a tool's accepted answer to an artifact.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`
+	// CompensateOn are the events that undo the run's effects before they are followed.
+	CompensateOn []string `json:"compensate_on"`
 	// Outcome says how a run ends in a terminal state: completed (default) or failed.
 	Outcome map[string]string `json:"outcome"`
 	// Sensitive are the values that are told only to who executes and to who has the
@@ -189,7 +191,7 @@ type ToolLimits struct {
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
-	// OnUnknown is return (default), retry or escalate.
+	// OnUnknown is return (default), retry, escalate or reconcile.
 	OnUnknown string `json:"on_unknown"`
 	// Dedupe names the fields of the payload of which there is one effect for all runs.
 	Dedupe []string `json:"dedupe"`
@@ -197,6 +199,10 @@ type ToolLimits struct {
 	// until a person has decided about it; Approval says how.
 	Approve  string    `json:"approve"`
 	Approval *Approval `json:"approval"`
+	// Reconcile is the tool that knows whether a call happened (on_unknown: reconcile),
+	// Compensate the one that undoes it.
+	Reconcile  string `json:"reconcile"`
+	Compensate string `json:"compensate"`
 }
 
 // Approval is x_pawl.tools.NAME.approval.

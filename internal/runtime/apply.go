@@ -215,7 +215,7 @@ func (t *transit) take(ctx context.Context) (Answer, error) {
 }
 
 // step decides, and decides over again while the store knows of what was not stamped: a
-// business key that another step has.
+// business key that another step has, payloads of steps about others.
 func (t *transit) step(ctx context.Context) (machine.Result, error) {
 	for {
 		t.hold.End(false)
@@ -225,6 +225,9 @@ func (t *transit) step(ctx context.Context) (machine.Result, error) {
 			return result, err
 		}
 		again, err := t.e.effects.Stamp(ctx, t.c.key.Namespace, &t.input, result.Batch)
+		if err == nil && !again {
+			again, err = t.e.effects.Fill(ctx, t.c.key, &t.input, result.Batch)
+		}
 		if err != nil || !again {
 			return result, err
 		}

@@ -116,9 +116,12 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 // denial is the host's own refusal of a step, or nil: the operator's allowlist,
 // then the JSON Schema of the tool's parameters.
 func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
-	if !t.e.allow.Admits(r.Tool) {
-		return &machine.Denial{
-			Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(r.Tool),
+	tool := t.program.Graph.Tools[r.Tool]
+	for _, name := range [...]string{r.Tool, tool.Reconcile, tool.Compensate} {
+		if name != "" && !t.e.allow.Admits(name) {
+			return &machine.Denial{
+				Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(name),
+			}
 		}
 	}
 	return request.Denial(t.program, r)

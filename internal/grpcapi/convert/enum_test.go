@@ -51,7 +51,8 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.RecNoted): "NOTED", int(machine.RecModelNoted): "MODEL_NOTED",
 			int(machine.RecStepDecided):  "STEP_DECIDED",
 			int(machine.RecBudgetRaised): "BUDGET_RAISED",
-			int(machine.RecSteered):      "STEERED", int(machine.RecStopped): "STOPPED", int(machine.RecNoticed): "NOTICED",
+			int(machine.RecStepDoubted):  "STEP_DOUBTED", int(machine.RecCompensationBegun): "COMPENSATION_BEGUN",
+			int(machine.RecSteered): "STEERED", int(machine.RecStopped): "STOPPED", int(machine.RecNoticed): "NOTICED",
 		}},
 		{"Awaiting", "AWAITING_", pawlv1.Awaiting_name, []string{
 			int(machine.AwaitNothing): "UNSPECIFIED", int(machine.AwaitInput): "INPUT", int(machine.AwaitAuth): "AUTH",

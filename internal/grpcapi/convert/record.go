@@ -29,7 +29,7 @@ func endedToProto(types MediaTypes, e *machine.Ended, final []*pawlv1.Artifact) 
 	return &pawlv1.Ended{
 		Status: pawlv1.RunStatus(e.Status), Reason: e.Reason, Redirects: redirectsToProto(e.Redirects),
 		ArtifactsWritten: types.writesToProto(e.Artifacts), FinalArtifacts: final,
-		Event: e.Event, IntendedState: e.Intended,
+		Event: e.Event, IntendedState: e.Intended, Standing: standingToProto(e.Standing),
 	}
 }
 
@@ -56,6 +56,8 @@ func runBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 		}}
 	case *machine.Noted:
 		out.Body = &pawlv1.Record_Noted{Noted: &pawlv1.Noted{Call: b.Command.String(), Id: b.ID}}
+	case *machine.CompensationBegun:
+		out.Body = &pawlv1.Record_CompensationBegun{CompensationBegun: compensationToProto(types, b)}
 	case *machine.Origin:
 		out.Body = &pawlv1.Record_Origin{Origin: originToProto(types, b)}
 	default:
@@ -68,7 +70,7 @@ func transitionToProto(types MediaTypes, t *machine.Transition) *pawlv1.Transiti
 	return &pawlv1.Transition{
 		From: t.From, Event: t.Event, To: t.To, IntendedState: t.Intended,
 		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
-		ArtifactsWritten: types.writesToProto(t.Artifacts),
+		ArtifactsWritten: types.writesToProto(t.Artifacts), Standing: standingToProto(t.Standing),
 	}
 }
 
@@ -127,6 +129,7 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
 			Reframe: b.Reframe, Deadline: TimeToProto(b.Deadline), Delegation: b.Delegation,
 			Kind: kindToProto(b.Kind, b.Delegation), Model: modelToProto(b.Model), Call: callToProto(b.Call), RequestChanged: b.Changed, Bound: usageToProto(b.Bound), Hold: holdToProto(b.Hold),
+			About: aboutToProto(b.About),
 		}}
 	case *machine.StepResolved:
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{
@@ -143,6 +146,8 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: b.Step, Tool: b.Tool, Why: b.Why, Kind: kindToProto(b.Kind, false), Usage: usageToProto(b.Usage)}}
 	case *machine.StepDecided:
 		out.Body = &pawlv1.Record_StepDecided{StepDecided: decidedToProto(b)}
+	case *machine.StepDoubted:
+		out.Body = &pawlv1.Record_StepDoubted{StepDoubted: doubtToProto(b)}
 	case *machine.ModelNoted:
 		out.Body = &pawlv1.Record_ModelNoted{ModelNoted: modelNotedToProto(b)}
 	default:

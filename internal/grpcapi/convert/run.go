@@ -30,6 +30,7 @@ func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
 		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: TimeToProto(s.StatusAt), Task: taskToProto(s.Task),
 		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported, Erasable: s.Erasable, Erased: ErasureToProto(s.Erased),
+		Compensating: s.Undo != nil,
 	}
 	countsToProto(out, s)
 	if s.Turn != nil {
@@ -137,6 +138,7 @@ func stepToProto(run string, s *machine.ToolStep) *pawlv1.Step {
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
 		TurnSeq: s.TurnSeq, Deadline: TimeToProto(s.Deadline), Delegation: s.Delegation,
 		Remote: remoteToProto(s.Remote), IdempotencyKey: machine.IdempotencyKey(run, s.Step), Approval: approvalToProto(s.Approval),
+		About: aboutToProto(s.About), Inquiry: s.Inquiry,
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	// Escalate ends the run ESCALATED("tool_error:<tool>", of a call of a model
 	// "model_error:<model>").
 	Escalate
+	// Reconcile asks the tool's Reconcile whether it happened (on_unknown only).
+	Reconcile
 )
 
 // Graph is the compiled control flow of one entry of one pack: everything of
@@ -71,6 +73,8 @@ type Graph struct {
 	WallExcludesWaiting bool
 	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).
 	Erasable bool `json:",omitempty"`
+	// CompensateOn are the events that undo the run's effects before they are followed.
+	CompensateOn map[string]bool `json:",omitempty"`
 	// NoProgress is nil where loops may repeat themselves (x_pawl.no_progress).
 	NoProgress *NoProgress `json:",omitempty"`
 	// Ledger: the pack says what a tool costs, or what follows where the budget does not hold a
@@ -172,6 +176,10 @@ type Tool struct {
 	Dedupe []string `json:",omitempty"`
 	// Approval is nil where calls go out as they are asked for.
 	Approval *Approval `json:",omitempty"`
+	// Reconcile is the tool that knows whether a call of this one happened, Compensate the
+	// one that undoes it; "" = none.
+	Reconcile  string `json:",omitempty"`
+	Compensate string `json:",omitempty"`
 }
 
 // Budget is engine.budget and the budgets of engine.x_pawl. Zero = no limit.

@@ -27,7 +27,8 @@ func CheckGraph(g *Graph) error {
 	for name, tool := range g.Tools {
 		_, ok := g.Artifacts[tool.ResultArtifact]
 		must(ok || tool.ResultArtifact == "", "tool %q writes undeclared artifact %q", name, tool.ResultArtifact)
-		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.CostMicro >= 0 && tool.OnError != Retry && tool.Retry.sound() && (tool.Approval == nil || tool.Approval.Timeout >= 0), "tool %q: %+v", name, tool)
+		must(tool.Timeout >= 0 && tool.Attempts >= 0 && tool.CostMicro >= 0 && tool.OnError != Retry && tool.OnError != Reconcile && tool.Retry.sound() && (tool.Approval == nil || tool.Approval.Timeout >= 0), "tool %q: %+v", name, tool)
+		must(effectsSound(g, &tool), "tool %q: effects of %+v", name, tool)
 	}
 	b := &g.Budget
 	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps) >= 0 &&
@@ -76,4 +77,23 @@ func checkNode(g *Graph, n *Node) []error {
 		must(ok, "artifact %q is not in the graph", name)
 	}
 	return faults
+}
+
+// effectsSound: who is asked about a call, and who undoes it, are tools of the graph, of which
+// nobody asks and which nobody undoes in turn; only a compensation may be asked about.
+func effectsSound(g *Graph, tool *Tool) bool {
+	if (tool.OnUnknown == Reconcile) != (tool.Reconcile != "") || tool.Agent && tool.Reconcile != "" {
+		return false
+	}
+	if asks := tool.Reconcile; asks != "" {
+		if by, ok := g.Tools[asks]; !ok || by.Agent || by.Reconcile+by.Compensate != "" || len(by.Dedupe) > 0 {
+			return false
+		}
+	}
+	if undoes := tool.Compensate; undoes != "" {
+		if by, ok := g.Tools[undoes]; !ok || by.Agent || by.Compensate != "" || len(by.Dedupe) > 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -22,6 +22,8 @@ type Input struct {
 	// inputs that move no money.
 	Billed  []Bill
 	Command Command
+	// Fills are the payloads of steps that the sidecar itself asks for by this input.
+	Fills []Fill
 }
 
 // Command is the kind of an Input and its fields; one of the types below.

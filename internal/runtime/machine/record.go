@@ -70,6 +70,8 @@ type (
 		Cause        Cause
 		// Artifacts of the event, or of the completion that carried it.
 		Artifacts []ArtifactWrite
+		// Standing are the effects that could not be undone before.
+		Standing []Stood
 	}
 	// InputReceived is SendInput. Queued: held for the next turn.
 	InputReceived struct {
@@ -161,6 +163,8 @@ type (
 		Call    *CallRef
 		// Hold: it waits for a decision until Deadline; nil = it does not.
 		Hold *Hold
+		// About makes it a step of the sidecar's own; nil: a turn asked for it.
+		About *About
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.
@@ -255,6 +259,8 @@ type (
 		Redirects []Redirect
 		// Artifacts written by the input that ended the run without a Transition.
 		Artifacts []ArtifactWrite
+		// Standing are the effects that could not be undone before.
+		Standing []Stood
 	}
 )
 

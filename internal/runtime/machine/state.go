@@ -135,6 +135,12 @@ type State struct {
 	LastStep uint32
 	// ModelSteps counts those of them that are calls of models and were not taken over.
 	ModelSteps uint32
+	// OwnSteps counts those that the sidecar itself asked for.
+	OwnSteps uint32
+	// Effects are those that stand and can be undone, in the order in which they happened.
+	Effects []Standing
+	// Undo is set while they are undone.
+	Undo *Undo
 	// Texts are those of requests to models that a record has, the oldest first.
 	Texts []KnownText
 
@@ -273,10 +279,14 @@ type ToolStep struct {
 	Bound Amount
 	// Effect is its business key, zero = none; see [StepRequest].
 	Effect [32]byte
-	// Doubt: nobody knows what came of an attempt that was followed by another one.
+	// Doubt: nobody knows what came of an attempt; told of steps with an effect alone.
 	Doubt bool
 	// Approval is nil for calls that nobody has to approve.
 	Approval *StepApproval
+	// Inquiry is the step that asks whether the current attempt happened; 0 = none.
+	Inquiry uint32
+	// About makes it a step of the sidecar's own; nil: a turn asked for it.
+	About *About
 }
 
 // ArtifactHead describes an artifact's current value.

@@ -13,6 +13,8 @@ func Written(body Body) []ArtifactWrite {
 		return b.Artifacts
 	case *Ended:
 		return b.Artifacts
+	case *CompensationBegun:
+		return b.Artifacts
 	case *Origin:
 		return b.Artifacts
 	}

@@ -287,7 +287,7 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 func pending(s *machine.State, step uint32) bool {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
-			return s.Steps[i].Status == machine.StepStatusPending
+			return s.Steps[i].Out()
 		}
 	}
 	return false

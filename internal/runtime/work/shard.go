@@ -170,7 +170,7 @@ func pendingAt(s *machine.State, step uint32, attempt int) bool {
 	}
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == step {
-			return p.Status == machine.StepStatusPending && p.Attempt == attempt && !p.Awaits()
+			return p.Out() && p.Attempt == attempt && !p.Awaits()
 		}
 	}
 	return false
@@ -216,7 +216,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Status != machine.StepStatusPending || p.Delegation || p.Model != nil || p.Awaits() || s.Status.Terminal() {
+		if !p.Out() || p.Delegation || p.Model != nil || p.Awaits() || s.Status.Terminal() {
 			continue
 		}
 		step := run.steps[p.Step]

@@ -128,7 +128,7 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 	}
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Step != lease.step || p.Status != machine.StepStatusPending || p.Attempt != lease.attempt {
+		if p.Step != lease.step || !p.Out() || p.Attempt != lease.attempt {
 			continue
 		}
 		view, err := sp.room.cfg.Past.Step(ctx, key, p)

@@ -26,6 +26,11 @@ func appendInput(b []byte, num protowire.Number, in *machine.Input) ([]byte, err
 		inner, mark := open(b, 230)
 		b = shut(appendBill(inner, &in.Billed[i]), mark)
 	}
+	for i := range in.Fills {
+		var fill int
+		b, fill = open(b, 240)
+		b = shut(appendFill(b, &in.Fills[i]), fill)
+	}
 	return shut(b, mark), nil
 }
 
@@ -48,6 +53,10 @@ func readInput(b []byte) (machine.Input, error) {
 			var bill machine.Bill
 			s.keep(readBill(s.message(), &bill))
 			in.Billed = append(in.Billed, bill)
+		case 240:
+			var fill machine.Fill
+			s.keep(readFill(s.message(), &fill))
+			in.Fills = append(in.Fills, fill)
 		default:
 			if in.Command != nil {
 				s.unknown()

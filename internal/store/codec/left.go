@@ -103,9 +103,16 @@ func leftOfBody(b machine.Body) machine.Body {
 	case *machine.Transition:
 		return &machine.Transition{
 			From: b.From, Event: b.Event, To: b.To, Intended: b.Intended, Redirects: b.Redirects, Visit: b.Visit, Total: b.Total, Cause: b.Cause,
+			Standing: stoodOf(b.Standing),
 		}
 	case *machine.Ended:
-		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects}
+		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Standing: stoodOf(b.Standing)}
+	case *machine.CompensationBegun:
+		return &machine.CompensationBegun{
+			Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Effects: b.Effects, Pending: b.Pending,
+		}
+	case *machine.StepDoubted:
+		return &machine.StepDoubted{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt, Worker: b.Worker, By: b.By, Kind: b.Kind}
 	case *machine.InputReceived:
 		return &machine.InputReceived{MessageID: b.MessageID, Queued: b.Queued, Step: b.Step, Scopes: b.Scopes}
 	case *machine.Origin:
@@ -137,7 +144,7 @@ func leftOfReport(b machine.Body) machine.Body {
 	case *machine.StepRequested:
 		return &machine.StepRequested{
 			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
-			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call,
+			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call, About: b.About,
 		}
 	case *machine.StepResolved:
 		return &machine.StepResolved{
@@ -189,4 +196,13 @@ func leftOfState(s *machine.State) *machine.State {
 func figures(u machine.Usage) machine.Usage {
 	u.Model = ""
 	return u
+}
+
+// stoodOf leaves the codes of errors out.
+func stoodOf(list []machine.Stood) []machine.Stood {
+	var out []machine.Stood
+	for _, s := range list {
+		out = append(out, machine.Stood{Step: s.Step, Tool: s.Tool, By: s.By})
+	}
+	return out
 }

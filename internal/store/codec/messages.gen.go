@@ -272,6 +272,12 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.StepDecided:
 		b, mark = open(b, 36)
 		return shut(appendStepDecided(b, v, of), mark), nil
+	case *machine.StepDoubted:
+		b, mark = open(b, 240)
+		return shut(appendStepDoubted(b, v), mark), nil
+	case *machine.CompensationBegun:
+		b, mark = open(b, 241)
+		return shut(appendCompensationBegun(b, v, of), mark), nil
 	case *machine.BudgetRaised:
 		b, mark = open(b, 40)
 		return shut(appendBudgetRaised(b, v), mark), nil
@@ -382,6 +388,14 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 	case 36:
 		v := new(machine.StepDecided)
 		err := readStepDecided(b, v, of)
+		return v, err
+	case 240:
+		v := new(machine.StepDoubted)
+		err := readStepDoubted(b, v)
+		return v, err
+	case 241:
+		v := new(machine.CompensationBegun)
+		err := readCompensationBegun(b, v, of)
 		return v, err
 	case 40:
 		v := new(machine.BudgetRaised)
@@ -1455,6 +1469,11 @@ func appendTransition(b []byte, v *machine.Transition, of *bodies) []byte {
 		}
 	}
 	b = appendBool(b, 10, in10)
+	for i := range v.Standing {
+		var mark int
+		b, mark = open(b, 240)
+		b = shut(appendStood(b, &v.Standing[i]), mark)
+	}
 	return b
 }
 
@@ -1487,6 +1506,9 @@ func readTransition(b []byte, v *machine.Transition, of *bodies) error {
 			if s.ofInput(len(of.artifacts) > 0) {
 				v.Artifacts = of.artifacts
 			}
+		case 240:
+			v.Standing = append(v.Standing, machine.Stood{})
+			s.keep(readStood(s.message(), &v.Standing[len(v.Standing)-1]))
 		default:
 			s.unknown()
 		}
@@ -1833,6 +1855,11 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 		b, mark = open(b, 200)
 		b = shut(appendHold(b, v.Hold), mark)
 	}
+	if v.About != nil {
+		var mark int
+		b, mark = open(b, 240)
+		b = shut(appendAbout(b, v.About), mark)
+	}
 	return b
 }
 
@@ -1879,6 +1906,9 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 		case 200:
 			v.Hold = new(machine.Hold)
 			s.keep(readHold(s.message(), v.Hold))
+		case 240:
+			v.About = new(machine.About)
+			s.keep(readAbout(s.message(), v.About))
 		default:
 			s.unknown()
 		}
@@ -2217,6 +2247,11 @@ func appendEnded(b []byte, v *machine.Ended, of *bodies) []byte {
 	b = appendBool(b, 5, in5)
 	b = appendString(b, 6, v.Event)
 	b = appendString(b, 7, v.Intended)
+	for i := range v.Standing {
+		var mark int
+		b, mark = open(b, 240)
+		b = shut(appendStood(b, &v.Standing[i]), mark)
+	}
 	return b
 }
 
@@ -2242,6 +2277,9 @@ func readEnded(b []byte, v *machine.Ended, of *bodies) error {
 			v.Event = s.string()
 		case 7:
 			v.Intended = s.string()
+		case 240:
+			v.Standing = append(v.Standing, machine.Stood{})
+			s.keep(readStood(s.message(), &v.Standing[len(v.Standing)-1]))
 		default:
 			s.unknown()
 		}
@@ -2441,6 +2479,103 @@ func readStepDecided(b []byte, v *machine.StepDecided, of *bodies) error {
 			v.Expires = s.time()
 		case 9:
 			v.Deadline = s.time()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStepDoubted(b []byte, v *machine.StepDoubted) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendString(b, 2, v.Tool)
+	b = appendInt(b, 3, int64(v.Attempt))
+	if v.Error != (machine.Fault{}) {
+		var mark int
+		b, mark = open(b, 4)
+		b = shut(appendFault(b, &v.Error), mark)
+	}
+	b = appendString(b, 5, v.Worker)
+	b = appendUint(b, 6, uint64(v.By))
+	b = appendUint(b, 7, uint64(v.Kind))
+	return b
+}
+
+func readStepDoubted(b []byte, v *machine.StepDoubted) error {
+	s := newScan("step doubted", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Tool = s.string()
+		case 3:
+			v.Attempt = int(s.int64())
+		case 4:
+			s.keep(readFault(s.message(), &v.Error))
+		case 5:
+			v.Worker = s.string()
+		case 6:
+			v.By = fit[uint32](s)
+		case 7:
+			v.Kind = fit[machine.StepKind](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendCompensationBegun(b []byte, v *machine.CompensationBegun, of *bodies) []byte {
+	in9 := sameWrites(v.Artifacts, of.artifacts)
+	b = appendUint(b, 1, uint64(v.Status))
+	b = appendString(b, 2, v.Reason)
+	b = appendString(b, 3, v.Event)
+	b = appendString(b, 4, v.Intended)
+	for i := range v.Redirects {
+		var mark int
+		b, mark = open(b, 5)
+		b = shut(appendRedirect(b, &v.Redirects[i]), mark)
+	}
+	b = appendPacked(b, 6, v.Effects)
+	b = appendPacked(b, 7, v.Pending)
+	if !(in9) {
+		for i := range v.Artifacts {
+			var mark int
+			b, mark = open(b, 8)
+			b = shut(appendArtifactWrite(b, &v.Artifacts[i], of), mark)
+		}
+	}
+	b = appendBool(b, 9, in9)
+	return b
+}
+
+func readCompensationBegun(b []byte, v *machine.CompensationBegun, of *bodies) error {
+	s := newScan("compensation begun", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Status = machine.Status(s.enum(uint8(machine.Cancelled)))
+		case 2:
+			v.Reason = s.string()
+		case 3:
+			v.Event = s.string()
+		case 4:
+			v.Intended = s.string()
+		case 5:
+			v.Redirects = append(v.Redirects, machine.Redirect{})
+			s.keep(readRedirect(s.message(), &v.Redirects[len(v.Redirects)-1]))
+		case 6:
+			v.Effects = packed[uint32](s)
+		case 7:
+			v.Pending = packed[uint32](s)
+		case 8:
+			v.Artifacts = append(v.Artifacts, machine.ArtifactWrite{})
+			s.keep(readArtifactWrite(s.message(), &v.Artifacts[len(v.Artifacts)-1], of))
+		case 9:
+			if s.ofInput(len(of.artifacts) > 0) {
+				v.Artifacts = of.artifacts
+			}
 		default:
 			s.unknown()
 		}
@@ -2680,6 +2815,17 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 230)
 		b = shut(appendCharge(b, &v.Charges[i]), mark)
 	}
+	b = appendUint(b, 240, uint64(v.OwnSteps))
+	for i := range v.Effects {
+		var mark int
+		b, mark = open(b, 241)
+		b = shut(appendStanding(b, &v.Effects[i]), mark)
+	}
+	if v.Undo != nil {
+		var mark int
+		b, mark = open(b, 242)
+		b = shut(appendUndo(b, v.Undo), mark)
+	}
 	return b
 }
 
@@ -2810,6 +2956,14 @@ func readState(b []byte, v *machine.State) error {
 		case 230:
 			v.Charges = append(v.Charges, machine.Charge{})
 			s.keep(readCharge(s.message(), &v.Charges[len(v.Charges)-1]))
+		case 240:
+			v.OwnSteps = fit[uint32](s)
+		case 241:
+			v.Effects = append(v.Effects, machine.Standing{})
+			s.keep(readStanding(s.message(), &v.Effects[len(v.Effects)-1]))
+		case 242:
+			v.Undo = new(machine.Undo)
+			s.keep(readUndo(s.message(), v.Undo))
 		default:
 			s.unknown()
 		}
@@ -3192,6 +3346,30 @@ func readEffect(b []byte, v *machine.Effect) error {
 			v.Asked = fit[uint64](s)
 		case 4:
 			v.Answer = fit[uint64](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendFill(b []byte, v *machine.Fill) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendBytes(b, 2, v.Payload)
+	b = appendHash(b, 3, &v.Hash)
+	return b
+}
+
+func readFill(b []byte, v *machine.Fill) error {
+	s := newScan("fill", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Payload = s.bytes()
+		case 3:
+			s.fixed(v.Hash[:])
 		default:
 			s.unknown()
 		}
@@ -4025,6 +4203,33 @@ func readRedirect(b []byte, v *machine.Redirect) error {
 	return s.err
 }
 
+func appendStood(b []byte, v *machine.Stood) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendString(b, 2, v.Tool)
+	b = appendUint(b, 3, uint64(v.By))
+	b = appendString(b, 4, v.Code)
+	return b
+}
+
+func readStood(b []byte, v *machine.Stood) error {
+	s := newScan("stood", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Tool = s.string()
+		case 3:
+			v.By = fit[uint32](s)
+		case 4:
+			v.Code = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendSaid(b []byte, v *machine.Said) []byte {
 	b = appendUint(b, 1, uint64(v.Step))
 	b = appendUint(b, 2, uint64(v.Request))
@@ -4081,6 +4286,36 @@ func readHold(b []byte, v *machine.Hold) error {
 		switch s.num {
 		case 1:
 			v.Why = s.string()
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendAbout(b []byte, v *machine.About) []byte {
+	b = appendUint(b, 1, uint64(v.Role))
+	b = appendUint(b, 2, uint64(v.Step))
+	b = appendString(b, 3, v.Tool)
+	b = appendUint(b, 4, uint64(v.Asked))
+	b = appendUint(b, 5, uint64(v.Answered))
+	return b
+}
+
+func readAbout(b []byte, v *machine.About) error {
+	s := newScan("about", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Role = fit[machine.StepRole](s)
+		case 2:
+			v.Step = fit[uint32](s)
+		case 3:
+			v.Tool = s.string()
+		case 4:
+			v.Asked = fit[uint64](s)
+		case 5:
+			v.Answered = fit[uint64](s)
 		default:
 			s.unknown()
 		}
@@ -4240,6 +4475,12 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 	}
 	b = appendHash(b, 240, &v.Effect)
 	b = appendBool(b, 241, v.Doubt)
+	b = appendUint(b, 242, uint64(v.Inquiry))
+	if v.About != nil {
+		var mark int
+		b, mark = open(b, 243)
+		b = shut(appendAbout(b, v.About), mark)
+	}
 	return b
 }
 
@@ -4289,6 +4530,11 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 			s.fixed(v.Effect[:])
 		case 241:
 			v.Doubt = s.bool()
+		case 242:
+			v.Inquiry = fit[uint32](s)
+		case 243:
+			v.About = new(machine.About)
+			s.keep(readAbout(s.message(), v.About))
 		default:
 			s.unknown()
 		}
@@ -4523,6 +4769,95 @@ func readCharge(b []byte, v *machine.Charge) error {
 			v.HeldTokens = int64(s.int64())
 		case 6:
 			v.HeldCostMicro = int64(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendStanding(b []byte, v *machine.Standing) []byte {
+	b = appendUint(b, 1, uint64(v.Step))
+	b = appendString(b, 2, v.Tool)
+	b = appendUint(b, 3, uint64(v.Asked))
+	b = appendUint(b, 4, uint64(v.Answered))
+	b = appendBool(b, 5, v.Inquired)
+	b = appendHash(b, 6, &v.Key)
+	return b
+}
+
+func readStanding(b []byte, v *machine.Standing) error {
+	s := newScan("standing", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Step = fit[uint32](s)
+		case 2:
+			v.Tool = s.string()
+		case 3:
+			v.Asked = fit[uint64](s)
+		case 4:
+			v.Answered = fit[uint64](s)
+		case 5:
+			v.Inquired = s.bool()
+		case 6:
+			s.fixed(v.Key[:])
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendUndo(b []byte, v *machine.Undo) []byte {
+	b = appendUint(b, 1, uint64(v.Status))
+	b = appendString(b, 2, v.Reason)
+	b = appendString(b, 3, v.Event)
+	b = appendString(b, 4, v.Intended)
+	b = appendUint(b, 5, uint64(v.Cause))
+	for i := range v.Redirects {
+		var mark int
+		b, mark = open(b, 6)
+		b = shut(appendRedirect(b, &v.Redirects[i]), mark)
+	}
+	if v.Now != (machine.Standing{}) {
+		var mark int
+		b, mark = open(b, 7)
+		b = shut(appendStanding(b, &v.Now), mark)
+	}
+	b = appendUint(b, 8, uint64(v.By))
+	for i := range v.Stands {
+		var mark int
+		b, mark = open(b, 9)
+		b = shut(appendStood(b, &v.Stands[i]), mark)
+	}
+	return b
+}
+
+func readUndo(b []byte, v *machine.Undo) error {
+	s := newScan("undo", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Status = machine.Status(s.enum(uint8(machine.Cancelled)))
+		case 2:
+			v.Reason = s.string()
+		case 3:
+			v.Event = s.string()
+		case 4:
+			v.Intended = s.string()
+		case 5:
+			v.Cause = machine.Cause(s.enum(uint8(machine.CauseBudget)))
+		case 6:
+			v.Redirects = append(v.Redirects, machine.Redirect{})
+			s.keep(readRedirect(s.message(), &v.Redirects[len(v.Redirects)-1]))
+		case 7:
+			s.keep(readStanding(s.message(), &v.Now))
+		case 8:
+			v.By = fit[uint32](s)
+		case 9:
+			v.Stands = append(v.Stands, machine.Stood{})
+			s.keep(readStood(s.message(), &v.Stands[len(v.Stands)-1]))
 		default:
 			s.unknown()
 		}

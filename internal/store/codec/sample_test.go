@@ -31,6 +31,7 @@ var (
 		&machine.BudgetRaised{},
 		&machine.Steered{}, &machine.Stopped{}, &machine.Noticed{},
 		&machine.StepDecided{},
+		&machine.StepDoubted{}, &machine.CompensationBegun{},
 	}
 )
 

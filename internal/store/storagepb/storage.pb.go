@@ -135,6 +135,7 @@ type Input struct {
 	// Version of the rules that the input was taken by; 0 = the first.
 	Semantics     uint32  `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
 	Billed        []*Bill `protobuf:"bytes,230,rep,name=billed,proto3" json:"billed,omitempty"`
+	Fills         []*Fill `protobuf:"bytes,240,rep,name=fills,proto3" json:"fills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,6 +440,13 @@ func (x *Input) GetSemantics() uint32 {
 func (x *Input) GetBilled() []*Bill {
 	if x != nil {
 		return x.Billed
+	}
+	return nil
+}
+
+func (x *Input) GetFills() []*Fill {
+	if x != nil {
+		return x.Fills
 	}
 	return nil
 }
@@ -852,6 +860,407 @@ func (x *AccountRow) GetGoneCostMicro() int64 {
 	return 0
 }
 
+// Fill is the payload of a step of the sidecar's own.
+type Fill struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Payload       []byte                 `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fill) Reset() {
+	*x = Fill{}
+	mi := &file_storage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fill) ProtoMessage() {}
+
+func (x *Fill) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fill.ProtoReflect.Descriptor instead.
+func (*Fill) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Fill) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Fill) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *Fill) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+// About is what such a step is about.
+type About struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          uint32                 `protobuf:"varint,1,opt,name=role,proto3" json:"role,omitempty"`
+	Step          uint32                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Tool          string                 `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	Asked         uint64                 `protobuf:"varint,4,opt,name=asked,proto3" json:"asked,omitempty"`
+	Answered      uint64                 `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *About) Reset() {
+	*x = About{}
+	mi := &file_storage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *About) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*About) ProtoMessage() {}
+
+func (x *About) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use About.ProtoReflect.Descriptor instead.
+func (*About) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *About) GetRole() uint32 {
+	if x != nil {
+		return x.Role
+	}
+	return 0
+}
+
+func (x *About) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *About) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *About) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *About) GetAnswered() uint64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+// Standing is an effect that can be undone.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Asked         uint64                 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
+	Answered      uint64                 `protobuf:"varint,4,opt,name=answered,proto3" json:"answered,omitempty"`
+	Inquired      bool                   `protobuf:"varint,5,opt,name=inquired,proto3" json:"inquired,omitempty"`
+	Key           []byte                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_storage_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Standing) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Standing) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Standing) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *Standing) GetAnswered() uint64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *Standing) GetInquired() bool {
+	if x != nil {
+		return x.Inquired
+	}
+	return false
+}
+
+func (x *Standing) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// Undo is the phase in which effects are undone.
+type Undo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        uint32                 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Event         string                 `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
+	Intended      string                 `protobuf:"bytes,4,opt,name=intended,proto3" json:"intended,omitempty"`
+	Cause         uint32                 `protobuf:"varint,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	Redirects     []*Redirect            `protobuf:"bytes,6,rep,name=redirects,proto3" json:"redirects,omitempty"`
+	Now           *Standing              `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
+	By            uint32                 `protobuf:"varint,8,opt,name=by,proto3" json:"by,omitempty"`
+	Stands        []*Stood               `protobuf:"bytes,9,rep,name=stands,proto3" json:"stands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Undo) Reset() {
+	*x = Undo{}
+	mi := &file_storage_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Undo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Undo) ProtoMessage() {}
+
+func (x *Undo) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Undo.ProtoReflect.Descriptor instead.
+func (*Undo) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Undo) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Undo) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Undo) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *Undo) GetIntended() string {
+	if x != nil {
+		return x.Intended
+	}
+	return ""
+}
+
+func (x *Undo) GetCause() uint32 {
+	if x != nil {
+		return x.Cause
+	}
+	return 0
+}
+
+func (x *Undo) GetRedirects() []*Redirect {
+	if x != nil {
+		return x.Redirects
+	}
+	return nil
+}
+
+func (x *Undo) GetNow() *Standing {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+func (x *Undo) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *Undo) GetStands() []*Stood {
+	if x != nil {
+		return x.Stands
+	}
+	return nil
+}
+
+// Stood is an effect that was not undone.
+type Stood struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	By            uint32                 `protobuf:"varint,3,opt,name=by,proto3" json:"by,omitempty"`
+	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stood) Reset() {
+	*x = Stood{}
+	mi := &file_storage_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stood) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stood) ProtoMessage() {}
+
+func (x *Stood) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stood.ProtoReflect.Descriptor instead.
+func (*Stood) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Stood) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Stood) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Stood) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *Stood) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 type Start struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -876,7 +1285,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1297,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1310,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{5}
+	return file_storage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Start) GetNamespace() uint32 {
@@ -1021,7 +1430,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1442,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1455,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{6}
+	return file_storage_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Task) GetContextId() string {
@@ -1083,7 +1492,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1504,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1517,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{7}
+	return file_storage_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Envelope) GetMessageId() string {
@@ -1163,7 +1572,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1175,7 +1584,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1188,7 +1597,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{8}
+	return file_storage_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OutputPiece) GetId() string {
@@ -1259,7 +1668,7 @@ type WriteOutput struct {
 
 func (x *WriteOutput) Reset() {
 	*x = WriteOutput{}
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1680,7 @@ func (x *WriteOutput) String() string {
 func (*WriteOutput) ProtoMessage() {}
 
 func (x *WriteOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1693,7 @@ func (x *WriteOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutput.ProtoReflect.Descriptor instead.
 func (*WriteOutput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{9}
+	return file_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WriteOutput) GetTurnSeq() uint64 {
@@ -1328,7 +1737,7 @@ type Remote struct {
 
 func (x *Remote) Reset() {
 	*x = Remote{}
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1749,7 @@ func (x *Remote) String() string {
 func (*Remote) ProtoMessage() {}
 
 func (x *Remote) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1762,7 @@ func (x *Remote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remote.ProtoReflect.Descriptor instead.
 func (*Remote) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{10}
+	return file_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Remote) GetTaskId() string {
@@ -1403,7 +1812,7 @@ type NoteDelegation struct {
 
 func (x *NoteDelegation) Reset() {
 	*x = NoteDelegation{}
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1824,7 @@ func (x *NoteDelegation) String() string {
 func (*NoteDelegation) ProtoMessage() {}
 
 func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1837,7 @@ func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDelegation.ProtoReflect.Descriptor instead.
 func (*NoteDelegation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{11}
+	return file_storage_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NoteDelegation) GetStep() uint32 {
@@ -1472,7 +1881,7 @@ type EmitEvent struct {
 
 func (x *EmitEvent) Reset() {
 	*x = EmitEvent{}
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1893,7 @@ func (x *EmitEvent) String() string {
 func (*EmitEvent) ProtoMessage() {}
 
 func (x *EmitEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1906,7 @@ func (x *EmitEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEvent.ProtoReflect.Descriptor instead.
 func (*EmitEvent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{12}
+	return file_storage_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EmitEvent) GetEvent() string {
@@ -1548,7 +1957,7 @@ type SendInput struct {
 
 func (x *SendInput) Reset() {
 	*x = SendInput{}
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1969,7 @@ func (x *SendInput) String() string {
 func (*SendInput) ProtoMessage() {}
 
 func (x *SendInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1982,7 @@ func (x *SendInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInput.ProtoReflect.Descriptor instead.
 func (*SendInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{13}
+	return file_storage_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SendInput) GetParts() []*Part {
@@ -1621,7 +2030,7 @@ type SetArtifacts struct {
 
 func (x *SetArtifacts) Reset() {
 	*x = SetArtifacts{}
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +2042,7 @@ func (x *SetArtifacts) String() string {
 func (*SetArtifacts) ProtoMessage() {}
 
 func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +2055,7 @@ func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifacts.ProtoReflect.Descriptor instead.
 func (*SetArtifacts) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{14}
+	return file_storage_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetArtifacts) GetArtifacts() []*ArtifactWrite {
@@ -1684,7 +2093,7 @@ type CompleteTurn struct {
 
 func (x *CompleteTurn) Reset() {
 	*x = CompleteTurn{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +2105,7 @@ func (x *CompleteTurn) String() string {
 func (*CompleteTurn) ProtoMessage() {}
 
 func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +2118,7 @@ func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurn.ProtoReflect.Descriptor instead.
 func (*CompleteTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CompleteTurn) GetTurnSeq() uint64 {
@@ -1819,7 +2228,7 @@ type RequestModel struct {
 
 func (x *RequestModel) Reset() {
 	*x = RequestModel{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2240,7 @@ func (x *RequestModel) String() string {
 func (*RequestModel) ProtoMessage() {}
 
 func (x *RequestModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2253,7 @@ func (x *RequestModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModel.ProtoReflect.Descriptor instead.
 func (*RequestModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RequestModel) GetTurnSeq() uint64 {
@@ -1922,7 +2331,7 @@ type AnswerModel struct {
 
 func (x *AnswerModel) Reset() {
 	*x = AnswerModel{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2343,7 @@ func (x *AnswerModel) String() string {
 func (*AnswerModel) ProtoMessage() {}
 
 func (x *AnswerModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2356,7 @@ func (x *AnswerModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModel.ProtoReflect.Descriptor instead.
 func (*AnswerModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AnswerModel) GetTurnSeq() uint64 {
@@ -2034,7 +2443,7 @@ type NoteModel struct {
 
 func (x *NoteModel) Reset() {
 	*x = NoteModel{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2455,7 @@ func (x *NoteModel) String() string {
 func (*NoteModel) ProtoMessage() {}
 
 func (x *NoteModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2468,7 @@ func (x *NoteModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModel.ProtoReflect.Descriptor instead.
 func (*NoteModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NoteModel) GetTurnSeq() uint64 {
@@ -2122,7 +2531,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2543,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2556,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ModelRequest) GetModel() string {
@@ -2224,7 +2633,7 @@ type Said struct {
 
 func (x *Said) Reset() {
 	*x = Said{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2645,7 @@ func (x *Said) String() string {
 func (*Said) ProtoMessage() {}
 
 func (x *Said) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2658,7 @@ func (x *Said) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Said.ProtoReflect.Descriptor instead.
 func (*Said) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Said) GetStep() uint32 {
@@ -2284,7 +2693,7 @@ type ModelText struct {
 
 func (x *ModelText) Reset() {
 	*x = ModelText{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2705,7 @@ func (x *ModelText) String() string {
 func (*ModelText) ProtoMessage() {}
 
 func (x *ModelText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2718,7 @@ func (x *ModelText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelText.ProtoReflect.Descriptor instead.
 func (*ModelText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ModelText) GetHash() []byte {
@@ -2347,7 +2756,7 @@ type ModelMessage struct {
 
 func (x *ModelMessage) Reset() {
 	*x = ModelMessage{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2768,7 @@ func (x *ModelMessage) String() string {
 func (*ModelMessage) ProtoMessage() {}
 
 func (x *ModelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2781,7 @@ func (x *ModelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelMessage.ProtoReflect.Descriptor instead.
 func (*ModelMessage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ModelMessage) GetMessage() *Message {
@@ -2423,7 +2832,7 @@ type TalkRange struct {
 
 func (x *TalkRange) Reset() {
 	*x = TalkRange{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2844,7 @@ func (x *TalkRange) String() string {
 func (*TalkRange) ProtoMessage() {}
 
 func (x *TalkRange) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2857,7 @@ func (x *TalkRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TalkRange.ProtoReflect.Descriptor instead.
 func (*TalkRange) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TalkRange) GetState() string {
@@ -2496,7 +2905,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2917,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2930,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ToolResult) GetSaid() *Said {
@@ -2553,7 +2962,7 @@ type ModelAnswer struct {
 
 func (x *ModelAnswer) Reset() {
 	*x = ModelAnswer{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2974,7 @@ func (x *ModelAnswer) String() string {
 func (*ModelAnswer) ProtoMessage() {}
 
 func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2987,7 @@ func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelAnswer.ProtoReflect.Descriptor instead.
 func (*ModelAnswer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ModelAnswer) GetParts() []*Part {
@@ -2641,7 +3050,7 @@ type ModelCall struct {
 
 func (x *ModelCall) Reset() {
 	*x = ModelCall{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +3062,7 @@ func (x *ModelCall) String() string {
 func (*ModelCall) ProtoMessage() {}
 
 func (x *ModelCall) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +3075,7 @@ func (x *ModelCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCall.ProtoReflect.Descriptor instead.
 func (*ModelCall) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ModelCall) GetId() string {
@@ -2700,7 +3109,7 @@ type CallRef struct {
 
 func (x *CallRef) Reset() {
 	*x = CallRef{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +3121,7 @@ func (x *CallRef) String() string {
 func (*CallRef) ProtoMessage() {}
 
 func (x *CallRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +3134,7 @@ func (x *CallRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRef.ProtoReflect.Descriptor instead.
 func (*CallRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CallRef) GetStep() uint32 {
@@ -2757,7 +3166,7 @@ type FailTurn struct {
 
 func (x *FailTurn) Reset() {
 	*x = FailTurn{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +3178,7 @@ func (x *FailTurn) String() string {
 func (*FailTurn) ProtoMessage() {}
 
 func (x *FailTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +3191,7 @@ func (x *FailTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurn.ProtoReflect.Descriptor instead.
 func (*FailTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FailTurn) GetTurnSeq() uint64 {
@@ -2845,7 +3254,7 @@ type SuspendTurn struct {
 
 func (x *SuspendTurn) Reset() {
 	*x = SuspendTurn{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3266,7 @@ func (x *SuspendTurn) String() string {
 func (*SuspendTurn) ProtoMessage() {}
 
 func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3279,7 @@ func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurn.ProtoReflect.Descriptor instead.
 func (*SuspendTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SuspendTurn) GetTurnSeq() uint64 {
@@ -2907,7 +3316,7 @@ type RequestSteps struct {
 
 func (x *RequestSteps) Reset() {
 	*x = RequestSteps{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3328,7 @@ func (x *RequestSteps) String() string {
 func (*RequestSteps) ProtoMessage() {}
 
 func (x *RequestSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3341,7 @@ func (x *RequestSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestSteps.ProtoReflect.Descriptor instead.
 func (*RequestSteps) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RequestSteps) GetTurnSeq() uint64 {
@@ -2991,7 +3400,7 @@ type ResolveStep struct {
 
 func (x *ResolveStep) Reset() {
 	*x = ResolveStep{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3412,7 @@ func (x *ResolveStep) String() string {
 func (*ResolveStep) ProtoMessage() {}
 
 func (x *ResolveStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3425,7 @@ func (x *ResolveStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStep.ProtoReflect.Descriptor instead.
 func (*ResolveStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResolveStep) GetStep() uint32 {
@@ -3115,7 +3524,7 @@ type FireTimer struct {
 
 func (x *FireTimer) Reset() {
 	*x = FireTimer{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3536,7 @@ func (x *FireTimer) String() string {
 func (*FireTimer) ProtoMessage() {}
 
 func (x *FireTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3549,7 @@ func (x *FireTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireTimer.ProtoReflect.Descriptor instead.
 func (*FireTimer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FireTimer) GetKind() uint32 {
@@ -3180,7 +3589,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3601,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3614,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Note) GetNote() string {
@@ -3228,7 +3637,7 @@ type LoseTurn struct {
 
 func (x *LoseTurn) Reset() {
 	*x = LoseTurn{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3649,7 @@ func (x *LoseTurn) String() string {
 func (*LoseTurn) ProtoMessage() {}
 
 func (x *LoseTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3662,7 @@ func (x *LoseTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseTurn.ProtoReflect.Descriptor instead.
 func (*LoseTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LoseTurn) GetTurnSeq() uint64 {
@@ -3302,7 +3711,7 @@ type LoseStep struct {
 
 func (x *LoseStep) Reset() {
 	*x = LoseStep{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3723,7 @@ func (x *LoseStep) String() string {
 func (*LoseStep) ProtoMessage() {}
 
 func (x *LoseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3736,7 @@ func (x *LoseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseStep.ProtoReflect.Descriptor instead.
 func (*LoseStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LoseStep) GetStep() uint32 {
@@ -3378,7 +3787,7 @@ type Fork struct {
 
 func (x *Fork) Reset() {
 	*x = Fork{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3390,7 +3799,7 @@ func (x *Fork) String() string {
 func (*Fork) ProtoMessage() {}
 
 func (x *Fork) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3403,7 +3812,7 @@ func (x *Fork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fork.ProtoReflect.Descriptor instead.
 func (*Fork) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Fork) GetNamespace() uint32 {
@@ -3535,7 +3944,7 @@ type Talk struct {
 
 func (x *Talk) Reset() {
 	*x = Talk{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3547,7 +3956,7 @@ func (x *Talk) String() string {
 func (*Talk) ProtoMessage() {}
 
 func (x *Talk) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3560,7 +3969,7 @@ func (x *Talk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Talk.ProtoReflect.Descriptor instead.
 func (*Talk) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Talk) GetState() string {
@@ -3588,7 +3997,7 @@ type QueuedInput struct {
 
 func (x *QueuedInput) Reset() {
 	*x = QueuedInput{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3600,7 +4009,7 @@ func (x *QueuedInput) String() string {
 func (*QueuedInput) ProtoMessage() {}
 
 func (x *QueuedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3613,7 +4022,7 @@ func (x *QueuedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
 func (*QueuedInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QueuedInput) GetParts() []*Part {
@@ -3652,7 +4061,7 @@ type TakenStep struct {
 
 func (x *TakenStep) Reset() {
 	*x = TakenStep{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +4073,7 @@ func (x *TakenStep) String() string {
 func (*TakenStep) ProtoMessage() {}
 
 func (x *TakenStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +4086,7 @@ func (x *TakenStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
 func (*TakenStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TakenStep) GetStep() uint32 {
@@ -3742,7 +4151,7 @@ type Forked struct {
 
 func (x *Forked) Reset() {
 	*x = Forked{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +4163,7 @@ func (x *Forked) String() string {
 func (*Forked) ProtoMessage() {}
 
 func (x *Forked) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +4176,7 @@ func (x *Forked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forked.ProtoReflect.Descriptor instead.
 func (*Forked) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Forked) GetRunId() string {
@@ -3819,7 +4228,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +4240,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +4253,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -3885,7 +4294,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3897,7 +4306,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3910,7 +4319,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -3988,7 +4397,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4000,7 +4409,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4013,7 +4422,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Fault) GetCode() string {
@@ -4054,7 +4463,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4475,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4488,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -4151,7 +4560,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4572,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4585,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Price) GetInput() int64 {
@@ -4218,7 +4627,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4639,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4652,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -4281,7 +4690,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4293,7 +4702,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4306,7 +4715,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -4366,7 +4775,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4787,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4800,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Message) GetRole() string {
@@ -4453,7 +4862,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4874,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4887,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Label) GetKey() string {
@@ -4508,7 +4917,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4929,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4942,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -4583,7 +4992,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4595,7 +5004,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4608,7 +5017,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Parent) GetRunId() string {
@@ -4671,6 +5080,8 @@ type Record struct {
 	//	*Record_Noted
 	//	*Record_ModelNoted
 	//	*Record_StepDecided
+	//	*Record_StepDoubted
+	//	*Record_CompensationBegun
 	//	*Record_BudgetRaised
 	//	*Record_Steered
 	//	*Record_Stopped
@@ -4682,7 +5093,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +5105,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +5118,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -4938,6 +5349,24 @@ func (x *Record) GetStepDecided() *StepDecided {
 	return nil
 }
 
+func (x *Record) GetStepDoubted() *StepDoubted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDoubted); ok {
+			return x.StepDoubted
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetCompensationBegun() *CompensationBegun {
+	if x != nil {
+		if x, ok := x.Body.(*Record_CompensationBegun); ok {
+			return x.CompensationBegun
+		}
+	}
+	return nil
+}
+
 func (x *Record) GetBudgetRaised() *BudgetRaised {
 	if x != nil {
 		if x, ok := x.Body.(*Record_BudgetRaised); ok {
@@ -5070,6 +5499,14 @@ type Record_StepDecided struct {
 	StepDecided *StepDecided `protobuf:"bytes,36,opt,name=step_decided,json=stepDecided,proto3,oneof"`
 }
 
+type Record_StepDoubted struct {
+	StepDoubted *StepDoubted `protobuf:"bytes,240,opt,name=step_doubted,json=stepDoubted,proto3,oneof"`
+}
+
+type Record_CompensationBegun struct {
+	CompensationBegun *CompensationBegun `protobuf:"bytes,241,opt,name=compensation_begun,json=compensationBegun,proto3,oneof"`
+}
+
 type Record_BudgetRaised struct {
 	BudgetRaised *BudgetRaised `protobuf:"bytes,40,opt,name=budget_raised,json=budgetRaised,proto3,oneof"`
 }
@@ -5132,6 +5569,10 @@ func (*Record_ModelNoted) isRecord_Body() {}
 
 func (*Record_StepDecided) isRecord_Body() {}
 
+func (*Record_StepDoubted) isRecord_Body() {}
+
+func (*Record_CompensationBegun) isRecord_Body() {}
+
 func (*Record_BudgetRaised) isRecord_Body() {}
 
 func (*Record_Steered) isRecord_Body() {}
@@ -5153,13 +5594,14 @@ type Transition struct {
 	Cause            uint32           `protobuf:"varint,8,opt,name=cause,proto3" json:"cause,omitempty"`
 	Artifacts        []*ArtifactWrite `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	ArtifactsOfInput bool             `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	Standing         []*Stood         `protobuf:"bytes,240,rep,name=standing,proto3" json:"standing,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5171,7 +5613,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5184,7 +5626,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Transition) GetFrom() string {
@@ -5257,6 +5699,13 @@ func (x *Transition) GetArtifactsOfInput() bool {
 	return false
 }
 
+func (x *Transition) GetStanding() []*Stood {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
 type InputReceived struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Parts        []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
@@ -5274,7 +5723,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5286,7 +5735,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5299,7 +5748,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -5368,7 +5817,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5829,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5842,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -5421,7 +5870,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5433,7 +5882,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5446,7 +5895,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -5491,7 +5940,7 @@ type TurnCompleted struct {
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5503,7 +5952,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5516,7 +5965,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -5621,7 +6070,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5633,7 +6082,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5646,7 +6095,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -5684,7 +6133,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5696,7 +6145,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5709,7 +6158,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -5770,7 +6219,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +6231,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +6244,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -5865,7 +6314,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5877,7 +6326,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5890,7 +6339,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -5925,7 +6374,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5937,7 +6386,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5950,7 +6399,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -5984,7 +6433,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5996,7 +6445,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6009,7 +6458,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -6045,13 +6494,14 @@ type StepRequested struct {
 	Changed       bool                   `protobuf:"varint,15,opt,name=changed,proto3" json:"changed,omitempty"`
 	Call          *CallRef               `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
 	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
+	About         *About                 `protobuf:"bytes,240,opt,name=about,proto3" json:"about,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6063,7 +6513,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6076,7 +6526,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -6198,6 +6648,13 @@ func (x *StepRequested) GetHold() *Hold {
 	return nil
 }
 
+func (x *StepRequested) GetAbout() *About {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
 type StepResolved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -6224,7 +6681,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6236,7 +6693,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6249,7 +6706,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -6391,7 +6848,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6403,7 +6860,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6416,7 +6873,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -6454,6 +6911,207 @@ func (x *StepRejected) GetKind() uint32 {
 	return 0
 }
 
+// StepDoubted: nobody knows what came of an attempt.
+type StepDoubted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	Tool          string                 `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Attempt       int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Error         *Fault                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Worker        string                 `protobuf:"bytes,5,opt,name=worker,proto3" json:"worker,omitempty"`
+	By            uint32                 `protobuf:"varint,6,opt,name=by,proto3" json:"by,omitempty"`
+	Kind          uint32                 `protobuf:"varint,7,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepDoubted) Reset() {
+	*x = StepDoubted{}
+	mi := &file_storage_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDoubted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDoubted) ProtoMessage() {}
+
+func (x *StepDoubted) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDoubted.ProtoReflect.Descriptor instead.
+func (*StepDoubted) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *StepDoubted) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDoubted) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetError() *Fault {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *StepDoubted) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *StepDoubted) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+type CompensationBegun struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Status           uint32                 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	Reason           string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Event            string                 `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
+	Intended         string                 `protobuf:"bytes,4,opt,name=intended,proto3" json:"intended,omitempty"`
+	Redirects        []*Redirect            `protobuf:"bytes,5,rep,name=redirects,proto3" json:"redirects,omitempty"`
+	Effects          []uint64               `protobuf:"varint,6,rep,packed,name=effects,proto3" json:"effects,omitempty"`
+	Pending          []uint64               `protobuf:"varint,7,rep,packed,name=pending,proto3" json:"pending,omitempty"`
+	Artifacts        []*ArtifactWrite       `protobuf:"bytes,8,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ArtifactsOfInput bool                   `protobuf:"varint,9,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CompensationBegun) Reset() {
+	*x = CompensationBegun{}
+	mi := &file_storage_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompensationBegun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompensationBegun) ProtoMessage() {}
+
+func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompensationBegun.ProtoReflect.Descriptor instead.
+func (*CompensationBegun) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *CompensationBegun) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *CompensationBegun) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetIntended() string {
+	if x != nil {
+		return x.Intended
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetRedirects() []*Redirect {
+	if x != nil {
+		return x.Redirects
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetEffects() []uint64 {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetPending() []uint64 {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetArtifacts() []*ArtifactWrite {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetArtifactsOfInput() bool {
+	if x != nil {
+		return x.ArtifactsOfInput
+	}
+	return false
+}
+
 type StepCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -6467,7 +7125,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6479,7 +7137,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6492,7 +7150,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -6541,7 +7199,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6553,7 +7211,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6566,7 +7224,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Holding) GetFree() bool {
@@ -6593,7 +7251,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6605,7 +7263,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6618,7 +7276,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Hold) GetWhy() string {
@@ -6646,7 +7304,7 @@ type StepApproval struct {
 
 func (x *StepApproval) Reset() {
 	*x = StepApproval{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6658,7 +7316,7 @@ func (x *StepApproval) String() string {
 func (*StepApproval) ProtoMessage() {}
 
 func (x *StepApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6671,7 +7329,7 @@ func (x *StepApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
 func (*StepApproval) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StepApproval) GetHeld() bool {
@@ -6753,7 +7411,7 @@ type DecideStep struct {
 
 func (x *DecideStep) Reset() {
 	*x = DecideStep{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6765,7 +7423,7 @@ func (x *DecideStep) String() string {
 func (*DecideStep) ProtoMessage() {}
 
 func (x *DecideStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6778,7 +7436,7 @@ func (x *DecideStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideStep.ProtoReflect.Descriptor instead.
 func (*DecideStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DecideStep) GetStep() uint32 {
@@ -6854,7 +7512,7 @@ type StepDecided struct {
 
 func (x *StepDecided) Reset() {
 	*x = StepDecided{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6866,7 +7524,7 @@ func (x *StepDecided) String() string {
 func (*StepDecided) ProtoMessage() {}
 
 func (x *StepDecided) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6879,7 +7537,7 @@ func (x *StepDecided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
 func (*StepDecided) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StepDecided) GetStep() uint32 {
@@ -6956,7 +7614,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6968,7 +7626,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6981,7 +7639,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Amount) GetTokens() int64 {
@@ -7012,7 +7670,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7024,7 +7682,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7037,7 +7695,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -7087,7 +7745,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7099,7 +7757,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7112,7 +7770,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Owed) GetStep() uint32 {
@@ -7146,7 +7804,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7158,7 +7816,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7171,7 +7829,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -7199,7 +7857,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7211,7 +7869,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7224,7 +7882,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -7259,7 +7917,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +7929,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +7942,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Steer) GetText() string {
@@ -7311,7 +7969,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7323,7 +7981,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7336,7 +7994,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Steered) GetText() string {
@@ -7367,7 +8025,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7379,7 +8037,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7392,7 +8050,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -7441,7 +8099,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7453,7 +8111,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7466,7 +8124,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Noticed) GetCode() string {
@@ -7496,7 +8154,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7508,7 +8166,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7521,7 +8179,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -7567,7 +8225,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7579,7 +8237,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7592,7 +8250,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -7647,7 +8305,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7659,7 +8317,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7672,7 +8330,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -7706,7 +8364,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7718,7 +8376,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7731,7 +8389,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Origin) GetRunId() string {
@@ -7806,13 +8464,14 @@ type Ended struct {
 	ArtifactsOfInput bool                   `protobuf:"varint,5,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
 	Event            string                 `protobuf:"bytes,6,opt,name=event,proto3" json:"event,omitempty"`
 	Intended         string                 `protobuf:"bytes,7,opt,name=intended,proto3" json:"intended,omitempty"`
+	Standing         []*Stood               `protobuf:"bytes,240,rep,name=standing,proto3" json:"standing,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7824,7 +8483,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7837,7 +8496,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -7889,6 +8548,13 @@ func (x *Ended) GetIntended() string {
 	return ""
 }
 
+func (x *Ended) GetStanding() []*Stood {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
+}
+
 // Noted keeps the id of an input that changed nothing.
 type Noted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7900,7 +8566,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7912,7 +8578,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7925,7 +8591,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -7952,7 +8618,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7964,7 +8630,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7977,7 +8643,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Redirect) GetState() string {
@@ -8051,13 +8717,16 @@ type State struct {
 	Heeds          []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
 	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
 	Charges        []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
+	OwnSteps       uint32                 `protobuf:"varint,240,opt,name=own_steps,json=ownSteps,proto3" json:"own_steps,omitempty"`
+	Effects        []*Standing            `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
+	Undo           *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8069,7 +8738,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8082,7 +8751,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -8463,6 +9132,27 @@ func (x *State) GetCharges() []*Charge {
 	return nil
 }
 
+func (x *State) GetOwnSteps() uint32 {
+	if x != nil {
+		return x.OwnSteps
+	}
+	return 0
+}
+
+func (x *State) GetEffects() []*Standing {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *State) GetUndo() *Undo {
+	if x != nil {
+		return x.Undo
+	}
+	return nil
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -8473,7 +9163,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8485,7 +9175,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8498,7 +9188,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Count) GetState() string {
@@ -8526,7 +9216,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8538,7 +9228,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8551,7 +9241,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -8586,7 +9276,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8598,7 +9288,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8611,7 +9301,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Repeat) GetState() string {
@@ -8652,7 +9342,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8664,7 +9354,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8677,7 +9367,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -8764,13 +9454,15 @@ type ToolStep struct {
 	Bound         *Amount                `protobuf:"bytes,220,opt,name=bound,proto3" json:"bound,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	Doubt         bool                   `protobuf:"varint,241,opt,name=doubt,proto3" json:"doubt,omitempty"`
+	Inquiry       uint32                 `protobuf:"varint,242,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
+	About         *About                 `protobuf:"bytes,243,opt,name=about,proto3" json:"about,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8782,7 +9474,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8795,7 +9487,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -8931,6 +9623,20 @@ func (x *ToolStep) GetDoubt() bool {
 	return false
 }
 
+func (x *ToolStep) GetInquiry() uint32 {
+	if x != nil {
+		return x.Inquiry
+	}
+	return 0
+}
+
+func (x *ToolStep) GetAbout() *About {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
 type ModelStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TurnAttempt   int64                  `protobuf:"varint,1,opt,name=turn_attempt,json=turnAttempt,proto3" json:"turn_attempt,omitempty"`
@@ -8949,7 +9655,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8961,7 +9667,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8974,7 +9680,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -9057,7 +9763,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9069,7 +9775,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9082,7 +9788,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -9114,7 +9820,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9126,7 +9832,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9139,7 +9845,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -9202,7 +9908,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9214,7 +9920,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9227,7 +9933,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *Conversation) GetState() string {
@@ -9264,7 +9970,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9276,7 +9982,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9289,7 +9995,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -9330,7 +10036,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9342,7 +10048,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9355,7 +10061,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -9376,7 +10082,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9388,7 +10094,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9401,7 +10107,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -9435,7 +10141,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9447,7 +10153,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9460,7 +10166,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -9482,7 +10188,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9494,7 +10200,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9507,7 +10213,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *Place) GetRunId() string {
@@ -9534,7 +10240,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9546,7 +10252,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9559,7 +10265,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -9589,7 +10295,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9601,7 +10307,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9614,7 +10320,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *PackName) GetDigest() string {
@@ -9657,7 +10363,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9669,7 +10375,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9682,7 +10388,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -9721,7 +10427,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9733,7 +10439,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9746,7 +10452,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -9798,7 +10504,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9810,7 +10516,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9823,7 +10529,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -9880,7 +10586,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9892,7 +10598,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9905,7 +10611,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -10040,7 +10746,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10052,7 +10758,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10065,7 +10771,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -10118,7 +10824,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10130,7 +10836,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10143,7 +10849,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -10207,7 +10913,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10219,7 +10925,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10232,7 +10938,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -10322,7 +11028,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10334,7 +11040,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10347,7 +11053,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -10420,7 +11126,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10432,7 +11138,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10445,7 +11151,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -10489,7 +11195,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10501,7 +11207,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10514,7 +11220,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{115}
+	return file_storage_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Effect) GetRunId() string {
@@ -10553,7 +11259,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x9b\r\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xc9\r\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -10591,7 +11297,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04stop\x184 \x01(\v2\x15.pawl.storage.v1.NoteH\x00R\x04stop\x12+\n" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
 	"\tsemantics\x18$ \x01(\rR\tsemantics\x12.\n" +
-	"\x06billed\x18\xe6\x01 \x03(\v2\x15.pawl.storage.v1.BillR\x06billedB\t\n" +
+	"\x06billed\x18\xe6\x01 \x03(\v2\x15.pawl.storage.v1.BillR\x06billed\x12,\n" +
+	"\x05fills\x18\xf0\x01 \x03(\v2\x15.pawl.storage.v1.FillR\x05fillsB\t\n" +
 	"\acommand\"\x97\x01\n" +
 	"\x04Bill\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x16\n" +
@@ -10620,7 +11327,39 @@ const file_storage_proto_rawDesc = "" +
 	"\x0fheld_cost_micro\x18\x05 \x01(\x03R\rheldCostMicro\x12\x1f\n" +
 	"\vgone_tokens\x18\x06 \x01(\x03R\n" +
 	"goneTokens\x12&\n" +
-	"\x0fgone_cost_micro\x18\a \x01(\x03R\rgoneCostMicro\"\xc7\x04\n" +
+	"\x0fgone_cost_micro\x18\a \x01(\x03R\rgoneCostMicro\"H\n" +
+	"\x04Fill\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"u\n" +
+	"\x05About\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\rR\x04role\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05asked\x18\x04 \x01(\x04R\x05asked\x12\x1a\n" +
+	"\banswered\x18\x05 \x01(\x04R\banswered\"\x92\x01\n" +
+	"\bStanding\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05asked\x18\x03 \x01(\x04R\x05asked\x12\x1a\n" +
+	"\banswered\x18\x04 \x01(\x04R\banswered\x12\x1a\n" +
+	"\binquired\x18\x05 \x01(\bR\binquired\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xa4\x02\n" +
+	"\x04Undo\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05event\x18\x03 \x01(\tR\x05event\x12\x1a\n" +
+	"\bintended\x18\x04 \x01(\tR\bintended\x12\x14\n" +
+	"\x05cause\x18\x05 \x01(\rR\x05cause\x127\n" +
+	"\tredirects\x18\x06 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x12+\n" +
+	"\x03now\x18\a \x01(\v2\x19.pawl.storage.v1.StandingR\x03now\x12\x0e\n" +
+	"\x02by\x18\b \x01(\rR\x02by\x12.\n" +
+	"\x06stands\x18\t \x03(\v2\x16.pawl.storage.v1.StoodR\x06stands\"S\n" +
+	"\x05Stood\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xc7\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -10954,7 +11693,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\x9a\x0e\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xb4\x0f\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -10987,14 +11726,16 @@ const file_storage_proto_rawDesc = "" +
 	"\x05noted\x18\" \x01(\v2\x16.pawl.storage.v1.NotedH\x00R\x05noted\x12>\n" +
 	"\vmodel_noted\x18# \x01(\v2\x1b.pawl.storage.v1.ModelNotedH\x00R\n" +
 	"modelNoted\x12A\n" +
-	"\fstep_decided\x18$ \x01(\v2\x1c.pawl.storage.v1.StepDecidedH\x00R\vstepDecided\x12D\n" +
+	"\fstep_decided\x18$ \x01(\v2\x1c.pawl.storage.v1.StepDecidedH\x00R\vstepDecided\x12B\n" +
+	"\fstep_doubted\x18\xf0\x01 \x01(\v2\x1c.pawl.storage.v1.StepDoubtedH\x00R\vstepDoubted\x12T\n" +
+	"\x12compensation_begun\x18\xf1\x01 \x01(\v2\".pawl.storage.v1.CompensationBegunH\x00R\x11compensationBegun\x12D\n" +
 	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaised\x124\n" +
 	"\asteered\x18% \x01(\v2\x18.pawl.storage.v1.SteeredH\x00R\asteered\x124\n" +
 	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x124\n" +
 	"\anoticed\x18' \x01(\v2\x18.pawl.storage.v1.NoticedH\x00R\anoticedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
-	"_principal\"\xdb\x02\n" +
+	"_principal\"\x90\x03\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
@@ -11007,7 +11748,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05cause\x18\b \x01(\rR\x05cause\x12<\n" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
-	" \x01(\bR\x10artifactsOfInputB\v\n" +
+	" \x01(\bR\x10artifactsOfInput\x123\n" +
+	"\bstanding\x18\xf0\x01 \x03(\v2\x16.pawl.storage.v1.StoodR\bstandingB\v\n" +
 	"\t_intended\"\x9b\x02\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
@@ -11075,7 +11817,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xa0\x04\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xcf\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -11097,7 +11839,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05bound\x18\x0e \x01(\v2\x16.pawl.storage.v1.UsageR\x05bound\x12\x18\n" +
 	"\achanged\x18\x0f \x01(\bR\achanged\x12,\n" +
 	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
-	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\"\xca\x04\n" +
+	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\x12-\n" +
+	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -11125,7 +11868,25 @@ const file_storage_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12.\n" +
 	"\x06denial\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denial\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\rR\x04kind\"\x8c\x01\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\"\xb9\x01\n" +
+	"\vStepDoubted\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12,\n" +
+	"\x05error\x18\x04 \x01(\v2\x16.pawl.storage.v1.FaultR\x05error\x12\x16\n" +
+	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x0e\n" +
+	"\x02by\x18\x06 \x01(\rR\x02by\x12\x12\n" +
+	"\x04kind\x18\a \x01(\rR\x04kind\"\xce\x02\n" +
+	"\x11CompensationBegun\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05event\x18\x03 \x01(\tR\x05event\x12\x1a\n" +
+	"\bintended\x18\x04 \x01(\tR\bintended\x127\n" +
+	"\tredirects\x18\x05 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x12\x18\n" +
+	"\aeffects\x18\x06 \x03(\x04R\aeffects\x12\x18\n" +
+	"\apending\x18\a \x03(\x04R\apending\x12<\n" +
+	"\tartifacts\x18\b \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
+	"\x12artifacts_of_input\x18\t \x01(\bR\x10artifactsOfInput\"\x8c\x01\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
@@ -11232,7 +11993,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rconversations\x18\x06 \x03(\v2\x15.pawl.storage.v1.TalkR\rconversations\x124\n" +
 	"\x16conversations_of_input\x18\a \x01(\bR\x14conversationsOfInput\x120\n" +
 	"\x05steps\x18\b \x03(\v2\x1a.pawl.storage.v1.TakenStepR\x05steps\x12$\n" +
-	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\x8e\x02\n" +
+	"\x0esteps_of_input\x18\t \x01(\bR\fstepsOfInput\"\xc3\x02\n" +
 	"\x05Ended\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
@@ -11240,13 +12001,14 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\x04 \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\x05 \x01(\bR\x10artifactsOfInput\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12\x1a\n" +
-	"\bintended\x18\a \x01(\tR\bintended\"1\n" +
+	"\bintended\x18\a \x01(\tR\bintended\x123\n" +
+	"\bstanding\x18\xf0\x01 \x03(\v2\x16.pawl.storage.v1.StoodR\bstanding\"1\n" +
 	"\x05Noted\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\rR\acommand\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe6\x0e\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe6\x0f\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -11306,7 +12068,10 @@ const file_storage_proto_rawDesc = "" +
 	"\berasable\x18] \x01(\bR\berasable\x12,\n" +
 	"\x05heeds\x18\xd2\x01 \x03(\v2\x15.pawl.storage.v1.HeedR\x05heeds\x123\n" +
 	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\x122\n" +
-	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\"+\n" +
+	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\x12\x1c\n" +
+	"\town_steps\x18\xf0\x01 \x01(\rR\bownSteps\x124\n" +
+	"\aeffects\x18\xf1\x01 \x03(\v2\x19.pawl.storage.v1.StandingR\aeffects\x12*\n" +
+	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -11328,7 +12093,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xfe\x04\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xc8\x05\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -11354,7 +12119,9 @@ const file_storage_proto_rawDesc = "" +
 	"\bapproval\x18\xc8\x01 \x01(\v2\x1d.pawl.storage.v1.StepApprovalR\bapproval\x12.\n" +
 	"\x05bound\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\x12\x17\n" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
-	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\"\xc8\x02\n" +
+	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\x12\x19\n" +
+	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
+	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xc8\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -11506,325 +12273,347 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 123)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
 	(*Bill)(nil),               // 2: pawl.storage.v1.Bill
 	(*Charge)(nil),             // 3: pawl.storage.v1.Charge
 	(*AccountRow)(nil),         // 4: pawl.storage.v1.AccountRow
-	(*Start)(nil),              // 5: pawl.storage.v1.Start
-	(*Task)(nil),               // 6: pawl.storage.v1.Task
-	(*Envelope)(nil),           // 7: pawl.storage.v1.Envelope
-	(*OutputPiece)(nil),        // 8: pawl.storage.v1.OutputPiece
-	(*WriteOutput)(nil),        // 9: pawl.storage.v1.WriteOutput
-	(*Remote)(nil),             // 10: pawl.storage.v1.Remote
-	(*NoteDelegation)(nil),     // 11: pawl.storage.v1.NoteDelegation
-	(*EmitEvent)(nil),          // 12: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),          // 13: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),       // 14: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),       // 15: pawl.storage.v1.CompleteTurn
-	(*RequestModel)(nil),       // 16: pawl.storage.v1.RequestModel
-	(*AnswerModel)(nil),        // 17: pawl.storage.v1.AnswerModel
-	(*NoteModel)(nil),          // 18: pawl.storage.v1.NoteModel
-	(*ModelRequest)(nil),       // 19: pawl.storage.v1.ModelRequest
-	(*Said)(nil),               // 20: pawl.storage.v1.Said
-	(*ModelText)(nil),          // 21: pawl.storage.v1.ModelText
-	(*ModelMessage)(nil),       // 22: pawl.storage.v1.ModelMessage
-	(*TalkRange)(nil),          // 23: pawl.storage.v1.TalkRange
-	(*ToolResult)(nil),         // 24: pawl.storage.v1.ToolResult
-	(*ModelAnswer)(nil),        // 25: pawl.storage.v1.ModelAnswer
-	(*ModelCall)(nil),          // 26: pawl.storage.v1.ModelCall
-	(*CallRef)(nil),            // 27: pawl.storage.v1.CallRef
-	(*FailTurn)(nil),           // 28: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),        // 29: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),       // 30: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),        // 31: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),          // 32: pawl.storage.v1.FireTimer
-	(*Note)(nil),               // 33: pawl.storage.v1.Note
-	(*LoseTurn)(nil),           // 34: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),           // 35: pawl.storage.v1.LoseStep
-	(*Fork)(nil),               // 36: pawl.storage.v1.Fork
-	(*Talk)(nil),               // 37: pawl.storage.v1.Talk
-	(*QueuedInput)(nil),        // 38: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),          // 39: pawl.storage.v1.TakenStep
-	(*Forked)(nil),             // 40: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),      // 41: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),        // 42: pawl.storage.v1.StepRequest
-	(*Fault)(nil),              // 43: pawl.storage.v1.Fault
-	(*Usage)(nil),              // 44: pawl.storage.v1.Usage
-	(*Price)(nil),              // 45: pawl.storage.v1.Price
-	(*Assignment)(nil),         // 46: pawl.storage.v1.Assignment
-	(*Part)(nil),               // 47: pawl.storage.v1.Part
-	(*Message)(nil),            // 48: pawl.storage.v1.Message
-	(*Label)(nil),              // 49: pawl.storage.v1.Label
-	(*Limits)(nil),             // 50: pawl.storage.v1.Limits
-	(*Parent)(nil),             // 51: pawl.storage.v1.Parent
-	(*Record)(nil),             // 52: pawl.storage.v1.Record
-	(*Transition)(nil),         // 53: pawl.storage.v1.Transition
-	(*InputReceived)(nil),      // 54: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),         // 55: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),       // 56: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),      // 57: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),      // 58: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),      // 59: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),         // 60: pawl.storage.v1.TurnFailed
-	(*TurnAbandoned)(nil),      // 61: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),      // 62: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),          // 63: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),      // 64: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),       // 65: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),       // 66: pawl.storage.v1.StepRejected
-	(*StepCancelled)(nil),      // 67: pawl.storage.v1.StepCancelled
-	(*Holding)(nil),            // 68: pawl.storage.v1.Holding
-	(*Hold)(nil),               // 69: pawl.storage.v1.Hold
-	(*StepApproval)(nil),       // 70: pawl.storage.v1.StepApproval
-	(*DecideStep)(nil),         // 71: pawl.storage.v1.DecideStep
-	(*StepDecided)(nil),        // 72: pawl.storage.v1.StepDecided
-	(*Amount)(nil),             // 73: pawl.storage.v1.Amount
-	(*Account)(nil),            // 74: pawl.storage.v1.Account
-	(*Owed)(nil),               // 75: pawl.storage.v1.Owed
-	(*RaiseBudget)(nil),        // 76: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 77: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 78: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 79: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 80: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 81: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 82: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 83: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 84: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 85: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 86: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 87: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 88: pawl.storage.v1.Redirect
-	(*State)(nil),              // 89: pawl.storage.v1.State
-	(*Count)(nil),              // 90: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 91: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 92: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 93: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 94: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 95: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 96: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 97: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 98: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 99: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 100: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 101: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 102: pawl.storage.v1.Places
-	(*Place)(nil),              // 103: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 104: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 105: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 106: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 107: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 108: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 109: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 110: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 111: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 112: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 113: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 114: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 115: pawl.storage.v1.Effect
+	(*Fill)(nil),               // 5: pawl.storage.v1.Fill
+	(*About)(nil),              // 6: pawl.storage.v1.About
+	(*Standing)(nil),           // 7: pawl.storage.v1.Standing
+	(*Undo)(nil),               // 8: pawl.storage.v1.Undo
+	(*Stood)(nil),              // 9: pawl.storage.v1.Stood
+	(*Start)(nil),              // 10: pawl.storage.v1.Start
+	(*Task)(nil),               // 11: pawl.storage.v1.Task
+	(*Envelope)(nil),           // 12: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),        // 13: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),        // 14: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),             // 15: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),     // 16: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),          // 17: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),          // 18: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),       // 19: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),       // 20: pawl.storage.v1.CompleteTurn
+	(*RequestModel)(nil),       // 21: pawl.storage.v1.RequestModel
+	(*AnswerModel)(nil),        // 22: pawl.storage.v1.AnswerModel
+	(*NoteModel)(nil),          // 23: pawl.storage.v1.NoteModel
+	(*ModelRequest)(nil),       // 24: pawl.storage.v1.ModelRequest
+	(*Said)(nil),               // 25: pawl.storage.v1.Said
+	(*ModelText)(nil),          // 26: pawl.storage.v1.ModelText
+	(*ModelMessage)(nil),       // 27: pawl.storage.v1.ModelMessage
+	(*TalkRange)(nil),          // 28: pawl.storage.v1.TalkRange
+	(*ToolResult)(nil),         // 29: pawl.storage.v1.ToolResult
+	(*ModelAnswer)(nil),        // 30: pawl.storage.v1.ModelAnswer
+	(*ModelCall)(nil),          // 31: pawl.storage.v1.ModelCall
+	(*CallRef)(nil),            // 32: pawl.storage.v1.CallRef
+	(*FailTurn)(nil),           // 33: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),        // 34: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),       // 35: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),        // 36: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),          // 37: pawl.storage.v1.FireTimer
+	(*Note)(nil),               // 38: pawl.storage.v1.Note
+	(*LoseTurn)(nil),           // 39: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),           // 40: pawl.storage.v1.LoseStep
+	(*Fork)(nil),               // 41: pawl.storage.v1.Fork
+	(*Talk)(nil),               // 42: pawl.storage.v1.Talk
+	(*QueuedInput)(nil),        // 43: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),          // 44: pawl.storage.v1.TakenStep
+	(*Forked)(nil),             // 45: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),      // 46: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),        // 47: pawl.storage.v1.StepRequest
+	(*Fault)(nil),              // 48: pawl.storage.v1.Fault
+	(*Usage)(nil),              // 49: pawl.storage.v1.Usage
+	(*Price)(nil),              // 50: pawl.storage.v1.Price
+	(*Assignment)(nil),         // 51: pawl.storage.v1.Assignment
+	(*Part)(nil),               // 52: pawl.storage.v1.Part
+	(*Message)(nil),            // 53: pawl.storage.v1.Message
+	(*Label)(nil),              // 54: pawl.storage.v1.Label
+	(*Limits)(nil),             // 55: pawl.storage.v1.Limits
+	(*Parent)(nil),             // 56: pawl.storage.v1.Parent
+	(*Record)(nil),             // 57: pawl.storage.v1.Record
+	(*Transition)(nil),         // 58: pawl.storage.v1.Transition
+	(*InputReceived)(nil),      // 59: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),         // 60: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),       // 61: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),      // 62: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),      // 63: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),      // 64: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),         // 65: pawl.storage.v1.TurnFailed
+	(*TurnAbandoned)(nil),      // 66: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),      // 67: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),          // 68: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),      // 69: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),       // 70: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),       // 71: pawl.storage.v1.StepRejected
+	(*StepDoubted)(nil),        // 72: pawl.storage.v1.StepDoubted
+	(*CompensationBegun)(nil),  // 73: pawl.storage.v1.CompensationBegun
+	(*StepCancelled)(nil),      // 74: pawl.storage.v1.StepCancelled
+	(*Holding)(nil),            // 75: pawl.storage.v1.Holding
+	(*Hold)(nil),               // 76: pawl.storage.v1.Hold
+	(*StepApproval)(nil),       // 77: pawl.storage.v1.StepApproval
+	(*DecideStep)(nil),         // 78: pawl.storage.v1.DecideStep
+	(*StepDecided)(nil),        // 79: pawl.storage.v1.StepDecided
+	(*Amount)(nil),             // 80: pawl.storage.v1.Amount
+	(*Account)(nil),            // 81: pawl.storage.v1.Account
+	(*Owed)(nil),               // 82: pawl.storage.v1.Owed
+	(*RaiseBudget)(nil),        // 83: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 84: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),              // 85: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 86: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 87: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 88: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 89: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 90: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 91: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 92: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 93: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 94: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 95: pawl.storage.v1.Redirect
+	(*State)(nil),              // 96: pawl.storage.v1.State
+	(*Count)(nil),              // 97: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 98: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 99: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 100: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 101: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 102: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 103: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 104: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 105: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 106: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 107: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 108: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 109: pawl.storage.v1.Places
+	(*Place)(nil),              // 110: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 111: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 112: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 113: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 114: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 115: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 116: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 117: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 118: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 119: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 120: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 121: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 122: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	52,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
-	5,   // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
-	12,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
-	13,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
-	14,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
-	15,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	28,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	29,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	30,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	31,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	32,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	33,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	33,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	33,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	34,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	35,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
-	9,   // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
-	11,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
-	16,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
-	17,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
-	18,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
-	71,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	76,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	78,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
-	33,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
-	36,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	57,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	10,  // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
+	17,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
+	18,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
+	19,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
+	20,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
+	33,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	34,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	35,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	36,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	37,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	38,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	38,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	38,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	39,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	40,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	14,  // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
+	16,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
+	21,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
+	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
+	23,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
+	78,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
+	83,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	85,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	38,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
+	41,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
-	47,  // 28: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	49,  // 29: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	50,  // 30: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 31: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	6,   // 32: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	7,   // 33: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	73,  // 34: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	47,  // 35: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	8,   // 36: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	46,  // 37: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 38: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 39: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	41,  // 40: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 41: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 42: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	7,   // 43: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	41,  // 44: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 45: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	48,  // 46: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	44,  // 47: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 48: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 49: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	19,  // 50: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 51: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	46,  // 52: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 53: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 54: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	44,  // 55: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 56: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 57: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	20,  // 58: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	21,  // 59: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	21,  // 60: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	21,  // 61: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	22,  // 62: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	48,  // 63: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	23,  // 64: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	20,  // 65: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	24,  // 66: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	20,  // 67: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	47,  // 68: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	26,  // 69: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	43,  // 70: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	44,  // 71: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 72: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	46,  // 73: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	42,  // 74: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	46,  // 75: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	43,  // 76: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	44,  // 77: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 78: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	49,  // 79: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	50,  // 80: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	89,  // 81: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	41,  // 82: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	41,  // 83: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 84: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	38,  // 85: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	39,  // 86: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	48,  // 87: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	47,  // 88: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	43,  // 89: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	19,  // 90: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	25,  // 91: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 92: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	27,  // 93: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	68,  // 94: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	45,  // 95: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	47,  // 96: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	7,   // 97: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	53,  // 98: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	54,  // 99: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	55,  // 100: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	56,  // 101: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	57,  // 102: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	60,  // 103: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	61,  // 104: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	62,  // 105: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	64,  // 106: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	65,  // 107: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	66,  // 108: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	67,  // 109: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	84,  // 110: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	33,  // 111: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	33,  // 112: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	85,  // 113: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	86,  // 114: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	63,  // 115: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	58,  // 116: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	59,  // 117: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	87,  // 118: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	83,  // 119: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	72,  // 120: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	77,  // 121: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	79,  // 122: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	80,  // 123: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	81,  // 124: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
-	88,  // 125: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 126: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	47,  // 127: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	7,   // 128: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 129: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 130: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	48,  // 131: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	44,  // 132: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 133: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	20,  // 134: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	8,   // 135: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	10,  // 136: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	47,  // 137: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	43,  // 138: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	44,  // 139: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	19,  // 140: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	44,  // 141: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	27,  // 142: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	69,  // 143: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
-	43,  // 144: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	41,  // 145: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	44,  // 146: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	25,  // 147: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	43,  // 148: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	44,  // 149: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	73,  // 150: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	75,  // 151: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
-	73,  // 152: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
-	73,  // 153: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	73,  // 154: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	73,  // 155: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	20,  // 156: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	20,  // 157: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	44,  // 158: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	41,  // 159: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	89,  // 160: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	41,  // 161: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	37,  // 162: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	39,  // 163: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	88,  // 164: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	41,  // 165: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 166: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	50,  // 167: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	51,  // 168: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	90,  // 169: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	91,  // 170: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	93,  // 171: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	94,  // 172: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	97,  // 173: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	98,  // 174: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	96,  // 175: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	92,  // 176: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	40,  // 177: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	6,   // 178: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	82,  // 179: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
-	74,  // 180: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 181: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	46,  // 182: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	10,  // 183: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	95,  // 184: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	27,  // 185: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	70,  // 186: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	73,  // 187: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	46,  // 188: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	45,  // 189: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	101, // 190: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	103, // 191: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	110, // 192: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	49,  // 193: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	194, // [194:194] is the sub-list for method output_type
-	194, // [194:194] is the sub-list for method input_type
-	194, // [194:194] is the sub-list for extension type_name
-	194, // [194:194] is the sub-list for extension extendee
-	0,   // [0:194] is the sub-list for field type_name
+	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
+	95,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
+	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.Standing
+	9,   // 31: pawl.storage.v1.Undo.stands:type_name -> pawl.storage.v1.Stood
+	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	54,  // 33: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	55,  // 34: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 35: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	11,  // 36: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	12,  // 37: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	80,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	52,  // 39: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	13,  // 40: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	51,  // 41: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 42: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 43: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	46,  // 44: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 45: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 46: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	12,  // 47: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 48: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	52,  // 49: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	53,  // 50: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	49,  // 51: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 52: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 53: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	24,  // 54: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 55: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	51,  // 56: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	30,  // 57: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 58: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	49,  // 59: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 60: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 61: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 62: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	26,  // 63: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	26,  // 64: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	26,  // 65: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	27,  // 66: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	53,  // 67: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	28,  // 68: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	25,  // 69: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	29,  // 70: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	25,  // 71: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	52,  // 72: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	31,  // 73: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	48,  // 74: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	49,  // 75: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 76: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 77: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 78: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	51,  // 79: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	48,  // 80: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	49,  // 81: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 82: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 83: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	55,  // 84: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	96,  // 85: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	46,  // 86: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 87: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 88: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	43,  // 89: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	44,  // 90: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	53,  // 91: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	52,  // 92: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	48,  // 93: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 94: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	30,  // 95: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 96: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 97: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	75,  // 98: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	50,  // 99: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	52,  // 100: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	12,  // 101: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	58,  // 102: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	59,  // 103: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	60,  // 104: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	61,  // 105: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	62,  // 106: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	65,  // 107: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	66,  // 108: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	67,  // 109: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	69,  // 110: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	70,  // 111: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	71,  // 112: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	74,  // 113: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	91,  // 114: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	38,  // 115: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	38,  // 116: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	92,  // 117: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	93,  // 118: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	68,  // 119: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	63,  // 120: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	64,  // 121: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	94,  // 122: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	90,  // 123: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	79,  // 124: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	72,  // 125: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
+	73,  // 126: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
+	84,  // 127: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	86,  // 128: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	87,  // 129: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	88,  // 130: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	95,  // 131: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 132: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 133: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
+	52,  // 134: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	12,  // 135: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	51,  // 136: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 137: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	53,  // 138: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	49,  // 139: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 140: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 141: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	13,  // 142: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	15,  // 143: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 144: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	48,  // 145: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	49,  // 146: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	24,  // 147: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 148: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	32,  // 149: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	76,  // 150: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
+	6,   // 151: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	48,  // 152: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	46,  // 153: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 154: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 155: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 156: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	48,  // 157: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
+	95,  // 158: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 159: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 160: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	80,  // 161: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	82,  // 162: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
+	80,  // 163: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
+	80,  // 164: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	80,  // 165: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	80,  // 166: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	25,  // 167: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	25,  // 168: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	49,  // 169: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 170: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	96,  // 171: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	46,  // 172: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 173: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	44,  // 174: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	95,  // 175: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 176: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 177: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
+	54,  // 178: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	55,  // 179: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 180: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	97,  // 181: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	98,  // 182: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	100, // 183: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	101, // 184: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	104, // 185: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	105, // 186: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	103, // 187: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	99,  // 188: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	45,  // 189: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	11,  // 190: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	89,  // 191: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	81,  // 192: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 193: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	7,   // 194: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
+	8,   // 195: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	51,  // 196: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 197: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	102, // 198: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 199: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 200: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	80,  // 201: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 202: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 203: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 204: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	108, // 205: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	110, // 206: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	117, // 207: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 208: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	209, // [209:209] is the sub-list for method output_type
+	209, // [209:209] is the sub-list for method input_type
+	209, // [209:209] is the sub-list for extension type_name
+	209, // [209:209] is the sub-list for extension extendee
+	0,   // [0:209] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -11859,7 +12648,7 @@ func file_storage_proto_init() {
 		(*Input_Stop)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[52].OneofWrappers = []any{
+	file_storage_proto_msgTypes[57].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -11883,19 +12672,21 @@ func file_storage_proto_init() {
 		(*Record_Noted)(nil),
 		(*Record_ModelNoted)(nil),
 		(*Record_StepDecided)(nil),
+		(*Record_StepDoubted)(nil),
+		(*Record_CompensationBegun)(nil),
 		(*Record_BudgetRaised)(nil),
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
 		(*Record_Noticed)(nil),
 	}
-	file_storage_proto_msgTypes[53].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[58].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   116,
+			NumMessages:   123,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

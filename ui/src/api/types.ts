@@ -337,6 +337,8 @@ export const KINDS = [
   "stopped",
   "noticed",
   "stepDecided",
+  "stepDoubted",
+  "compensationBegun",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];

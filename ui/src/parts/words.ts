@@ -48,6 +48,8 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   stopped: "Stopped",
   noticed: "Notice",
   stepDecided: "Call decided",
+  stepDoubted: "Outcome unknown",
+  compensationBegun: "Undoing effects",
   unknown: "Record",
 };
 

@@ -87,6 +87,14 @@ class StepKind(_Word):
     MODEL = "MODEL"
 
 
+class StepRole(_Word):
+    """Why the sidecar itself asked for a step."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    RECONCILE = "RECONCILE"
+    COMPENSATE = "COMPENSATE"
+
+
 class Awaiting(_Word):
     """What a WAITING run waits for from outside; UNSPECIFIED: nothing."""
 
@@ -125,6 +133,8 @@ class RecordKind(_Word):
     STOPPED = "STOPPED"
     NOTICED = "NOTICED"
     BUDGET_RAISED = "BUDGET_RAISED"
+    STEP_DOUBTED = "STEP_DOUBTED"
+    COMPENSATION_BEGUN = "COMPENSATION_BEGUN"
 
 
 class SteerWhen(_Word):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, SteerWhen, StepKind
 from pawl._models import ModelAnswer, ModelRequest, ToolCallRef
-from pawl._runs import Remote, Snapshot
+from pawl._runs import Remote, Snapshot, StepAbout
 from pawl._values import (
     Artifact,
     ArtifactWrite,
@@ -32,6 +32,16 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandingEffect:
+    """An effect of `step` that was not undone: the step `by` ended with `code`."""
+
+    step: int
+    tool: str
+    by: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
     """One entry into a state; `source` and `event` are empty at the start.
 
@@ -46,6 +56,8 @@ class Transition:
     visit: int
     total_visits: int
     artifacts_written: tuple[ArtifactWrite, ...]
+    standing: tuple[StandingEffect, ...] = ()
+    """Effects that were to be undone before, and stand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +181,8 @@ class StepRequested:
     call: ToolCallRef | None = None
     request_changed: bool = False
     bound: Usage | None = None
+    about: StepAbout | None = None
+    """The step that this one of the sidecar's own is about; None: a turn asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +229,35 @@ class StepCancelled:
     kind: StepKind = StepKind.UNSPECIFIED
     usage: Usage | None = None
     """What is taken for consumed, since nobody will tell; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDoubted:
+    """Nobody knows what came of an attempt: the step `by` asks."""
+
+    step: int
+    tool: str
+    attempt: int
+    error: Fault | None
+    worker: str
+    by: int
+    kind: StepKind = StepKind.UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompensationBegun:
+    """The run's effects are undone before it ends as `status` says, or before it follows `event`."""
+
+    status: RunStatus
+    reason: str
+    event: str
+    intended_state: str
+    redirects: tuple[Redirect, ...]
+    effects: tuple[int, ...]
+    """Steps whose effects are undone, in that order."""
+    pending: tuple[int, ...]
+    """Steps that are waited for before."""
+    artifacts_written: tuple[ArtifactWrite, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +389,8 @@ class Ended:
     """Event that is lost to the bound that `reason` names; "": something else ended it."""
     intended_state: str = ""
     """State that the event leads to; `redirects` says which guards refused it."""
+    standing: tuple[StandingEffect, ...] = ()
+    """Effects that were to be undone before, and stand."""
 
 
 Body: TypeAlias = (
@@ -371,6 +416,8 @@ Body: TypeAlias = (
     | Stopped
     | Noticed
     | BudgetRaised
+    | StepDoubted
+    | CompensationBegun
     | Paused
     | Resumed
     | Origin

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepKind, StepStatus
+from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepKind, StepRole, StepStatus
 from pawl._models import ModelStep, ToolCallRef
 from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
 
@@ -18,6 +18,15 @@ class PackRef:
     id: str
     version: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAbout:
+    """The step that a step of the sidecar's own is about: whether it happened, or to undo it."""
+
+    role: StepRole
+    step: int
+    tool: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +113,10 @@ class Step:
     model: ModelStep | None = None
     """What there is to a MODEL step besides; None: another kind."""
     call: ToolCallRef | None = None
+    about: StepAbout | None = None
+    """The step that this one of the sidecar's own is about; None: a turn asked for it."""
+    inquiry: int = 0
+    """The step that asks whether the attempt happened; 0: nobody is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +287,8 @@ class RunInfo:
     """It spends of the account of the run that started it."""
     waiting_for: tuple[LimitWait, ...] = ()
     """Its calls that wait for the operator's limits, as of when it was asked for."""
+    compensating: bool = False
+    """Its effects are being undone; no turn is handed out, and no input taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -512,6 +512,10 @@ const (
 	RecordKind_RECORD_KIND_STOPPED RecordKind = 36
 	// Record.noticed.
 	RecordKind_RECORD_KIND_NOTICED RecordKind = 37
+	// Record.step_doubted.
+	RecordKind_RECORD_KIND_STEP_DOUBTED RecordKind = 40
+	// Record.compensation_begun.
+	RecordKind_RECORD_KIND_COMPENSATION_BEGUN RecordKind = 41
 )
 
 // Enum value maps for RecordKind.
@@ -545,36 +549,40 @@ var (
 		35: "RECORD_KIND_STEERED",
 		36: "RECORD_KIND_STOPPED",
 		37: "RECORD_KIND_NOTICED",
+		40: "RECORD_KIND_STEP_DOUBTED",
+		41: "RECORD_KIND_COMPENSATION_BEGUN",
 	}
 	RecordKind_value = map[string]int32{
-		"RECORD_KIND_UNSPECIFIED":    0,
-		"RECORD_KIND_TRANSITION":     1,
-		"RECORD_KIND_INPUT_RECEIVED": 2,
-		"RECORD_KIND_TURN_OPENED":    3,
-		"RECORD_KIND_TURN_ASSIGNED":  4,
-		"RECORD_KIND_TURN_COMPLETED": 5,
-		"RECORD_KIND_TURN_FAILED":    6,
-		"RECORD_KIND_TURN_ABANDONED": 7,
-		"RECORD_KIND_TURN_SUSPENDED": 8,
-		"RECORD_KIND_STEP_REQUESTED": 9,
-		"RECORD_KIND_STEP_RESOLVED":  10,
-		"RECORD_KIND_STEP_REJECTED":  11,
-		"RECORD_KIND_STEP_CANCELLED": 12,
-		"RECORD_KIND_ARTIFACTS_SET":  13,
-		"RECORD_KIND_PAUSED":         14,
-		"RECORD_KIND_RESUMED":        15,
-		"RECORD_KIND_ORIGIN":         16,
-		"RECORD_KIND_ENDED":          17,
-		"RECORD_KIND_TURN_READY":     18,
-		"RECORD_KIND_OUTPUT_WRITTEN": 30,
-		"RECORD_KIND_STEP_DELEGATED": 31,
-		"RECORD_KIND_NOTED":          32,
-		"RECORD_KIND_MODEL_NOTED":    33,
-		"RECORD_KIND_BUDGET_RAISED":  38,
-		"RECORD_KIND_STEP_DECIDED":   34,
-		"RECORD_KIND_STEERED":        35,
-		"RECORD_KIND_STOPPED":        36,
-		"RECORD_KIND_NOTICED":        37,
+		"RECORD_KIND_UNSPECIFIED":        0,
+		"RECORD_KIND_TRANSITION":         1,
+		"RECORD_KIND_INPUT_RECEIVED":     2,
+		"RECORD_KIND_TURN_OPENED":        3,
+		"RECORD_KIND_TURN_ASSIGNED":      4,
+		"RECORD_KIND_TURN_COMPLETED":     5,
+		"RECORD_KIND_TURN_FAILED":        6,
+		"RECORD_KIND_TURN_ABANDONED":     7,
+		"RECORD_KIND_TURN_SUSPENDED":     8,
+		"RECORD_KIND_STEP_REQUESTED":     9,
+		"RECORD_KIND_STEP_RESOLVED":      10,
+		"RECORD_KIND_STEP_REJECTED":      11,
+		"RECORD_KIND_STEP_CANCELLED":     12,
+		"RECORD_KIND_ARTIFACTS_SET":      13,
+		"RECORD_KIND_PAUSED":             14,
+		"RECORD_KIND_RESUMED":            15,
+		"RECORD_KIND_ORIGIN":             16,
+		"RECORD_KIND_ENDED":              17,
+		"RECORD_KIND_TURN_READY":         18,
+		"RECORD_KIND_OUTPUT_WRITTEN":     30,
+		"RECORD_KIND_STEP_DELEGATED":     31,
+		"RECORD_KIND_NOTED":              32,
+		"RECORD_KIND_MODEL_NOTED":        33,
+		"RECORD_KIND_BUDGET_RAISED":      38,
+		"RECORD_KIND_STEP_DECIDED":       34,
+		"RECORD_KIND_STEERED":            35,
+		"RECORD_KIND_STOPPED":            36,
+		"RECORD_KIND_NOTICED":            37,
+		"RECORD_KIND_STEP_DOUBTED":       40,
+		"RECORD_KIND_COMPENSATION_BEGUN": 41,
 	}
 )
 
@@ -670,6 +678,59 @@ func (StepVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_pawl_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
+// StepRole says why the sidecar itself asked for a step.
+type StepRole int32
+
+const (
+	// Not set.
+	StepRole_STEP_ROLE_UNSPECIFIED StepRole = 0
+	// It asks whether an attempt of another step happened.
+	StepRole_STEP_ROLE_RECONCILE StepRole = 1
+	// It undoes the effect of another step.
+	StepRole_STEP_ROLE_COMPENSATE StepRole = 2
+)
+
+// Enum value maps for StepRole.
+var (
+	StepRole_name = map[int32]string{
+		0: "STEP_ROLE_UNSPECIFIED",
+		1: "STEP_ROLE_RECONCILE",
+		2: "STEP_ROLE_COMPENSATE",
+	}
+	StepRole_value = map[string]int32{
+		"STEP_ROLE_UNSPECIFIED": 0,
+		"STEP_ROLE_RECONCILE":   1,
+		"STEP_ROLE_COMPENSATE":  2,
+	}
+)
+
+func (x StepRole) Enum() *StepRole {
+	p := new(StepRole)
+	*p = x
+	return p
+}
+
+func (x StepRole) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StepRole) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_record_proto_enumTypes[9].Descriptor()
+}
+
+func (StepRole) Type() protoreflect.EnumType {
+	return &file_pawl_v1_record_proto_enumTypes[9]
+}
+
+func (x StepRole) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StepRole.Descriptor instead.
+func (StepRole) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{9}
+}
+
 // SteerWhen says when what is said to a run counts.
 type SteerWhen int32
 
@@ -712,11 +773,11 @@ func (x SteerWhen) String() string {
 }
 
 func (SteerWhen) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_record_proto_enumTypes[9].Descriptor()
+	return file_pawl_v1_record_proto_enumTypes[10].Descriptor()
 }
 
 func (SteerWhen) Type() protoreflect.EnumType {
-	return &file_pawl_v1_record_proto_enumTypes[9]
+	return &file_pawl_v1_record_proto_enumTypes[10]
 }
 
 func (x SteerWhen) Number() protoreflect.EnumNumber {
@@ -725,7 +786,7 @@ func (x SteerWhen) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SteerWhen.Descriptor instead.
 func (SteerWhen) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{10}
 }
 
 // ArtifactValue is one value of an artifact, in the form that its media type
@@ -2754,6 +2815,8 @@ type Record struct {
 	//	*Record_Steered
 	//	*Record_Stopped
 	//	*Record_Noticed
+	//	*Record_StepDoubted
+	//	*Record_CompensationBegun
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3116,6 +3179,24 @@ func (x *Record) GetNoticed() *Noticed {
 	return nil
 }
 
+func (x *Record) GetStepDoubted() *StepDoubted {
+	if x != nil {
+		if x, ok := x.Body.(*Record_StepDoubted); ok {
+			return x.StepDoubted
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetCompensationBegun() *CompensationBegun {
+	if x != nil {
+		if x, ok := x.Body.(*Record_CompensationBegun); ok {
+			return x.CompensationBegun
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -3255,6 +3336,16 @@ type Record_Noticed struct {
 	Noticed *Noticed `protobuf:"bytes,57,opt,name=noticed,proto3,oneof"`
 }
 
+type Record_StepDoubted struct {
+	// Nobody knows what came of an attempt, and somebody is asked.
+	StepDoubted *StepDoubted `protobuf:"bytes,80,opt,name=step_doubted,json=stepDoubted,proto3,oneof"`
+}
+
+type Record_CompensationBegun struct {
+	// The run's effects are undone.
+	CompensationBegun *CompensationBegun `protobuf:"bytes,81,opt,name=compensation_begun,json=compensationBegun,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -3309,6 +3400,10 @@ func (*Record_Stopped) isRecord_Body() {}
 
 func (*Record_Noticed) isRecord_Body() {}
 
+func (*Record_StepDoubted) isRecord_Body() {}
+
+func (*Record_CompensationBegun) isRecord_Body() {}
+
 // Transition is one entry into a state. Its seq is also that of the visit's
 // first turn.
 type Transition struct {
@@ -3329,8 +3424,10 @@ type Transition struct {
 	TotalVisits int32 `protobuf:"varint,7,opt,name=total_visits,json=totalVisits,proto3" json:"total_visits,omitempty"`
 	// Artifacts written with it. Empty: none.
 	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,8,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Effects that were to be undone before, and stand. Empty: none.
+	Standing      []*StandingEffect `protobuf:"bytes,60,rep,name=standing,proto3" json:"standing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Transition) Reset() {
@@ -3415,6 +3512,13 @@ func (x *Transition) GetTotalVisits() int32 {
 func (x *Transition) GetArtifactsWritten() []*ArtifactWrite {
 	if x != nil {
 		return x.ArtifactsWritten
+	}
+	return nil
+}
+
+func (x *Transition) GetStanding() []*StandingEffect {
+	if x != nil {
+		return x.Standing
 	}
 	return nil
 }
@@ -4075,7 +4179,9 @@ type StepRequested struct {
 	// What a MODEL step may consume at most, as its executor says.
 	Bound *Usage `protobuf:"bytes,14,opt,name=bound,proto3" json:"bound,omitempty"`
 	// It waits for a decision until deadline; unset: it does not.
-	Hold          *Hold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *Hold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
+	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
+	About         *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4211,6 +4317,13 @@ func (x *StepRequested) GetBound() *Usage {
 func (x *StepRequested) GetHold() *Hold {
 	if x != nil {
 		return x.Hold
+	}
+	return nil
+}
+
+func (x *StepRequested) GetAbout() *StepAbout {
+	if x != nil {
+		return x.About
 	}
 	return nil
 }
@@ -4626,6 +4739,355 @@ func (x *StepRejected) GetKind() StepKind {
 	return StepKind_STEP_KIND_UNSPECIFIED
 }
 
+// StepAbout is what a step of the sidecar's own is about.
+type StepAbout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why it was asked for.
+	Role StepRole `protobuf:"varint,1,opt,name=role,proto3,enum=pawl.v1.StepRole" json:"role,omitempty"`
+	// Number of the other step.
+	Step uint32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// Tool of the other step.
+	Tool          string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepAbout) Reset() {
+	*x = StepAbout{}
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepAbout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepAbout) ProtoMessage() {}
+
+func (x *StepAbout) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepAbout.ProtoReflect.Descriptor instead.
+func (*StepAbout) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *StepAbout) GetRole() StepRole {
+	if x != nil {
+		return x.Role
+	}
+	return StepRole_STEP_ROLE_UNSPECIFIED
+}
+
+func (x *StepAbout) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepAbout) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+// StandingEffect is an effect that was not undone.
+type StandingEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the step that had it.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Its tool.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Number of the step that was to undo it.
+	By uint32 `protobuf:"varint,3,opt,name=by,proto3" json:"by,omitempty"`
+	// Code of the error that it ended with.
+	Code          string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingEffect) Reset() {
+	*x = StandingEffect{}
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingEffect) ProtoMessage() {}
+
+func (x *StandingEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingEffect.ProtoReflect.Descriptor instead.
+func (*StandingEffect) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *StandingEffect) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StandingEffect) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StandingEffect) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *StandingEffect) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+// StepDoubted: nobody knows what came of an attempt of a step. Until the tool that may
+// know has answered, nobody is given the step.
+type StepDoubted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number in the run.
+	Step uint32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Tool.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Attempt that is in doubt, from 1.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Why nobody knows.
+	Error *Fault `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// Worker that had it; empty: none.
+	Worker string `protobuf:"bytes,5,opt,name=worker,proto3" json:"worker,omitempty"`
+	// Number of the step that asks.
+	By uint32 `protobuf:"varint,6,opt,name=by,proto3" json:"by,omitempty"`
+	// What the step is.
+	Kind          StepKind `protobuf:"varint,7,opt,name=kind,proto3,enum=pawl.v1.StepKind" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepDoubted) Reset() {
+	*x = StepDoubted{}
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepDoubted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepDoubted) ProtoMessage() {}
+
+func (x *StepDoubted) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepDoubted.ProtoReflect.Descriptor instead.
+func (*StepDoubted) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *StepDoubted) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StepDoubted) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetError() *Fault {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *StepDoubted) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *StepDoubted) GetBy() uint32 {
+	if x != nil {
+		return x.By
+	}
+	return 0
+}
+
+func (x *StepDoubted) GetKind() StepKind {
+	if x != nil {
+		return x.Kind
+	}
+	return StepKind_STEP_KIND_UNSPECIFIED
+}
+
+// CompensationBegun: the run's effects are undone, one after the other, the last one first,
+// before it ends or before an event is followed. No turn is handed out meanwhile. Recorded
+// again when what comes after it changes.
+type CompensationBegun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the run ends then; unspecified: it follows `event`.
+	Status RunStatus `protobuf:"varint,1,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
+	// Reason of that end.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Event that is followed then, or that is lost to the end; empty: none.
+	Event string `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`
+	// State that the event leads to; empty without one.
+	IntendedState string `protobuf:"bytes,4,opt,name=intended_state,json=intendedState,proto3" json:"intended_state,omitempty"`
+	// Refused states, in order, where nothing could be entered. Empty: none.
+	Redirects []*Redirect `protobuf:"bytes,5,rep,name=redirects,proto3" json:"redirects,omitempty"`
+	// Steps whose effects are undone, in that order.
+	Effects []uint32 `protobuf:"varint,6,rep,packed,name=effects,proto3" json:"effects,omitempty"`
+	// Steps that are waited for before, since they may still have an effect. Empty: none.
+	Pending []uint32 `protobuf:"varint,7,rep,packed,name=pending,proto3" json:"pending,omitempty"`
+	// Artifacts written with it. Empty: none.
+	ArtifactsWritten []*ArtifactWrite `protobuf:"bytes,8,rep,name=artifacts_written,json=artifactsWritten,proto3" json:"artifacts_written,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CompensationBegun) Reset() {
+	*x = CompensationBegun{}
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompensationBegun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompensationBegun) ProtoMessage() {}
+
+func (x *CompensationBegun) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompensationBegun.ProtoReflect.Descriptor instead.
+func (*CompensationBegun) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *CompensationBegun) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
+}
+
+func (x *CompensationBegun) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetIntendedState() string {
+	if x != nil {
+		return x.IntendedState
+	}
+	return ""
+}
+
+func (x *CompensationBegun) GetRedirects() []*Redirect {
+	if x != nil {
+		return x.Redirects
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetEffects() []uint32 {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetPending() []uint32 {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *CompensationBegun) GetArtifactsWritten() []*ArtifactWrite {
+	if x != nil {
+		return x.ArtifactsWritten
+	}
+	return nil
+}
+
 // StepCancelled: the visit was left or the run ended before the answer.
 type StepCancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4646,7 +5108,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +5120,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[38]
+	mi := &file_pawl_v1_record_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +5133,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -4728,7 +5190,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4740,7 +5202,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[39]
+	mi := &file_pawl_v1_record_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4753,7 +5215,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *BudgetRaised) GetMaxTokens() int64 {
@@ -4813,7 +5275,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4825,7 +5287,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[40]
+	mi := &file_pawl_v1_record_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4838,7 +5300,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -4898,7 +5360,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +5372,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[41]
+	mi := &file_pawl_v1_record_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +5385,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -4966,7 +5428,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4978,7 +5440,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[42]
+	mi := &file_pawl_v1_record_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4991,7 +5453,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -5044,7 +5506,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +5518,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[43]
+	mi := &file_pawl_v1_record_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +5531,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Noted) GetCall() string {
@@ -5097,7 +5559,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5109,7 +5571,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[44]
+	mi := &file_pawl_v1_record_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5122,7 +5584,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ArtifactsSet) GetArtifactsWritten() []*ArtifactWrite {
@@ -5143,7 +5605,7 @@ type Paused struct {
 
 func (x *Paused) Reset() {
 	*x = Paused{}
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5155,7 +5617,7 @@ func (x *Paused) String() string {
 func (*Paused) ProtoMessage() {}
 
 func (x *Paused) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[45]
+	mi := &file_pawl_v1_record_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5168,7 +5630,7 @@ func (x *Paused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Paused.ProtoReflect.Descriptor instead.
 func (*Paused) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Paused) GetNote() string {
@@ -5189,7 +5651,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5201,7 +5663,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[46]
+	mi := &file_pawl_v1_record_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5214,7 +5676,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Resumed) GetNote() string {
@@ -5237,7 +5699,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5249,7 +5711,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[47]
+	mi := &file_pawl_v1_record_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5262,7 +5724,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Steered) GetText() string {
@@ -5300,7 +5762,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5312,7 +5774,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[48]
+	mi := &file_pawl_v1_record_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5325,7 +5787,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -5376,7 +5838,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5388,7 +5850,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[49]
+	mi := &file_pawl_v1_record_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5401,7 +5863,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Noticed) GetCode() string {
@@ -5431,7 +5893,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5443,7 +5905,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[50]
+	mi := &file_pawl_v1_record_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5456,7 +5918,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -5492,7 +5954,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_pawl_v1_record_proto_msgTypes[51]
+	mi := &file_pawl_v1_record_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5504,7 +5966,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[51]
+	mi := &file_pawl_v1_record_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5517,7 +5979,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Origin) GetRunId() string {
@@ -5575,13 +6037,15 @@ type Ended struct {
 	// State that the event leads to; empty without one. `redirects` says which guards
 	// refused it and what was tried instead.
 	IntendedState string `protobuf:"bytes,7,opt,name=intended_state,json=intendedState,proto3" json:"intended_state,omitempty"`
+	// Effects that were to be undone before, and stand. Empty: none.
+	Standing      []*StandingEffect `protobuf:"bytes,60,rep,name=standing,proto3" json:"standing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_pawl_v1_record_proto_msgTypes[52]
+	mi := &file_pawl_v1_record_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5593,7 +6057,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_record_proto_msgTypes[52]
+	mi := &file_pawl_v1_record_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5606,7 +6070,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_record_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_record_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Ended) GetStatus() RunStatus {
@@ -5656,6 +6120,13 @@ func (x *Ended) GetIntendedState() string {
 		return x.IntendedState
 	}
 	return ""
+}
+
+func (x *Ended) GetStanding() []*StandingEffect {
+	if x != nil {
+		return x.Standing
+	}
+	return nil
 }
 
 var File_pawl_v1_record_proto protoreflect.FileDescriptor
@@ -5819,7 +6290,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\tR\x06digest\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xac\x0e\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xb4\x0f\n" +
 	"\x06Record\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x19\n" +
@@ -5864,8 +6335,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\fstep_decided\x186 \x01(\v2\x14.pawl.v1.StepDecidedH\x00R\vstepDecided\x12,\n" +
 	"\asteered\x187 \x01(\v2\x10.pawl.v1.SteeredH\x00R\asteered\x12,\n" +
 	"\astopped\x188 \x01(\v2\x10.pawl.v1.StoppedH\x00R\astopped\x12,\n" +
-	"\anoticed\x189 \x01(\v2\x10.pawl.v1.NoticedH\x00R\anoticedB\x06\n" +
-	"\x04body\"\x9c\x02\n" +
+	"\anoticed\x189 \x01(\v2\x10.pawl.v1.NoticedH\x00R\anoticed\x129\n" +
+	"\fstep_doubted\x18P \x01(\v2\x14.pawl.v1.StepDoubtedH\x00R\vstepDoubted\x12K\n" +
+	"\x12compensation_begun\x18Q \x01(\v2\x1a.pawl.v1.CompensationBegunH\x00R\x11compensationBegunB\x06\n" +
+	"\x04body\"\xd1\x02\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
@@ -5875,7 +6348,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x14\n" +
 	"\x05visit\x18\x06 \x01(\x05R\x05visit\x12!\n" +
 	"\ftotal_visits\x18\a \x01(\x05R\vtotalVisits\x12C\n" +
-	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\xc6\x01\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x123\n" +
+	"\bstanding\x18< \x03(\v2\x17.pawl.v1.StandingEffectR\bstanding\"\xc6\x01\n" +
 	"\rInputReceived\x12#\n" +
 	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
@@ -5923,7 +6397,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\x83\x04\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xad\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -5942,7 +6416,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04call\x18\f \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x0frequest_changed\x18\r \x01(\bR\x0erequestChanged\x12$\n" +
 	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12!\n" +
-	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\"\x18\n" +
+	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\x12(\n" +
+	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\"\x18\n" +
 	"\x04Hold\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\"\xa6\x02\n" +
 	"\vStepDecided\x12\x12\n" +
@@ -5978,7 +6453,33 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x19\n" +
 	"\bturn_seq\x18\x03 \x01(\x04R\aturnSeq\x12'\n" +
 	"\x06denial\x18\x04 \x01(\v2\x0f.pawl.v1.DenialR\x06denial\x12%\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\x96\x01\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"Z\n" +
+	"\tStepAbout\x12%\n" +
+	"\x04role\x18\x01 \x01(\x0e2\x11.pawl.v1.StepRoleR\x04role\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\"\\\n" +
+	"\x0eStandingEffect\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xc4\x01\n" +
+	"\vStepDoubted\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12$\n" +
+	"\x05error\x18\x04 \x01(\v2\x0e.pawl.v1.FaultR\x05error\x12\x16\n" +
+	"\x06worker\x18\x05 \x01(\tR\x06worker\x12\x0e\n" +
+	"\x02by\x18\x06 \x01(\rR\x02by\x12%\n" +
+	"\x04kind\x18\a \x01(\x0e2\x11.pawl.v1.StepKindR\x04kind\"\xbe\x02\n" +
+	"\x11CompensationBegun\x12*\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05event\x18\x03 \x01(\tR\x05event\x12%\n" +
+	"\x0eintended_state\x18\x04 \x01(\tR\rintendedState\x12/\n" +
+	"\tredirects\x18\x05 \x03(\v2\x11.pawl.v1.RedirectR\tredirects\x12\x18\n" +
+	"\aeffects\x18\x06 \x03(\rR\aeffects\x12\x18\n" +
+	"\apending\x18\a \x03(\rR\apending\x12C\n" +
+	"\x11artifacts_written\x18\b \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\"\x96\x01\n" +
 	"\rStepCancelled\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x10\n" +
@@ -6040,7 +6541,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12C\n" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12\x14\n" +
-	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xba\x02\n" +
+	"\x05steps\x18\x05 \x01(\rR\x05steps\"\xef\x02\n" +
 	"\x05Ended\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
@@ -6048,7 +6549,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11artifacts_written\x18\x04 \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12:\n" +
 	"\x0ffinal_artifacts\x18\x05 \x03(\v2\x11.pawl.v1.ArtifactR\x0efinalArtifacts\x12\x14\n" +
 	"\x05event\x18\x06 \x01(\tR\x05event\x12%\n" +
-	"\x0eintended_state\x18\a \x01(\tR\rintendedState*\xdd\x01\n" +
+	"\x0eintended_state\x18\a \x01(\tR\rintendedState\x123\n" +
+	"\bstanding\x18< \x03(\v2\x17.pawl.v1.StandingEffectR\bstanding*\xdd\x01\n" +
 	"\tRunStatus\x12\x1a\n" +
 	"\x16RUN_STATUS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATUS_RUNNING\x10\x01\x12\x16\n" +
@@ -6089,7 +6591,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bAwaiting\x12\x18\n" +
 	"\x14AWAITING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eAWAITING_INPUT\x10\x01\x12\x11\n" +
-	"\rAWAITING_AUTH\x10\x02*\xb3\x06\n" +
+	"\rAWAITING_AUTH\x10\x02*\xf5\x06\n" +
 	"\n" +
 	"RecordKind\x12\x1b\n" +
 	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
@@ -6120,14 +6622,20 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x18RECORD_KIND_STEP_DECIDED\x10\"\x12\x17\n" +
 	"\x13RECORD_KIND_STEERED\x10#\x12\x17\n" +
 	"\x13RECORD_KIND_STOPPED\x10$\x12\x17\n" +
-	"\x13RECORD_KIND_NOTICED\x10%*\xad\x01\n" +
+	"\x13RECORD_KIND_NOTICED\x10%\x12\x1c\n" +
+	"\x18RECORD_KIND_STEP_DOUBTED\x10(\x12\"\n" +
+	"\x1eRECORD_KIND_COMPENSATION_BEGUN\x10)*\xad\x01\n" +
 	"\vStepVerdict\x12\x1c\n" +
 	"\x18STEP_VERDICT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STEP_VERDICT_APPROVED\x10\x01\x12\x17\n" +
 	"\x13STEP_VERDICT_DENIED\x10\x02\x12\x17\n" +
 	"\x13STEP_VERDICT_EDITED\x10\x03\x12\x1a\n" +
 	"\x16STEP_VERDICT_TIMED_OUT\x10\x04\x12\x17\n" +
-	"\x13STEP_VERDICT_LAPSED\x10\x05*u\n" +
+	"\x13STEP_VERDICT_LAPSED\x10\x05*X\n" +
+	"\bStepRole\x12\x19\n" +
+	"\x15STEP_ROLE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13STEP_ROLE_RECONCILE\x10\x01\x12\x18\n" +
+	"\x14STEP_ROLE_COMPENSATE\x10\x02*u\n" +
 	"\tSteerWhen\x12\x1a\n" +
 	"\x16STEER_WHEN_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aSTEER_WHEN_NEXT_MODEL_CALL\x10\x01\x12\x12\n" +
@@ -6146,8 +6654,8 @@ func file_pawl_v1_record_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_record_proto_rawDescData
 }
 
-var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_pawl_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_pawl_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_pawl_v1_record_proto_goTypes = []any{
 	(RunStatus)(0),                // 0: pawl.v1.RunStatus
 	(Execution)(0),                // 1: pawl.v1.Execution
@@ -6158,156 +6666,172 @@ var file_pawl_v1_record_proto_goTypes = []any{
 	(Awaiting)(0),                 // 6: pawl.v1.Awaiting
 	(RecordKind)(0),               // 7: pawl.v1.RecordKind
 	(StepVerdict)(0),              // 8: pawl.v1.StepVerdict
-	(SteerWhen)(0),                // 9: pawl.v1.SteerWhen
-	(*ArtifactValue)(nil),         // 10: pawl.v1.ArtifactValue
-	(*ArtifactWrite)(nil),         // 11: pawl.v1.ArtifactWrite
-	(*ArtifactHead)(nil),          // 12: pawl.v1.ArtifactHead
-	(*Artifact)(nil),              // 13: pawl.v1.Artifact
-	(*Part)(nil),                  // 14: pawl.v1.Part
-	(*Message)(nil),               // 15: pawl.v1.Message
-	(*Envelope)(nil),              // 16: pawl.v1.Envelope
-	(*OutputPiece)(nil),           // 17: pawl.v1.OutputPiece
-	(*Remote)(nil),                // 18: pawl.v1.Remote
-	(*Usage)(nil),                 // 19: pawl.v1.Usage
-	(*ModelRequest)(nil),          // 20: pawl.v1.ModelRequest
-	(*ModelMessage)(nil),          // 21: pawl.v1.ModelMessage
-	(*ConversationRange)(nil),     // 22: pawl.v1.ConversationRange
-	(*ToolResult)(nil),            // 23: pawl.v1.ToolResult
-	(*ModelCall)(nil),             // 24: pawl.v1.ModelCall
-	(*ModelAnswer)(nil),           // 25: pawl.v1.ModelAnswer
-	(*ToolCallRef)(nil),           // 26: pawl.v1.ToolCallRef
-	(*Fault)(nil),                 // 27: pawl.v1.Fault
-	(*Denial)(nil),                // 28: pawl.v1.Denial
-	(*TurnRef)(nil),               // 29: pawl.v1.TurnRef
-	(*Assignment)(nil),            // 30: pawl.v1.Assignment
-	(*PackRef)(nil),               // 31: pawl.v1.PackRef
-	(*Redirect)(nil),              // 32: pawl.v1.Redirect
-	(*Record)(nil),                // 33: pawl.v1.Record
-	(*Transition)(nil),            // 34: pawl.v1.Transition
-	(*InputReceived)(nil),         // 35: pawl.v1.InputReceived
-	(*TurnOpened)(nil),            // 36: pawl.v1.TurnOpened
-	(*TurnAssigned)(nil),          // 37: pawl.v1.TurnAssigned
-	(*TurnCompleted)(nil),         // 38: pawl.v1.TurnCompleted
-	(*TurnFailed)(nil),            // 39: pawl.v1.TurnFailed
-	(*TurnAbandoned)(nil),         // 40: pawl.v1.TurnAbandoned
-	(*TurnSuspended)(nil),         // 41: pawl.v1.TurnSuspended
-	(*TurnReady)(nil),             // 42: pawl.v1.TurnReady
-	(*StepRequested)(nil),         // 43: pawl.v1.StepRequested
-	(*Hold)(nil),                  // 44: pawl.v1.Hold
-	(*StepDecided)(nil),           // 45: pawl.v1.StepDecided
-	(*StepResolved)(nil),          // 46: pawl.v1.StepResolved
-	(*StepRejected)(nil),          // 47: pawl.v1.StepRejected
-	(*StepCancelled)(nil),         // 48: pawl.v1.StepCancelled
-	(*BudgetRaised)(nil),          // 49: pawl.v1.BudgetRaised
-	(*ModelNoted)(nil),            // 50: pawl.v1.ModelNoted
-	(*OutputWritten)(nil),         // 51: pawl.v1.OutputWritten
-	(*StepDelegated)(nil),         // 52: pawl.v1.StepDelegated
-	(*Noted)(nil),                 // 53: pawl.v1.Noted
-	(*ArtifactsSet)(nil),          // 54: pawl.v1.ArtifactsSet
-	(*Paused)(nil),                // 55: pawl.v1.Paused
-	(*Resumed)(nil),               // 56: pawl.v1.Resumed
-	(*Steered)(nil),               // 57: pawl.v1.Steered
-	(*Stopped)(nil),               // 58: pawl.v1.Stopped
-	(*Noticed)(nil),               // 59: pawl.v1.Noticed
-	(*Heed)(nil),                  // 60: pawl.v1.Heed
-	(*Origin)(nil),                // 61: pawl.v1.Origin
-	(*Ended)(nil),                 // 62: pawl.v1.Ended
-	(*timestamppb.Timestamp)(nil), // 63: google.protobuf.Timestamp
+	(StepRole)(0),                 // 9: pawl.v1.StepRole
+	(SteerWhen)(0),                // 10: pawl.v1.SteerWhen
+	(*ArtifactValue)(nil),         // 11: pawl.v1.ArtifactValue
+	(*ArtifactWrite)(nil),         // 12: pawl.v1.ArtifactWrite
+	(*ArtifactHead)(nil),          // 13: pawl.v1.ArtifactHead
+	(*Artifact)(nil),              // 14: pawl.v1.Artifact
+	(*Part)(nil),                  // 15: pawl.v1.Part
+	(*Message)(nil),               // 16: pawl.v1.Message
+	(*Envelope)(nil),              // 17: pawl.v1.Envelope
+	(*OutputPiece)(nil),           // 18: pawl.v1.OutputPiece
+	(*Remote)(nil),                // 19: pawl.v1.Remote
+	(*Usage)(nil),                 // 20: pawl.v1.Usage
+	(*ModelRequest)(nil),          // 21: pawl.v1.ModelRequest
+	(*ModelMessage)(nil),          // 22: pawl.v1.ModelMessage
+	(*ConversationRange)(nil),     // 23: pawl.v1.ConversationRange
+	(*ToolResult)(nil),            // 24: pawl.v1.ToolResult
+	(*ModelCall)(nil),             // 25: pawl.v1.ModelCall
+	(*ModelAnswer)(nil),           // 26: pawl.v1.ModelAnswer
+	(*ToolCallRef)(nil),           // 27: pawl.v1.ToolCallRef
+	(*Fault)(nil),                 // 28: pawl.v1.Fault
+	(*Denial)(nil),                // 29: pawl.v1.Denial
+	(*TurnRef)(nil),               // 30: pawl.v1.TurnRef
+	(*Assignment)(nil),            // 31: pawl.v1.Assignment
+	(*PackRef)(nil),               // 32: pawl.v1.PackRef
+	(*Redirect)(nil),              // 33: pawl.v1.Redirect
+	(*Record)(nil),                // 34: pawl.v1.Record
+	(*Transition)(nil),            // 35: pawl.v1.Transition
+	(*InputReceived)(nil),         // 36: pawl.v1.InputReceived
+	(*TurnOpened)(nil),            // 37: pawl.v1.TurnOpened
+	(*TurnAssigned)(nil),          // 38: pawl.v1.TurnAssigned
+	(*TurnCompleted)(nil),         // 39: pawl.v1.TurnCompleted
+	(*TurnFailed)(nil),            // 40: pawl.v1.TurnFailed
+	(*TurnAbandoned)(nil),         // 41: pawl.v1.TurnAbandoned
+	(*TurnSuspended)(nil),         // 42: pawl.v1.TurnSuspended
+	(*TurnReady)(nil),             // 43: pawl.v1.TurnReady
+	(*StepRequested)(nil),         // 44: pawl.v1.StepRequested
+	(*Hold)(nil),                  // 45: pawl.v1.Hold
+	(*StepDecided)(nil),           // 46: pawl.v1.StepDecided
+	(*StepResolved)(nil),          // 47: pawl.v1.StepResolved
+	(*StepRejected)(nil),          // 48: pawl.v1.StepRejected
+	(*StepAbout)(nil),             // 49: pawl.v1.StepAbout
+	(*StandingEffect)(nil),        // 50: pawl.v1.StandingEffect
+	(*StepDoubted)(nil),           // 51: pawl.v1.StepDoubted
+	(*CompensationBegun)(nil),     // 52: pawl.v1.CompensationBegun
+	(*StepCancelled)(nil),         // 53: pawl.v1.StepCancelled
+	(*BudgetRaised)(nil),          // 54: pawl.v1.BudgetRaised
+	(*ModelNoted)(nil),            // 55: pawl.v1.ModelNoted
+	(*OutputWritten)(nil),         // 56: pawl.v1.OutputWritten
+	(*StepDelegated)(nil),         // 57: pawl.v1.StepDelegated
+	(*Noted)(nil),                 // 58: pawl.v1.Noted
+	(*ArtifactsSet)(nil),          // 59: pawl.v1.ArtifactsSet
+	(*Paused)(nil),                // 60: pawl.v1.Paused
+	(*Resumed)(nil),               // 61: pawl.v1.Resumed
+	(*Steered)(nil),               // 62: pawl.v1.Steered
+	(*Stopped)(nil),               // 63: pawl.v1.Stopped
+	(*Noticed)(nil),               // 64: pawl.v1.Noticed
+	(*Heed)(nil),                  // 65: pawl.v1.Heed
+	(*Origin)(nil),                // 66: pawl.v1.Origin
+	(*Ended)(nil),                 // 67: pawl.v1.Ended
+	(*timestamppb.Timestamp)(nil), // 68: google.protobuf.Timestamp
 }
 var file_pawl_v1_record_proto_depIdxs = []int32{
-	10, // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
+	11, // 0: pawl.v1.ArtifactWrite.value:type_name -> pawl.v1.ArtifactValue
 	3,  // 1: pawl.v1.ArtifactHead.mode:type_name -> pawl.v1.ArtifactMode
-	12, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
-	10, // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
-	14, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
-	16, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
-	14, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
+	13, // 2: pawl.v1.Artifact.head:type_name -> pawl.v1.ArtifactHead
+	11, // 3: pawl.v1.Artifact.value:type_name -> pawl.v1.ArtifactValue
+	15, // 4: pawl.v1.Message.parts:type_name -> pawl.v1.Part
+	17, // 5: pawl.v1.Message.envelope:type_name -> pawl.v1.Envelope
+	15, // 6: pawl.v1.OutputPiece.parts:type_name -> pawl.v1.Part
 	6,  // 7: pawl.v1.Remote.asking:type_name -> pawl.v1.Awaiting
-	21, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
-	15, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
-	22, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
-	23, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
-	14, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
-	24, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
-	63, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
-	63, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
+	22, // 8: pawl.v1.ModelRequest.messages:type_name -> pawl.v1.ModelMessage
+	16, // 9: pawl.v1.ModelMessage.message:type_name -> pawl.v1.Message
+	23, // 10: pawl.v1.ModelMessage.conversation:type_name -> pawl.v1.ConversationRange
+	24, // 11: pawl.v1.ModelMessage.result:type_name -> pawl.v1.ToolResult
+	15, // 12: pawl.v1.ModelAnswer.parts:type_name -> pawl.v1.Part
+	25, // 13: pawl.v1.ModelAnswer.calls:type_name -> pawl.v1.ModelCall
+	68, // 14: pawl.v1.Assignment.at:type_name -> google.protobuf.Timestamp
+	68, // 15: pawl.v1.Record.at:type_name -> google.protobuf.Timestamp
 	2,  // 16: pawl.v1.Record.cause:type_name -> pawl.v1.Cause
-	34, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
-	35, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
-	36, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
-	37, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
-	38, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
-	39, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
-	40, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
-	41, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
-	43, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
-	46, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
-	47, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
-	48, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
-	54, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
-	55, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
-	56, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
-	61, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
-	62, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
-	42, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
-	51, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
-	52, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
-	53, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
-	50, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
-	49, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
-	45, // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
-	57, // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
-	58, // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
-	59, // 43: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
-	32, // 44: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
-	11, // 45: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	14, // 46: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
-	16, // 47: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
-	30, // 48: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
-	14, // 49: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
-	15, // 50: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
-	19, // 51: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
-	11, // 52: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	6,  // 53: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
-	27, // 54: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
-	63, // 55: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
-	19, // 56: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
-	63, // 57: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 58: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
-	20, // 59: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
-	26, // 60: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
-	19, // 61: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
-	44, // 62: pawl.v1.StepRequested.hold:type_name -> pawl.v1.Hold
-	8,  // 63: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
-	63, // 64: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
-	63, // 65: pawl.v1.StepDecided.deadline:type_name -> google.protobuf.Timestamp
-	27, // 66: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
-	63, // 67: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
-	11, // 68: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	19, // 69: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
-	5,  // 70: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
-	25, // 71: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
-	63, // 72: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
-	28, // 73: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
-	5,  // 74: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
-	5,  // 75: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
-	19, // 76: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
-	19, // 77: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
-	17, // 78: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
-	18, // 79: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
-	14, // 80: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
-	11, // 81: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	9,  // 82: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
-	11, // 83: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	0,  // 84: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
-	32, // 85: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
-	11, // 86: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
-	13, // 87: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
-	88, // [88:88] is the sub-list for method output_type
-	88, // [88:88] is the sub-list for method input_type
-	88, // [88:88] is the sub-list for extension type_name
-	88, // [88:88] is the sub-list for extension extendee
-	0,  // [0:88] is the sub-list for field type_name
+	35, // 17: pawl.v1.Record.transition:type_name -> pawl.v1.Transition
+	36, // 18: pawl.v1.Record.input_received:type_name -> pawl.v1.InputReceived
+	37, // 19: pawl.v1.Record.turn_opened:type_name -> pawl.v1.TurnOpened
+	38, // 20: pawl.v1.Record.turn_assigned:type_name -> pawl.v1.TurnAssigned
+	39, // 21: pawl.v1.Record.turn_completed:type_name -> pawl.v1.TurnCompleted
+	40, // 22: pawl.v1.Record.turn_failed:type_name -> pawl.v1.TurnFailed
+	41, // 23: pawl.v1.Record.turn_abandoned:type_name -> pawl.v1.TurnAbandoned
+	42, // 24: pawl.v1.Record.turn_suspended:type_name -> pawl.v1.TurnSuspended
+	44, // 25: pawl.v1.Record.step_requested:type_name -> pawl.v1.StepRequested
+	47, // 26: pawl.v1.Record.step_resolved:type_name -> pawl.v1.StepResolved
+	48, // 27: pawl.v1.Record.step_rejected:type_name -> pawl.v1.StepRejected
+	53, // 28: pawl.v1.Record.step_cancelled:type_name -> pawl.v1.StepCancelled
+	59, // 29: pawl.v1.Record.artifacts_set:type_name -> pawl.v1.ArtifactsSet
+	60, // 30: pawl.v1.Record.paused:type_name -> pawl.v1.Paused
+	61, // 31: pawl.v1.Record.resumed:type_name -> pawl.v1.Resumed
+	66, // 32: pawl.v1.Record.origin:type_name -> pawl.v1.Origin
+	67, // 33: pawl.v1.Record.ended:type_name -> pawl.v1.Ended
+	43, // 34: pawl.v1.Record.turn_ready:type_name -> pawl.v1.TurnReady
+	56, // 35: pawl.v1.Record.output_written:type_name -> pawl.v1.OutputWritten
+	57, // 36: pawl.v1.Record.step_delegated:type_name -> pawl.v1.StepDelegated
+	58, // 37: pawl.v1.Record.noted:type_name -> pawl.v1.Noted
+	55, // 38: pawl.v1.Record.model_noted:type_name -> pawl.v1.ModelNoted
+	54, // 39: pawl.v1.Record.budget_raised:type_name -> pawl.v1.BudgetRaised
+	46, // 40: pawl.v1.Record.step_decided:type_name -> pawl.v1.StepDecided
+	62, // 41: pawl.v1.Record.steered:type_name -> pawl.v1.Steered
+	63, // 42: pawl.v1.Record.stopped:type_name -> pawl.v1.Stopped
+	64, // 43: pawl.v1.Record.noticed:type_name -> pawl.v1.Noticed
+	51, // 44: pawl.v1.Record.step_doubted:type_name -> pawl.v1.StepDoubted
+	52, // 45: pawl.v1.Record.compensation_begun:type_name -> pawl.v1.CompensationBegun
+	33, // 46: pawl.v1.Transition.redirects:type_name -> pawl.v1.Redirect
+	12, // 47: pawl.v1.Transition.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	50, // 48: pawl.v1.Transition.standing:type_name -> pawl.v1.StandingEffect
+	15, // 49: pawl.v1.InputReceived.parts:type_name -> pawl.v1.Part
+	17, // 50: pawl.v1.InputReceived.envelope:type_name -> pawl.v1.Envelope
+	31, // 51: pawl.v1.TurnAssigned.assigned:type_name -> pawl.v1.Assignment
+	15, // 52: pawl.v1.TurnCompleted.output:type_name -> pawl.v1.Part
+	16, // 53: pawl.v1.TurnCompleted.messages:type_name -> pawl.v1.Message
+	20, // 54: pawl.v1.TurnCompleted.usage:type_name -> pawl.v1.Usage
+	12, // 55: pawl.v1.TurnCompleted.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	6,  // 56: pawl.v1.TurnCompleted.await:type_name -> pawl.v1.Awaiting
+	28, // 57: pawl.v1.TurnFailed.error:type_name -> pawl.v1.Fault
+	68, // 58: pawl.v1.TurnFailed.not_before:type_name -> google.protobuf.Timestamp
+	20, // 59: pawl.v1.TurnFailed.usage:type_name -> pawl.v1.Usage
+	68, // 60: pawl.v1.StepRequested.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 61: pawl.v1.StepRequested.kind:type_name -> pawl.v1.StepKind
+	21, // 62: pawl.v1.StepRequested.model:type_name -> pawl.v1.ModelRequest
+	27, // 63: pawl.v1.StepRequested.call:type_name -> pawl.v1.ToolCallRef
+	20, // 64: pawl.v1.StepRequested.bound:type_name -> pawl.v1.Usage
+	45, // 65: pawl.v1.StepRequested.hold:type_name -> pawl.v1.Hold
+	49, // 66: pawl.v1.StepRequested.about:type_name -> pawl.v1.StepAbout
+	8,  // 67: pawl.v1.StepDecided.verdict:type_name -> pawl.v1.StepVerdict
+	68, // 68: pawl.v1.StepDecided.expires:type_name -> google.protobuf.Timestamp
+	68, // 69: pawl.v1.StepDecided.deadline:type_name -> google.protobuf.Timestamp
+	28, // 70: pawl.v1.StepResolved.error:type_name -> pawl.v1.Fault
+	68, // 71: pawl.v1.StepResolved.deadline:type_name -> google.protobuf.Timestamp
+	12, // 72: pawl.v1.StepResolved.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	20, // 73: pawl.v1.StepResolved.usage:type_name -> pawl.v1.Usage
+	5,  // 74: pawl.v1.StepResolved.kind:type_name -> pawl.v1.StepKind
+	26, // 75: pawl.v1.StepResolved.answer:type_name -> pawl.v1.ModelAnswer
+	68, // 76: pawl.v1.StepResolved.not_before:type_name -> google.protobuf.Timestamp
+	29, // 77: pawl.v1.StepRejected.denial:type_name -> pawl.v1.Denial
+	5,  // 78: pawl.v1.StepRejected.kind:type_name -> pawl.v1.StepKind
+	9,  // 79: pawl.v1.StepAbout.role:type_name -> pawl.v1.StepRole
+	28, // 80: pawl.v1.StepDoubted.error:type_name -> pawl.v1.Fault
+	5,  // 81: pawl.v1.StepDoubted.kind:type_name -> pawl.v1.StepKind
+	0,  // 82: pawl.v1.CompensationBegun.status:type_name -> pawl.v1.RunStatus
+	33, // 83: pawl.v1.CompensationBegun.redirects:type_name -> pawl.v1.Redirect
+	12, // 84: pawl.v1.CompensationBegun.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	5,  // 85: pawl.v1.StepCancelled.kind:type_name -> pawl.v1.StepKind
+	20, // 86: pawl.v1.StepCancelled.usage:type_name -> pawl.v1.Usage
+	20, // 87: pawl.v1.ModelNoted.usage:type_name -> pawl.v1.Usage
+	18, // 88: pawl.v1.OutputWritten.piece:type_name -> pawl.v1.OutputPiece
+	19, // 89: pawl.v1.StepDelegated.remote:type_name -> pawl.v1.Remote
+	15, // 90: pawl.v1.StepDelegated.question:type_name -> pawl.v1.Part
+	12, // 91: pawl.v1.ArtifactsSet.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	10, // 92: pawl.v1.Steered.when:type_name -> pawl.v1.SteerWhen
+	12, // 93: pawl.v1.Origin.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	0,  // 94: pawl.v1.Ended.status:type_name -> pawl.v1.RunStatus
+	33, // 95: pawl.v1.Ended.redirects:type_name -> pawl.v1.Redirect
+	12, // 96: pawl.v1.Ended.artifacts_written:type_name -> pawl.v1.ArtifactWrite
+	14, // 97: pawl.v1.Ended.final_artifacts:type_name -> pawl.v1.Artifact
+	50, // 98: pawl.v1.Ended.standing:type_name -> pawl.v1.StandingEffect
+	99, // [99:99] is the sub-list for method output_type
+	99, // [99:99] is the sub-list for method input_type
+	99, // [99:99] is the sub-list for extension type_name
+	99, // [99:99] is the sub-list for extension extendee
+	0,  // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_record_proto_init() }
@@ -6362,14 +6886,16 @@ func file_pawl_v1_record_proto_init() {
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
 		(*Record_Noticed)(nil),
+		(*Record_StepDoubted)(nil),
+		(*Record_CompensationBegun)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_record_proto_rawDesc), len(file_pawl_v1_record_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   53,
+			NumEnums:      11,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -365,7 +365,9 @@ type Run struct {
 	Erased *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
 	// Its calls that wait for the operator's limits (`--limits`) now, those that wait longest
 	// first; empty where a past state is told, and in ListTransitions' snapshots.
-	WaitingFor    []*LimitWait `protobuf:"bytes,65,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	WaitingFor []*LimitWait `protobuf:"bytes,65,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	// True: its effects are being undone; no turn is handed out, and no input taken.
+	Compensating  bool `protobuf:"varint,160,opt,name=compensating,proto3" json:"compensating,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,6 +750,13 @@ func (x *Run) GetWaitingFor() []*LimitWait {
 		return x.WaitingFor
 	}
 	return nil
+}
+
+func (x *Run) GetCompensating() bool {
+	if x != nil {
+		return x.Compensating
+	}
+	return false
 }
 
 // LimitWait is a call of a run that waits for the operator's limits.
@@ -1426,7 +1435,11 @@ type Step struct {
 	// scope values:sensitive.
 	Redacted bool `protobuf:"varint,31,opt,name=redacted,proto3" json:"redacted,omitempty"`
 	// What there is to a call that is to be approved; unset: nobody has to.
-	Approval      *StepApproval `protobuf:"bytes,40,opt,name=approval,proto3" json:"approval,omitempty"`
+	Approval *StepApproval `protobuf:"bytes,40,opt,name=approval,proto3" json:"approval,omitempty"`
+	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
+	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
+	// Number of the step that asks whether the attempt happened; 0: nobody is asked.
+	Inquiry       uint32 `protobuf:"varint,61,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1592,6 +1605,20 @@ func (x *Step) GetApproval() *StepApproval {
 		return x.Approval
 	}
 	return nil
+}
+
+func (x *Step) GetAbout() *StepAbout {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
+func (x *Step) GetInquiry() uint32 {
+	if x != nil {
+		return x.Inquiry
+	}
+	return 0
 }
 
 // StepApproval is what is known of the approval of a call.
@@ -10351,7 +10378,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\x97\x10\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xbc\x10\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -10408,7 +10435,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06leased\x184 \x01(\bR\x06leased\x12(\n" +
 	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x123\n" +
 	"\vwaiting_for\x18A \x03(\v2\x12.pawl.v1.LimitWaitR\n" +
-	"waitingFor\x1a9\n" +
+	"waitingFor\x12#\n" +
+	"\fcompensating\x18\xa0\x01 \x01(\bR\fcompensating\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -10464,7 +10492,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"responseId\x129\n" +
 	"\n" +
 	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12'\n" +
-	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xa7\x05\n" +
+	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xeb\x05\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -10488,7 +10516,9 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x04call\x18\x10 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12'\n" +
 	"\x06remote\x18\x1e \x01(\v2\x0f.pawl.v1.RemoteR\x06remote\x12\x1a\n" +
 	"\bredacted\x18\x1f \x01(\bR\bredacted\x121\n" +
-	"\bapproval\x18( \x01(\v2\x15.pawl.v1.StepApprovalR\bapproval\"\xcd\x02\n" +
+	"\bapproval\x18( \x01(\v2\x15.pawl.v1.StepApprovalR\bapproval\x12(\n" +
+	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x18\n" +
+	"\ainquiry\x18= \x01(\rR\ainquiry\"\xcd\x02\n" +
 	"\fStepApproval\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\bR\x04held\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
@@ -11428,18 +11458,19 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(StepKind)(0),                     // 127: pawl.v1.StepKind
 	(*ToolCallRef)(nil),               // 128: pawl.v1.ToolCallRef
 	(*Remote)(nil),                    // 129: pawl.v1.Remote
-	(StepVerdict)(0),                  // 130: pawl.v1.StepVerdict
-	(*Part)(nil),                      // 131: pawl.v1.Part
-	(*Record)(nil),                    // 132: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 133: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 134: pawl.v1.Message
-	(ArtifactMode)(0),                 // 135: pawl.v1.ArtifactMode
-	(*OutputPiece)(nil),               // 136: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 137: pawl.v1.Denial
-	(*Heed)(nil),                      // 138: pawl.v1.Heed
-	(RecordKind)(0),                   // 139: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 140: pawl.v1.Artifact
-	(*status.Status)(nil),             // 141: google.rpc.Status
+	(*StepAbout)(nil),                 // 130: pawl.v1.StepAbout
+	(StepVerdict)(0),                  // 131: pawl.v1.StepVerdict
+	(*Part)(nil),                      // 132: pawl.v1.Part
+	(*Record)(nil),                    // 133: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 134: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 135: pawl.v1.Message
+	(ArtifactMode)(0),                 // 136: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 137: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 138: pawl.v1.Denial
+	(*Heed)(nil),                      // 139: pawl.v1.Heed
+	(RecordKind)(0),                   // 140: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 141: pawl.v1.Artifact
+	(*status.Status)(nil),             // 142: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
 	114, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
@@ -11479,272 +11510,273 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	128, // 34: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
 	129, // 35: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
 	14,  // 36: pawl.v1.Step.approval:type_name -> pawl.v1.StepApproval
-	117, // 37: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
-	130, // 38: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
-	117, // 39: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
-	117, // 40: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
-	116, // 41: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	111, // 42: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	117, // 43: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	117, // 44: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	131, // 45: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	115, // 46: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	112, // 47: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 48: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	132, // 49: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	118, // 50: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	133, // 51: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	113, // 52: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	115, // 53: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 54: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	132, // 55: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	118, // 56: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 57: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	116, // 58: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 59: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 60: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	25,  // 61: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	22,  // 62: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	22,  // 63: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	23,  // 64: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	23,  // 65: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	24,  // 66: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	24,  // 67: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	24,  // 68: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	26,  // 69: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	25,  // 70: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 71: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	133, // 72: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	132, // 73: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	132, // 74: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	116, // 75: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 76: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	131, // 77: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	132, // 78: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	116, // 79: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 80: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	118, // 81: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 82: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	134, // 83: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	41,  // 84: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	13,  // 85: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	42,  // 86: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	117, // 87: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	117, // 88: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	40,  // 89: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	121, // 90: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	135, // 91: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	39,  // 92: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	133, // 93: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	132, // 94: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	131, // 95: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	134, // 96: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	124, // 97: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	133, // 98: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	120, // 99: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	132, // 100: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	132, // 101: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	132, // 102: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	116, // 103: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 104: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	126, // 105: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	124, // 106: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	132, // 107: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	132, // 108: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	116, // 109: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 110: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	136, // 111: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	132, // 112: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	132, // 113: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	116, // 114: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	128, // 115: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
-	55,  // 116: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	122, // 117: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
-	124, // 118: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
-	13,  // 119: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
-	137, // 120: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
-	40,  // 121: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
-	132, // 122: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
-	116, // 123: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	138, // 124: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
-	123, // 125: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
-	61,  // 126: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	124, // 127: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
-	60,  // 128: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
-	121, // 129: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
-	121, // 130: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
-	126, // 131: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	121, // 132: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
-	0,   // 133: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	132, // 134: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	132, // 135: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	116, // 136: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	121, // 137: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 138: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	132, // 139: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
-	13,  // 140: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	134, // 141: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
-	13,  // 142: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	137, // 143: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	67,  // 144: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	132, // 145: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	116, // 146: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	126, // 147: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	121, // 148: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	124, // 149: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
-	0,   // 150: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	132, // 151: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	132, // 152: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	116, // 153: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	15,  // 154: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	139, // 155: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	74,  // 156: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	132, // 157: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	73,  // 158: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	75,  // 159: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	76,  // 160: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	117, // 161: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 162: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	140, // 163: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	139, // 164: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	132, // 165: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	76,  // 166: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 167: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	140, // 168: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	7,   // 169: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	15,  // 170: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 171: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 172: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	85,  // 173: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	116, // 174: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 175: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	121, // 176: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 177: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	132, // 178: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	116, // 179: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	132, // 180: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	116, // 181: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	132, // 182: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	116, // 183: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 184: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	116, // 185: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 186: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	116, // 187: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 188: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	106, // 189: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	16,  // 190: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	34,  // 191: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	36,  // 192: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	38,  // 193: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	47,  // 194: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	49,  // 195: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	53,  // 196: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	56,  // 197: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	69,  // 198: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	45,  // 199: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	51,  // 200: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	90,  // 201: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	92,  // 202: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	94,  // 203: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	57,  // 204: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	59,  // 205: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	63,  // 206: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	108, // 207: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	141, // 208: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	17,  // 209: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	35,  // 210: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	37,  // 211: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	39,  // 212: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	48,  // 213: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	50,  // 214: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	54,  // 215: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	68,  // 216: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	70,  // 217: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	46,  // 218: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	52,  // 219: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	91,  // 220: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	93,  // 221: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	95,  // 222: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	58,  // 223: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	62,  // 224: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	64,  // 225: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	16,  // 226: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	79,  // 227: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	19,  // 228: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	21,  // 229: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	28,  // 230: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	30,  // 231: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	32,  // 232: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	34,  // 233: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	36,  // 234: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	38,  // 235: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	43,  // 236: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	45,  // 237: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	47,  // 238: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	49,  // 239: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	51,  // 240: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	53,  // 241: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	56,  // 242: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	69,  // 243: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 244: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	59,  // 245: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	63,  // 246: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	65,  // 247: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	71,  // 248: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	77,  // 249: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	81,  // 250: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	83,  // 251: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	86,  // 252: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	88,  // 253: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	90,  // 254: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	92,  // 255: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	94,  // 256: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	96,  // 257: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	98,  // 258: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	105, // 259: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	101, // 260: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	103, // 261: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	17,  // 262: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	80,  // 263: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	20,  // 264: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	27,  // 265: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	29,  // 266: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	31,  // 267: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	33,  // 268: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	35,  // 269: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	37,  // 270: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	39,  // 271: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	44,  // 272: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	46,  // 273: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	48,  // 274: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	50,  // 275: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	52,  // 276: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	54,  // 277: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	68,  // 278: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	70,  // 279: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 280: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	62,  // 281: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	64,  // 282: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	66,  // 283: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	72,  // 284: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	78,  // 285: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	82,  // 286: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	84,  // 287: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	87,  // 288: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	89,  // 289: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	91,  // 290: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	93,  // 291: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	95,  // 292: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	97,  // 293: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	99,  // 294: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	107, // 295: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	102, // 296: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	104, // 297: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	262, // [262:298] is the sub-list for method output_type
-	226, // [226:262] is the sub-list for method input_type
-	226, // [226:226] is the sub-list for extension type_name
-	226, // [226:226] is the sub-list for extension extendee
-	0,   // [0:226] is the sub-list for field type_name
+	130, // 37: pawl.v1.Step.about:type_name -> pawl.v1.StepAbout
+	117, // 38: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
+	131, // 39: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
+	117, // 40: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
+	117, // 41: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
+	116, // 42: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	111, // 43: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	117, // 44: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	117, // 45: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	132, // 46: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	115, // 47: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	112, // 48: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 49: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	133, // 50: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	118, // 51: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	134, // 52: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	113, // 53: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	115, // 54: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 55: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	133, // 56: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	118, // 57: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 58: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	116, // 59: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 60: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 61: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	25,  // 62: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	22,  // 63: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	22,  // 64: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	23,  // 65: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	23,  // 66: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	24,  // 67: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	24,  // 68: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	24,  // 69: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	26,  // 70: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	25,  // 71: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 72: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	134, // 73: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	133, // 74: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	133, // 75: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	116, // 76: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 77: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	132, // 78: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	133, // 79: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	116, // 80: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 81: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	118, // 82: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	114, // 83: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	135, // 84: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	41,  // 85: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	13,  // 86: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	42,  // 87: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	117, // 88: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	117, // 89: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	40,  // 90: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	121, // 91: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	136, // 92: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	39,  // 93: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	134, // 94: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	133, // 95: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	132, // 96: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	135, // 97: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	124, // 98: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	134, // 99: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	120, // 100: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	133, // 101: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	133, // 102: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	133, // 103: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	116, // 104: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 105: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	126, // 106: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	124, // 107: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	133, // 108: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	133, // 109: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	116, // 110: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 111: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	137, // 112: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	133, // 113: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	133, // 114: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	116, // 115: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	128, // 116: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	55,  // 117: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	122, // 118: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	124, // 119: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	13,  // 120: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
+	138, // 121: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	40,  // 122: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
+	133, // 123: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	116, // 124: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	139, // 125: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	123, // 126: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	61,  // 127: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	124, // 128: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	60,  // 129: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
+	121, // 130: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
+	121, // 131: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
+	126, // 132: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	121, // 133: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 134: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	133, // 135: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	133, // 136: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	116, // 137: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	121, // 138: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 139: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	133, // 140: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	13,  // 141: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	135, // 142: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	13,  // 143: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	138, // 144: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	67,  // 145: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	133, // 146: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	116, // 147: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	126, // 148: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	121, // 149: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	124, // 150: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 151: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	133, // 152: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	133, // 153: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	116, // 154: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	15,  // 155: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	140, // 156: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	74,  // 157: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	133, // 158: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	73,  // 159: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	75,  // 160: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	76,  // 161: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	117, // 162: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 163: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	141, // 164: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	140, // 165: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	133, // 166: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	76,  // 167: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 168: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	141, // 169: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	7,   // 170: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	15,  // 171: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 172: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 173: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	85,  // 174: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	116, // 175: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 176: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	121, // 177: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 178: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	133, // 179: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	116, // 180: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	133, // 181: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	116, // 182: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	133, // 183: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	116, // 184: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 185: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	116, // 186: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	100, // 187: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	116, // 188: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	117, // 189: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	106, // 190: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	16,  // 191: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	34,  // 192: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	36,  // 193: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	38,  // 194: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	47,  // 195: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	49,  // 196: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	53,  // 197: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	56,  // 198: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	69,  // 199: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	45,  // 200: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	51,  // 201: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	90,  // 202: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	92,  // 203: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	94,  // 204: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	57,  // 205: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	59,  // 206: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	63,  // 207: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	108, // 208: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	142, // 209: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	17,  // 210: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	35,  // 211: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	37,  // 212: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	39,  // 213: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	48,  // 214: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	50,  // 215: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	54,  // 216: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	68,  // 217: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	70,  // 218: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	46,  // 219: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	52,  // 220: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	91,  // 221: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	93,  // 222: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	95,  // 223: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	58,  // 224: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	62,  // 225: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	64,  // 226: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	16,  // 227: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	79,  // 228: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	19,  // 229: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	21,  // 230: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	28,  // 231: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	30,  // 232: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	32,  // 233: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	34,  // 234: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	36,  // 235: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	38,  // 236: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	43,  // 237: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	45,  // 238: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	47,  // 239: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	49,  // 240: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	51,  // 241: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	53,  // 242: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	56,  // 243: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	69,  // 244: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	57,  // 245: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	59,  // 246: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	63,  // 247: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	65,  // 248: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	71,  // 249: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	77,  // 250: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	81,  // 251: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	83,  // 252: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	86,  // 253: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	88,  // 254: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	90,  // 255: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	92,  // 256: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	94,  // 257: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	96,  // 258: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	98,  // 259: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	105, // 260: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	101, // 261: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	103, // 262: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	17,  // 263: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	80,  // 264: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	20,  // 265: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	27,  // 266: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	29,  // 267: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	31,  // 268: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	33,  // 269: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	35,  // 270: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	37,  // 271: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	39,  // 272: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	44,  // 273: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	46,  // 274: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	48,  // 275: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	50,  // 276: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	52,  // 277: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	54,  // 278: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	68,  // 279: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	70,  // 280: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	58,  // 281: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	62,  // 282: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	64,  // 283: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	66,  // 284: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	72,  // 285: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	78,  // 286: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	82,  // 287: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	84,  // 288: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	87,  // 289: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	89,  // 290: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	91,  // 291: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	93,  // 292: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	95,  // 293: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	97,  // 294: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	99,  // 295: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	107, // 296: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	102, // 297: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	104, // 298: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	263, // [263:299] is the sub-list for method output_type
+	227, // [227:263] is the sub-list for method input_type
+	227, // [227:227] is the sub-list for extension type_name
+	227, // [227:227] is the sub-list for extension extendee
+	0,   // [0:227] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

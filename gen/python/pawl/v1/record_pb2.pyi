@@ -94,6 +94,8 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_STEERED: _ClassVar[RecordKind]
     RECORD_KIND_STOPPED: _ClassVar[RecordKind]
     RECORD_KIND_NOTICED: _ClassVar[RecordKind]
+    RECORD_KIND_STEP_DOUBTED: _ClassVar[RecordKind]
+    RECORD_KIND_COMPENSATION_BEGUN: _ClassVar[RecordKind]
 
 class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -103,6 +105,12 @@ class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STEP_VERDICT_EDITED: _ClassVar[StepVerdict]
     STEP_VERDICT_TIMED_OUT: _ClassVar[StepVerdict]
     STEP_VERDICT_LAPSED: _ClassVar[StepVerdict]
+
+class StepRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_ROLE_UNSPECIFIED: _ClassVar[StepRole]
+    STEP_ROLE_RECONCILE: _ClassVar[StepRole]
+    STEP_ROLE_COMPENSATE: _ClassVar[StepRole]
 
 class SteerWhen(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -171,12 +179,17 @@ RECORD_KIND_STEP_DECIDED: RecordKind
 RECORD_KIND_STEERED: RecordKind
 RECORD_KIND_STOPPED: RecordKind
 RECORD_KIND_NOTICED: RecordKind
+RECORD_KIND_STEP_DOUBTED: RecordKind
+RECORD_KIND_COMPENSATION_BEGUN: RecordKind
 STEP_VERDICT_UNSPECIFIED: StepVerdict
 STEP_VERDICT_APPROVED: StepVerdict
 STEP_VERDICT_DENIED: StepVerdict
 STEP_VERDICT_EDITED: StepVerdict
 STEP_VERDICT_TIMED_OUT: StepVerdict
 STEP_VERDICT_LAPSED: StepVerdict
+STEP_ROLE_UNSPECIFIED: StepRole
+STEP_ROLE_RECONCILE: StepRole
+STEP_ROLE_COMPENSATE: StepRole
 STEER_WHEN_UNSPECIFIED: SteerWhen
 STEER_WHEN_NEXT_MODEL_CALL: SteerWhen
 STEER_WHEN_NOW: SteerWhen
@@ -483,7 +496,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "step_decided", "steered", "stopped", "noticed")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "noted", "model_noted", "budget_raised", "step_decided", "steered", "stopped", "noticed", "step_doubted", "compensation_begun")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -522,6 +535,8 @@ class Record(_message.Message):
     STEERED_FIELD_NUMBER: _ClassVar[int]
     STOPPED_FIELD_NUMBER: _ClassVar[int]
     NOTICED_FIELD_NUMBER: _ClassVar[int]
+    STEP_DOUBTED_FIELD_NUMBER: _ClassVar[int]
+    COMPENSATION_BEGUN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -560,10 +575,12 @@ class Record(_message.Message):
     steered: Steered
     stopped: Stopped
     noticed: Noticed
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ...) -> None: ...
+    step_doubted: StepDoubted
+    compensation_begun: CompensationBegun
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., noted: _Optional[_Union[Noted, _Mapping]] = ..., model_noted: _Optional[_Union[ModelNoted, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., noticed: _Optional[_Union[Noticed, _Mapping]] = ..., step_doubted: _Optional[_Union[StepDoubted, _Mapping]] = ..., compensation_begun: _Optional[_Union[CompensationBegun, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
-    __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written")
+    __slots__ = ("event", "to", "intended_state", "redirects", "visit", "total_visits", "artifacts_written", "standing")
     FROM_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
@@ -572,6 +589,7 @@ class Transition(_message.Message):
     VISIT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     event: str
     to: str
     intended_state: str
@@ -579,7 +597,8 @@ class Transition(_message.Message):
     visit: int
     total_visits: int
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
-    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., **kwargs) -> None: ...
+    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
+    def __init__(self, event: _Optional[str] = ..., to: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class InputReceived(_message.Message):
     __slots__ = ("parts", "message_id", "queued", "envelope", "step", "scopes")
@@ -685,7 +704,7 @@ class TurnReady(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class StepRequested(_message.Message):
-    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound", "hold")
+    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound", "hold", "about")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -701,6 +720,7 @@ class StepRequested(_message.Message):
     REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
     BOUND_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -716,7 +736,8 @@ class StepRequested(_message.Message):
     request_changed: bool
     bound: Usage
     hold: Hold
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ...) -> None: ...
+    about: StepAbout
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ("why",)
@@ -791,6 +812,66 @@ class StepRejected(_message.Message):
     denial: Denial
     kind: StepKind
     def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., denial: _Optional[_Union[Denial, _Mapping]] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
+
+class StepAbout(_message.Message):
+    __slots__ = ("role", "step", "tool")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    role: StepRole
+    step: int
+    tool: str
+    def __init__(self, role: _Optional[_Union[StepRole, str]] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ...) -> None: ...
+
+class StandingEffect(_message.Message):
+    __slots__ = ("step", "tool", "by", "code")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    by: int
+    code: str
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., by: _Optional[int] = ..., code: _Optional[str] = ...) -> None: ...
+
+class StepDoubted(_message.Message):
+    __slots__ = ("step", "tool", "attempt", "error", "worker", "by", "kind")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    tool: str
+    attempt: int
+    error: Fault
+    worker: str
+    by: int
+    kind: StepKind
+    def __init__(self, step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., worker: _Optional[str] = ..., by: _Optional[int] = ..., kind: _Optional[_Union[StepKind, str]] = ...) -> None: ...
+
+class CompensationBegun(_message.Message):
+    __slots__ = ("status", "reason", "event", "intended_state", "redirects", "effects", "pending", "artifacts_written")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
+    REDIRECTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    status: RunStatus
+    reason: str
+    event: str
+    intended_state: str
+    redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
+    effects: _containers.RepeatedScalarFieldContainer[int]
+    pending: _containers.RepeatedScalarFieldContainer[int]
+    artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., effects: _Optional[_Iterable[int]] = ..., pending: _Optional[_Iterable[int]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ...) -> None: ...
 
 class StepCancelled(_message.Message):
     __slots__ = ("step", "tool", "why", "kind", "usage")
@@ -939,7 +1020,7 @@ class Origin(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., state: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class Ended(_message.Message):
-    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts", "event", "intended_state")
+    __slots__ = ("status", "reason", "redirects", "artifacts_written", "final_artifacts", "event", "intended_state", "standing")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REDIRECTS_FIELD_NUMBER: _ClassVar[int]
@@ -947,6 +1028,7 @@ class Ended(_message.Message):
     FINAL_ARTIFACTS_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     INTENDED_STATE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     reason: str
     redirects: _containers.RepeatedCompositeFieldContainer[Redirect]
@@ -954,4 +1036,5 @@ class Ended(_message.Message):
     final_artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
     event: str
     intended_state: str
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ...) -> None: ...
+    standing: _containers.RepeatedCompositeFieldContainer[StandingEffect]
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., reason: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., final_artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., event: _Optional[str] = ..., intended_state: _Optional[str] = ..., standing: _Optional[_Iterable[_Union[StandingEffect, _Mapping]]] = ...) -> None: ...

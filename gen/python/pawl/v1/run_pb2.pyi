@@ -61,7 +61,7 @@ CHANGE_KIND_REMOVED: ChangeKind
 CHANGE_KIND_CHANGED: ChangeKind
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "erased", "waiting_for")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "erased", "waiting_for", "compensating")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,7 @@ class Run(_message.Message):
     LEASED_FIELD_NUMBER: _ClassVar[int]
     ERASED_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    COMPENSATING_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     pack: _record_pb2.PackRef
@@ -176,7 +177,8 @@ class Run(_message.Message):
     leased: bool
     erased: Erasure
     waiting_for: _containers.RepeatedCompositeFieldContainer[LimitWait]
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ...) -> None: ...
+    compensating: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
 
 class LimitWait(_message.Message):
     __slots__ = ("limits", "model", "tool", "step", "waited", "ahead")
@@ -285,7 +287,7 @@ class ModelStep(_message.Message):
     def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -305,6 +307,8 @@ class Step(_message.Message):
     REMOTE_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    INQUIRY_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -324,7 +328,9 @@ class Step(_message.Message):
     remote: _record_pb2.Remote
     redacted: bool
     approval: StepApproval
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ...) -> None: ...
+    about: _record_pb2.StepAbout
+    inquiry: int
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ..., about: _Optional[_Union[_record_pb2.StepAbout, _Mapping]] = ..., inquiry: _Optional[int] = ...) -> None: ...
 
 class StepApproval(_message.Message):
     __slots__ = ("held", "since", "digest", "verdict", "decided_by", "decided_at", "expires", "decided_seq")

@@ -97,14 +97,17 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 	if err != nil {
 		return 0, err
 	}
+	if err := t.checkVerdict(&t.s.Steps[i], c.Result); err != nil {
+		return 0, err
+	}
 	seq := t.record(&machine.StepResolved{
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
 		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.told(t.s.Steps[i].Kind()),
 	})
 	t.settle(used)
 	t.write(artifacts, seq)
-	t.settleStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}))
-	return machine.Accepted, nil
+	t.dropInquiry(i)
+	return t.closeStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}), c.Result, machine.Fault{}), nil
 }
 
 // answered is the attempt that an answer names; 0 means the current one.
@@ -136,6 +139,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	step := &t.steps()[i]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
 	t.settleEffect(step)
+	t.stand(step)
 	if turn := t.s.Turn; turn != nil && turn.Suspended && len(awaitedSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
@@ -148,11 +152,15 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 // next attempt is issued with the pause in its deadline, so that the work that stands for
 // it is due when the pause is over.
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
+	t.dropInquiry(i)
 	step := &t.steps()[i]
 	tool := toolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
-	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && (!answer.Unknown || policy == machine.Retry) &&
+	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && t.mayRepeat(step, answer.Unknown, policy) &&
 		t.refusedBy(i, step.Bound) == ""
+	if answer.Unknown && policy == machine.Reconcile {
+		return t.inquire(i, &answer)
+	}
 	if policy == machine.Retry {
 		policy = tool.OnError
 	}
@@ -174,16 +182,25 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 		return machine.Accepted
 	}
 	hash := answerHash(false, nil, answer.Error)
-	if policy == machine.Escalate {
+	if policy == machine.Escalate && step.About == nil {
 		step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = machine.StepStatusError, seq, hash, 0, machine.Amount{}
 		t.settleEffect(step)
+		t.stand(step)
 		if !t.rules.budgetsBeforeEscalation || !t.endIfOverBudget("", nil) {
 			t.end(ending{status: machine.Escalated, reason: "tool_error:" + step.Tool})
 		}
 		return machine.DispEscalated
 	}
-	t.settleStep(i, machine.StepStatusError, seq, hash)
-	return machine.Accepted
+	return t.closeStep(i, machine.StepStatusError, seq, hash, nil, answer.Error)
+}
+
+// mayRepeat: a further attempt is no second effect that nobody wants. While effects are
+// undone no turn's step is tried again; a question is, whatever came of it.
+func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnFault) bool {
+	if step.About != nil && step.About.Role == machine.RoleReconcile {
+		return true
+	}
+	return (t.s.Undo == nil || step.About != nil) && (!unknown || policy == machine.Retry)
 }
 
 // unknown: nobody can say whether the tool ran. A delegation is never sent as a
@@ -209,7 +226,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 		return machine.IgnoredTerminal
 	}
 	i := findStep(t.s.Steps, c.Step)
-	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil || t.s.Steps[i].Awaits() {
+	if i < 0 || !t.s.Steps[i].Out() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil || t.s.Steps[i].Awaits() {
 		return machine.IgnoredStale
 	}
 	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}
@@ -218,20 +235,37 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 
 // cancelSteps closes every pending step of the visit.
 func (t *txn) cancelSteps(why string) {
+	t.cancelStepsBut(why, func(*machine.ToolStep) bool { return false })
+}
+
+// cancelStepsBut closes every pending step that is not kept.
+func (t *txn) cancelStepsBut(why string, keep func(*machine.ToolStep) bool) {
+	var kept []bool
 	for i := range t.s.Steps {
-		if t.s.Steps[i].Status != machine.StepStatusPending {
-			continue
+		kept = append(kept, keep(&t.s.Steps[i]))
+	}
+	for i := range kept {
+		if t.s.Steps[i].Status == machine.StepStatusPending && !kept[i] {
+			t.cancelStep(i, why)
 		}
-		step := &t.steps()[i]
-		t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind()), Usage: t.forgo(step)})
-		if step.Delegation {
-			t.callOff(step)
-		}
-		unsent := t.unsent(step)
-		step.Status, step.Deadline = machine.StepStatusCancelled, 0
-		if unsent {
-			t.freeEffect(step)
-		}
+	}
+}
+
+// cancelStep closes a pending step.
+func (t *txn) cancelStep(i int, why string) {
+	step := &t.steps()[i]
+	t.record(&machine.StepCancelled{Step: step.Step, Tool: step.Tool, Why: why, Kind: t.told(step.Kind()), Usage: t.forgo(step)})
+	if step.Delegation {
+		t.callOff(step)
+	}
+	unsent := t.unsent(step)
+	step.Status, step.Deadline, step.Inquiry = machine.StepStatusCancelled, 0, 0
+	switch {
+	case unsent:
+		t.freeEffect(step)
+	case t.undoable(step):
+		step.Doubt = true
+		t.stand(step)
 	}
 }
 

@@ -30,6 +30,8 @@ func awaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 		return asking.Remote.Asking
 	}
 	switch {
+	case s.Undo != nil:
+		return machine.AwaitNothing
 	case held(s.Steps) != nil:
 		return machine.AwaitInput
 	case s.Turn == nil && s.Awaiting == machine.AwaitAuth:

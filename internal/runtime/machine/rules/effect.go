@@ -32,7 +32,7 @@ func (t *txn) takeEffect(step *machine.ToolStep) {
 
 // doubt: an attempt may have had its effect.
 func (t *txn) doubt(step *machine.ToolStep) {
-	if step.Effect != [32]byte{} {
+	if step.Effect != [32]byte{} || t.undoable(step) {
 		step.Doubt = true
 	}
 }
@@ -64,12 +64,12 @@ func (t *txn) freeEffect(step *machine.ToolStep) {
 }
 
 // unsent: no attempt of the pending step can have had an effect: it was asked for by this
-// very input, or all its attempts failed definitely and the next one is not due.
+// very input, waits for a decision, or all its attempts failed definitely and the next one is not due.
 func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false
 	}
-	if t.old == nil || findStep(t.old.Steps, step.Step) < 0 {
+	if t.old == nil || findStep(t.old.Steps, step.Step) < 0 || step.Awaits() && step.Attempt == 1 {
 		return true
 	}
 	return step.Attempt > 1 && outboxRow(t.g, t.s, step).Due > t.in.At

@@ -105,7 +105,7 @@ func refused(redirects []machine.Redirect, state string) bool {
 func (t *txn) visit(e entry, to *machine.Node, redirects []machine.Redirect) {
 	tr := &machine.Transition{
 		Event: e.event, To: to.Name, Intended: e.target,
-		Redirects: redirects, Cause: e.cause, Artifacts: e.artifacts,
+		Redirects: redirects, Cause: e.cause, Artifacts: e.artifacts, Standing: t.standing,
 	}
 	if len(redirects) > 0 {
 		tr.Cause = machine.CauseMaxVisits

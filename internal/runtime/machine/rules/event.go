@@ -10,6 +10,8 @@ const (
 	whyStateTimeout = "state_timeout"
 	whyVisitLeft    = "visit_left"
 	whyRunEnded     = "run_ended"
+	whyCompensation = "compensation"
+	whyAnswered     = "answered"
 )
 
 // emit takes an event from the turn's holder or from outside.
@@ -47,6 +49,9 @@ func (t *txn) move(event string, cause machine.Cause, artifacts []machine.Artifa
 		return
 	}
 	from := t.node()
+	if t.g.CompensateOn[event] && t.undoes(ending{event: event, intended: from.OnEvent[event], artifacts: artifacts}, cause) {
+		return
+	}
 	e := entry{from: from, event: event, target: from.OnEvent[event], cause: cause, artifacts: artifacts}
 	e.stuck = t.stuck(e)
 	t.enter(e)

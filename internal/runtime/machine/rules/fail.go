@@ -58,6 +58,14 @@ func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage,
 		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
 	t.record(failed)
+	t.afterFailure(turn, failed, over, reason)
+}
+
+// afterFailure opens the next attempt, or ends the run.
+func (t *txn) afterFailure(turn *machine.Turn, failed *machine.TurnFailed, over, reason string) {
+	if failed.Next == 0 {
+		t.s.Turn = nil
+	}
 	switch {
 	case over != "":
 		t.end(ending{status: machine.BudgetExhausted, reason: over})
@@ -65,7 +73,7 @@ func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage,
 		turn.Attempt, turn.NotBefore = failed.Next, failed.NotBefore
 		turn.Suspended, turn.Requests, turn.LastFailure = false, 0, t.in.BodyHash
 		turn.Assigned = machine.Assignment{}
-	case retryable:
+	case failed.Retryable:
 		t.end(ending{status: machine.Escalated, reason: reason})
 	default:
 		t.end(ending{status: machine.Failed, reason: reason})

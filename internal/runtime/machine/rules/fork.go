@@ -62,6 +62,12 @@ func checkSource(g *machine.Graph, c *machine.Fork) error {
 			Message: fmt.Sprintf("the run had ended %s (%s) there: fork it at an earlier record", c.From.Status, c.From.Reason),
 		}
 	}
+	if c.From.Undo != nil {
+		return &machine.Refusal{
+			Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq,
+			Message: "the run's effects were being undone there: fork it at an earlier record",
+		}
+	}
 	return first(checkStates(g, c.From), checkHeads(g, c.From), checkQueued(c))
 }
 
@@ -221,6 +227,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
+		p.Effect, p.Doubt = [32]byte{}, false // the source's
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
 		} else {
@@ -235,6 +242,9 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 }
 
 func isAnswered(p *machine.ToolStep) bool {
+	if p.About != nil {
+		return false
+	}
 	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 

@@ -17,12 +17,13 @@ import (
 //	artifact notes text/plain append
 //	prompt p tools=a,b block=c per_turn=2
 //	tool a timeout=10s attempts=2 on_error=escalate on_unknown=retry agent bind=notes
+//	       reconcile=b compensate=c (with on_unknown=reconcile)
 //	       pause=1s max=10s times=1500 jitter=0 final=CODE,CODE (all on one line)
 //	budget max_total_visits=5 max_tool_calls=3 wall=60s steps=2 reframes=1 tokens=9 cost=9
 //	price small 150000/15000/600000/600000
 //	retry attempts=3 initial=1s max=10s final=CODE
 //	calls timeout=10s attempts=2 pause=1s max=10s times=1500 jitter=0 final=CODE
-//	options pending=2 artifact_bytes=100 excludes_waiting agent=member no_progress=3:ac
+//	options pending=2 artifact_bytes=100 excludes_waiting agent=member no_progress=3:ac compensate_on=E
 //	        (a: over artifacts, c: over calls)
 //
 // States use prompt "p" unless they say otherwise; prompt "p" lists the tools
@@ -155,7 +156,7 @@ func parsePrompt(g *machine.Graph, name string, words []string) error {
 
 func parseTool(g *machine.Graph, name string, words []string) error {
 	var tool machine.Tool
-	policies := map[string]machine.OnFault{"return": machine.Return, "retry": machine.Retry, "escalate": machine.Escalate}
+	policies := map[string]machine.OnFault{"return": machine.Return, "retry": machine.Retry, "escalate": machine.Escalate, "reconcile": machine.Reconcile}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		var err error
@@ -173,6 +174,10 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			g.Ledger = true
 		case "agent":
 			tool.Agent = true
+		case "reconcile":
+			tool.Reconcile = value
+		case "compensate":
+			tool.Compensate = value
 		case "bind":
 			tool.ResultArtifact = value
 		case "pause", "max", "times", "jitter", "final":
@@ -265,6 +270,11 @@ func parseBounds(g *machine.Graph, words []string) error {
 			g.Agent = value
 		case key == "on_budget":
 			g.OnBudget, g.Ledger = value, true
+		case key == "compensate_on":
+			g.CompensateOn = map[string]bool{}
+			for event := range strings.SplitSeq(value, ",") {
+				g.CompensateOn[event] = true
+			}
 		case key == "no_progress":
 			window, over, _ := strings.Cut(value, ":")
 			g.NoProgress = &machine.NoProgress{Artifacts: strings.Contains(over, "a"), ToolCalls: strings.Contains(over, "c")}

@@ -21,6 +21,7 @@ func CheckInvariants(s *machine.State, g *machine.Graph) error {
 	c.steps()
 	c.models()
 	c.heeds()
+	c.effects()
 	c.artifacts()
 	c.conversations()
 	c.clocks()
@@ -78,7 +79,7 @@ func (c *checker) bounds() {
 	c.must(s.Transitions <= s.Limits.MaxTransitions, "%d transitions", s.Transitions)
 	c.must(s.MaxSteps == 0 || toolSteps(s) <= int64(s.MaxSteps), "%d steps", s.LastStep)
 	c.must(b.MaxReframes == 0 || s.Reframes <= b.MaxReframes, "%d reframes", s.Reframes)
-	if s.Status.Terminal() {
+	if s.Status.Terminal() || s.Undo != nil {
 		return
 	}
 	c.must(b.MaxToolCalls == 0 || s.ToolCalls <= b.MaxToolCalls, "%d tool calls", s.ToolCalls)
@@ -105,7 +106,7 @@ func (c *checker) turn() {
 	s, t := c.s, c.s.Turn
 	c.must(len(s.Queue) <= s.Limits.MaxQueuedInputs, "%d inputs queued", len(s.Queue))
 	if t == nil {
-		c.must(len(s.Queue) == 0, "inputs queued without an open turn")
+		c.must(len(s.Queue) == 0 || s.Undo != nil, "inputs queued without an open turn")
 		return
 	}
 	c.must(t.Seq >= s.VisitSeq && t.Seq <= s.Seq, "turn %d outside of visit %d..%d", t.Seq, s.VisitSeq, s.Seq)
@@ -129,7 +130,7 @@ func (c *checker) steps() {
 		c.must(!keys[p.Key], "two steps with key %q", p.Key)
 		c.must(p.Attempt >= 1 && (p.Model != nil || p.Attempt <= toolOf(c.g, p.Tool).Attempts), "step %d attempt %d", p.Step, p.Attempt)
 		pending := p.Status == machine.StepStatusPending
-		c.must(pending == (p.Deadline != 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
+		c.must(p.Out() == (p.Deadline != 0) && (pending || p.Inquiry == 0), "step %d status %d with deadline %d", p.Step, p.Status, p.Deadline)
 		answered := p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 		c.must(answered == (p.AnswerSeq != 0), "step %d status %d with answer %d", p.Step, p.Status, p.AnswerSeq)
 		begun := s.VisitSeq + 1
@@ -141,7 +142,7 @@ func (c *checker) steps() {
 		last, keys[p.Key] = p.Step, true
 	}
 	most := orDefault(c.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
-	c.must(len(pendingSteps(s)) <= most, "%d steps pending", len(pendingSteps(s)))
+	c.must(ofTurns(s) <= most, "%d steps pending", ofTurns(s))
 }
 
 // approval: what is held is named, and what was decided says by whom.
@@ -191,10 +192,32 @@ func (c *checker) clocks() {
 	}
 	c.must(s.Deadline == 0 || s.WallLeft == 0, "the wall clock both runs and stands")
 	c.must(s.Deadline == 0 || s.At < s.Deadline, "deadline %d passed at %d", s.Deadline, s.At)
-	c.must(c.g.Budget.MaxWallTime == 0 || s.Deadline+s.WallLeft != 0, "the wall clock is lost")
+	c.must(c.g.Budget.MaxWallTime == 0 || s.Undo != nil || s.Deadline+s.WallLeft != 0, "the wall clock is lost")
 	stands := c.g.WallExcludesWaiting && s.Status == machine.Waiting
 	c.must(s.WallLeft == 0 || stands, "the wall clock stands in status %s", s.Status)
 	c.must(s.Deadline == 0 || !stands, "the wall clock runs in status %s", s.Status)
 	n := c.g.States[s.Current]
-	c.must((n.Timeout != nil && !n.Terminal) == (s.StateTimeoutAt != 0), "state timeout at %d", s.StateTimeoutAt)
+	c.must((n.Timeout != nil && !n.Terminal && s.Undo == nil) == (s.StateTimeoutAt != 0), "state timeout at %d", s.StateTimeoutAt)
+}
+
+// effects: what can be undone is known with the tool that does it, one is undone at a time,
+// and who is asked about a step waits as long as it does.
+func (c *checker) effects() {
+	s := c.s
+	c.must(len(s.Effects) <= machine.MaxEffects, "%d effects", len(s.Effects))
+	for _, e := range s.Effects {
+		c.must(c.g.Tools[e.Tool].Compensate != "" && e.Step <= s.LastStep && e.Asked <= s.Seq, "effect %+v", e)
+	}
+	c.must(!s.Status.Terminal() || s.Undo == nil && s.Effects == nil, "an ended run has effects to undo")
+	c.must(s.Undo == nil || s.Turn == nil && len(pendingSteps(s)) > 0, "effects are undone, and nothing is waited for")
+	for i := range s.Steps {
+		p := &s.Steps[i]
+		if p.Inquiry != 0 {
+			j := findStep(s.Steps, p.Inquiry)
+			c.must(j >= 0 && s.Steps[j].Status == machine.StepStatusPending && s.Steps[j].About.Step == p.Step, "step %d waits for step %d", p.Step, p.Inquiry)
+		}
+		if p.About != nil && p.About.Role == machine.RoleCompensate && p.Status == machine.StepStatusPending {
+			c.must(s.Undo != nil && s.Undo.By == p.Step, "step %d undoes what nobody does", p.Step)
+		}
+	}
 }

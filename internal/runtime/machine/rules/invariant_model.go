@@ -133,7 +133,7 @@ func usageOf(b machine.Body) (used machine.Usage, calls int64) {
 	case *machine.StepCancelled:
 		return b.Usage, 0
 	case *machine.StepRequested:
-		if b.Kind != machine.KindModel {
+		if b.Kind != machine.KindModel && (b.About == nil || b.About.Role == machine.RoleCompensate) {
 			return used, 1
 		}
 	}

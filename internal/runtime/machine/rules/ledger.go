@@ -105,7 +105,7 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 		t.owe(step)
 		return used
 	}
-	if t.old != nil && !step.Awaits() && stillOut(t.old.Steps, step) {
+	if t.old != nil && !step.Awaits() && (stillOut(t.old.Steps, step) || step.Inquiry != 0) {
 		used = usageOfBound(step.Bound)
 		t.settle(used)
 	}
@@ -153,6 +153,9 @@ func (t *txn) closeFor(status machine.Status, reason string) {
 
 // notMade is what the requests are told that come behind the refused one.
 func (t *txn) notMade() *machine.Denial {
+	if undo := t.s.Undo; undo != nil {
+		return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ends %s (%s)", undo.Status, undo.Reason)}
+	}
 	if t.s.Status.Terminal() {
 		return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", t.s.Status, t.s.Reason)}
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -58,6 +59,9 @@ func (l *ledger) apply(in machine.Input) (machine.Result, error) {
 	if err == nil && l.stamp(&in, r.Batch) {
 		r, err = Step(l.g, l.state, in)
 	}
+	if err == nil && fill(&in, r.Batch) {
+		r, err = Step(l.g, l.state, in)
+	}
 	if !reflect.DeepEqual(before, l.state) {
 		l.t.Fatalf("Step changed the old state:\nwas %+v\nis  %+v", before, l.state)
 	}
@@ -93,6 +97,19 @@ func (l *ledger) stamp(in *machine.Input, b *machine.Batch) (again bool) {
 		}
 	}
 	in.Command = c
+	return again
+}
+
+// fill stamps the payloads of the sidecar's own steps.
+func fill(in *machine.Input, b *machine.Batch) (again bool) {
+	if b == nil {
+		return false
+	}
+	for _, r := range Unfilled(b) {
+		payload := fmt.Appendf(nil, `{"idempotency_key":"R/%d"}`, r.About.Step)
+		in.Fills = append(in.Fills, machine.Fill{Step: r.Step, Payload: payload, Hash: sha256.Sum256(payload)})
+		again = true
+	}
 	return again
 }
 
@@ -223,7 +240,7 @@ func (l *ledger) check() {
 	for i := range l.state.Steps {
 		step := &l.state.Steps[i]
 		row, there := l.effects[step.Effect]
-		open := step.Status == machine.StepStatusPending || step.Status == machine.StepStatusOK
+		open := step.Status == machine.StepStatusPending || step.Status == machine.StepStatusOK && l.state.Undo == nil && !l.state.Status.Terminal()
 		if step.Effect != [32]byte{} && open && (!there || row.Step != step.Step || row.Answer != step.AnswerSeq) {
 			l.t.Fatalf("step %+v has the row %+v", step, row)
 		}
@@ -284,6 +301,8 @@ func writeOf(b machine.Body, name string) []byte {
 	case *machine.ArtifactsSet:
 		writes = b.Artifacts
 	case *machine.Ended:
+		writes = b.Artifacts
+	case *machine.CompensationBegun:
 		writes = b.Artifacts
 	case *machine.Origin:
 		writes = b.Artifacts

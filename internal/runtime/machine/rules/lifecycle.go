@@ -23,11 +23,21 @@ type ending struct {
 	artifacts []machine.ArtifactWrite
 }
 
-// end makes the run's end and clears all that could move it.
+// end leads the run to its end, by way of the effects that are to be undone before.
 func (t *txn) end(e ending) {
+	switch {
+	case t.s.Undo != nil:
+		t.divert(e)
+	case e.status == machine.Completed || !t.undoes(e, machine.CauseUnset):
+		t.finish(e)
+	}
+}
+
+// finish makes the run's end and clears all that could move it.
+func (t *txn) finish(e ending) {
 	t.cancelSteps(whyRunEnded)
 	t.closeAccount()
-	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts}
+	ended := &machine.Ended{Status: e.status, Reason: e.reason, Redirects: e.redirects, Artifacts: e.artifacts, Standing: t.standing}
 	if t.rules.endTellsEvent {
 		ended.Event, ended.Intended = e.event, e.intended
 	}
@@ -36,7 +46,7 @@ func (t *txn) end(e ending) {
 	s := t.s
 	s.Status, s.Reason = e.status, e.reason
 	s.Turn, s.Queue, s.Heeds, s.Paused = nil, nil, nil, false
-	s.Deadline, s.WallLeft, s.StateTimeoutAt = 0, 0, 0
+	s.Deadline, s.WallLeft, s.StateTimeoutAt, s.Effects = 0, 0, 0, nil
 }
 
 // endIfOverBudget ends a run that is over a budget and says whether it did. event

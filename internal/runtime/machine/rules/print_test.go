@@ -118,7 +118,7 @@ func printBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.Transition:
 		return words(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
-			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts))
+			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Standing))
 	case *machine.InputReceived:
 		return words(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
 	case *machine.TurnOpened:
@@ -146,7 +146,13 @@ func printBody(b machine.Body) string {
 	case *machine.Origin:
 		return printOrigin(b)
 	case *machine.Ended:
-		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts))
+		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Standing))
+	case *machine.CompensationBegun:
+		end := ""
+		if b.Status != machine.StatusUnset {
+			end = b.Status.String()
+		}
+		return words(end, b.Reason, opt("event", b.Event), opt("intended", b.Intended), fmt.Sprintf("undo=%v", b.Effects), opt("pending", fmt.Sprint(b.Pending)), printRedirects(b.Redirects), printWrites(b.Artifacts))
 	}
 	return printStepBody(b)
 }
@@ -164,7 +170,7 @@ func printStepBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.StepRequested:
 		return words(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
-			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), printAsked(b))
+			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), printAbout(b.About), printAsked(b))
 	case *machine.StepResolved:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
@@ -187,10 +193,30 @@ func printStepBody(b machine.Body) string {
 		return words(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
 	case *machine.StepDelegated:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
+	case *machine.StepDoubted:
+		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printFault("error", b.Error), opt("worker", b.Worker), opt("by", b.By))
 	case *machine.StepCancelled:
 		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why, printUsage(b.Usage))
 	}
 	return fmt.Sprintf("%+v", b)
+}
+
+func printAbout(a *machine.About) string {
+	if a == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s=%d(%d,%d)", map[machine.StepRole]string{machine.RoleReconcile: "reconciles", machine.RoleCompensate: "compensates"}[a.Role], a.Step, a.Asked, a.Answered)
+}
+
+func printStood(list []machine.Stood) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%d %s by %d %s", s.Step, s.Tool, s.By, s.Code))
+	}
+	if out == nil {
+		return ""
+	}
+	return "stands=" + strings.Join(out, ",")
 }
 
 // printAsked is what a request to a model adds: what it may take, and whether the record

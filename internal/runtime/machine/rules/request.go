@@ -91,6 +91,9 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.R
 			a.denial = sameEffect(a, asks[:i])
 		}
 		if a.denial == nil {
+			a.denial = t.tooMany(a, asks[:i])
+		}
+		if a.denial == nil {
 			calls++
 		}
 	}
@@ -114,7 +117,7 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
 			a.known = i
-			return s.Model == nil && s.Tool == a.Tool && (s.PayloadHash == a.PayloadHash || a.Call != nil)
+			return s.Model == nil && s.About == nil && s.Tool == a.Tool && (s.PayloadHash == a.PayloadHash || a.Call != nil)
 		}
 	}
 	for i := range earlier {
@@ -151,7 +154,7 @@ func (t *txn) checkPending(asks []ask) error {
 			fresh++
 		}
 	}
-	got := len(pendingSteps(t.s)) + fresh
+	got := ofTurns(t.s) + fresh
 	if fresh == 0 || got <= limit {
 		return nil
 	}

@@ -50,6 +50,9 @@ func Step(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result,
 
 // dispatch calls the one method of the input's command.
 func (t *txn) dispatch() (machine.Disposition, error) {
+	if err := t.checkSettled(); err != nil {
+		return 0, err
+	}
 	switch c := t.in.Command.(type) {
 	case machine.EmitEvent:
 		return machine.Accepted, t.emit(&c)

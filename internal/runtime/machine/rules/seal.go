@@ -12,11 +12,7 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	if len(t.records) == 0 && !t.note() {
 		return machine.Result{State: t.old, Disposition: d, Steps: t.outcomes, Refused: t.refused}
 	}
-	if !t.s.Status.Terminal() {
-		if !t.endIfOverBudget("", nil) {
-			t.tellModel()
-		}
-	}
+	t.close()
 	t.s.At = t.in.At
 	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)
 	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
@@ -37,6 +33,22 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	t.diffIndexes(b)
 	t.bill(b)
 	return machine.Result{State: t.s, Batch: b, Disposition: d, Steps: t.outcomes, Refused: t.refused}
+}
+
+// close goes on with a compensation, and ends a run that is over a budget; while effects are
+// undone only the time can run out.
+func (t *txn) close() {
+	t.undoNext()
+	switch {
+	case t.s.Status.Terminal():
+	case t.s.Undo == nil:
+		if !t.endIfOverBudget("", nil) {
+			t.tellModel()
+		}
+	case t.overdue():
+		t.end(ending{status: machine.BudgetExhausted, reason: "max_wall_time_sec"})
+	}
+	t.undoNext()
 }
 
 // note keeps the id of an input that changes nothing, and says whether it did. A run
@@ -106,7 +118,7 @@ func Timers(s *machine.State) []machine.Timer {
 		}
 	}
 	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending {
+		if s.Steps[i].Out() {
 			timers = append(timers, stepTimer(s, &s.Steps[i]))
 		}
 	}
@@ -139,14 +151,14 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 	if t.old != nil {
 		for i := range t.old.Steps {
-			if p := &t.old.Steps[i]; p.Status == machine.StepStatusPending && !stillOut(t.s.Steps, p) {
+			if p := &t.old.Steps[i]; p.Out() && !stillOut(t.s.Steps, p) {
 				b.TimersCleared = append(b.TimersCleared, stepTimer(t.s, p))
 				b.OutboxRemoved = appendOutbox(b.OutboxRemoved, t.g, t.s, p)
 			}
 		}
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Status == machine.StepStatusPending && (t.old == nil || !stillOut(t.old.Steps, p)) {
+		if p := &t.s.Steps[i]; p.Out() && (t.old == nil || !stillOut(t.old.Steps, p)) {
 			b.TimersSet = append(b.TimersSet, stepTimer(t.s, p))
 			b.OutboxAdded = appendOutbox(b.OutboxAdded, t.g, t.s, p)
 		}
@@ -156,7 +168,7 @@ func (t *txn) diffSteps(b *machine.Batch) {
 // stillOut: the same execution of the step is pending among steps, and held as it is.
 func stillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	i := findStep(steps, p.Step)
-	return i >= 0 && steps[i].Status == machine.StepStatusPending && steps[i].Attempt == p.Attempt && steps[i].Awaits() == p.Awaits()
+	return i >= 0 && steps[i].Out() && steps[i].Attempt == p.Attempt && steps[i].Awaits() == p.Awaits()
 }
 
 // appendOutbox adds the work of a pending step; a call of a model is nobody's but the
@@ -186,7 +198,7 @@ func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 	}
 	var rows []machine.OutboxRow
 	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending {
+		if s.Steps[i].Out() {
 			rows = appendOutbox(rows, g, s, &s.Steps[i])
 		}
 	}

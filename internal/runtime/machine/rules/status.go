@@ -12,7 +12,7 @@ func statusOf(g *machine.Graph, s *machine.State) machine.Status {
 		return s.Status
 	}
 	t := s.Turn
-	if t == nil || t.Suspended || t.NotBefore != 0 || asking(s.Steps) != nil || held(s.Steps) != nil || g.States[s.Current].Orchestration == machine.External {
+	if s.Undo != nil || t == nil || t.Suspended || t.NotBefore != 0 || asking(s.Steps) != nil || held(s.Steps) != nil || g.States[s.Current].Orchestration == machine.External {
 		return machine.Waiting
 	}
 	return machine.Running

@@ -119,8 +119,14 @@ func (t *txn) answerCancelled() {
 			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: machine.CancelledFault, Unknown: true, Kind: t.told(step.Kind()),
 			Usage: t.forgo(step),
 		})
-		step.Status, step.Deadline = machine.StepStatusError, 0
+		unsent := t.unsent(step)
+		step.Status, step.Deadline, step.Inquiry = machine.StepStatusError, 0, 0
 		step.AnswerHash = answerHash(false, nil, machine.CancelledFault)
+		if !unsent {
+			t.doubt(step)
+		}
+		t.settleEffect(step)
+		t.stand(step)
 	}
 }
 

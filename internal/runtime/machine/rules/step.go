@@ -88,16 +88,27 @@ func pendingSteps(s *machine.State) []uint32 {
 func awaitedSteps(s *machine.State) []uint32 {
 	var steps []uint32
 	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].Model == nil {
+		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].Model == nil && s.Steps[i].About == nil {
 			steps = append(steps, s.Steps[i].Step)
 		}
 	}
 	return steps
 }
 
-// toolSteps counts the run's own calls of tools and agents.
+// ofTurns counts the pending steps that turns asked for.
+func ofTurns(s *machine.State) int {
+	n := 0
+	for i := range s.Steps {
+		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].About == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// toolSteps counts the calls of tools and agents that turns asked for in this run.
 func toolSteps(s *machine.State) int64 {
-	return int64(s.LastStep) - int64(takenBy(s).Steps) - int64(s.ModelSteps)
+	return int64(s.LastStep) - int64(takenBy(s).Steps) - int64(s.ModelSteps) - int64(s.OwnSteps)
 }
 
 // findStep returns the index of a step of the visit, or -1.

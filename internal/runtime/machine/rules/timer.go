@@ -42,7 +42,7 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 		}
 	case machine.TimerStep:
 		i := findStep(t.s.Steps, c.Step)
-		if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Deadline == c.Due {
+		if i >= 0 && t.s.Steps[i].Out() && t.s.Steps[i].Deadline == c.Due {
 			if t.s.Steps[i].Model != nil {
 				return t.expireModel(i)
 			}

@@ -23,6 +23,8 @@ type txn struct {
 	cancels  []machine.OutboxRow
 	outcomes []machine.StepOutcome
 	effects  []machine.EffectChange
+	// standing are the effects that a compensation could not undo.
+	standing []machine.Stood
 	refused  error
 	own      owned
 }

@@ -51,7 +51,11 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 	if !t.endIfOverBudget("", nil) {
 		t.end(ending{status: machine.Escalated, reason: "model_error:" + step.Tool})
 	}
-	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", t.s.Status, t.s.Reason)}
+	status, reason := t.s.Status, t.s.Reason
+	if t.s.Undo != nil {
+		status, reason = t.s.Undo.Status, t.s.Undo.Reason
+	}
+	return &machine.Denial{Code: "RUN_TERMINAL", Message: fmt.Sprintf("the run ended %s (%s)", status, reason)}
 }
 
 // expireModel: no answer came in time. Nobody but an execution of the turn makes the call:

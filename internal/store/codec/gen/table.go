@@ -26,7 +26,7 @@ var (
 		machine.TurnFailed{}, machine.TurnAbandoned{}, machine.TurnSuspended{}, machine.StepRequested{}, machine.StepResolved{},
 		machine.StepRejected{}, machine.StepCancelled{}, machine.ArtifactsSet{}, machine.Paused{}, machine.Resumed{},
 		machine.Origin{}, machine.Ended{}, machine.TurnReady{}, machine.OutputWritten{}, machine.StepDelegated{}, machine.Noted{},
-		machine.ModelNoted{},
+		machine.ModelNoted{}, machine.StepDoubted{}, machine.CompensationBegun{},
 		machine.BudgetRaised{},
 		machine.Steered{}, machine.Stopped{}, machine.Noticed{},
 		machine.StepDecided{},
@@ -41,7 +41,7 @@ var (
 		{"Blob", machine.Blob{}}, {"Upload", machine.Upload{}},
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
 		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
-		{"Effect", machine.Effect{}},
+		{"Effect", machine.Effect{}}, {"Fill", machine.Fill{}},
 		{"AccountRow", machine.AccountRow{}}, {"Bill", machine.Bill{}},
 		{"ScheduleMark", machine.ScheduleMark{}},
 	}

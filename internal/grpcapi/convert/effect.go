@@ -1,0 +1,34 @@
+package convert
+
+import (
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+func aboutToProto(a *machine.About) *pawlv1.StepAbout {
+	if a == nil {
+		return nil
+	}
+	return &pawlv1.StepAbout{Role: pawlv1.StepRole(a.Role), Step: a.Step, Tool: a.Tool}
+}
+
+func standingToProto(list []machine.Stood) []*pawlv1.StandingEffect {
+	var out []*pawlv1.StandingEffect
+	for _, s := range list {
+		out = append(out, &pawlv1.StandingEffect{Step: s.Step, Tool: s.Tool, By: s.By, Code: s.Code})
+	}
+	return out
+}
+
+func doubtToProto(b *machine.StepDoubted) *pawlv1.StepDoubted {
+	return &pawlv1.StepDoubted{
+		Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Worker: b.Worker, By: b.By, Kind: kindToProto(b.Kind, false),
+	}
+}
+
+func compensationToProto(types MediaTypes, b *machine.CompensationBegun) *pawlv1.CompensationBegun {
+	return &pawlv1.CompensationBegun{
+		Status: pawlv1.RunStatus(b.Status), Reason: b.Reason, Event: b.Event, IntendedState: b.Intended,
+		Redirects: redirectsToProto(b.Redirects), Effects: b.Effects, Pending: b.Pending, ArtifactsWritten: types.writesToProto(b.Artifacts),
+	}
+}

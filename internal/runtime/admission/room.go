@@ -55,6 +55,7 @@ type Room struct {
 	on atomic.Bool
 	// draining is closed when nobody is to wait any more.
 	draining chan struct{}
+	drain    sync.Once
 	// wake tells the loop that there is something to do earlier than it knows of.
 	wake chan struct{}
 
@@ -327,8 +328,8 @@ func (r *Room) await(ctx context.Context, id ID, w *wait) error {
 	return err
 }
 
-// Drain lets nobody wait any more: the server is going. To be called once.
-func (r *Room) Drain() { close(r.draining) }
+// Drain lets nobody wait any more: a server is going, perhaps one of several.
+func (r *Room) Drain() { r.drain.Do(func() { close(r.draining) }) }
 
 func going() error {
 	return &machine.Refusal{Code: machine.CodeUnavailable, Reason: "DRAINING", Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: int64(time.Second)}

@@ -18,9 +18,9 @@ from pawl import _convert
 from pawl._outcomes import Outcome, Started, StepAnswer, StepOutcomes, Waited
 from pawl._records import Record
 from pawl._runs import RunInfo, Snapshot
-from pawl.v1 import pack_pb2, run_pb2, worker_pb2
+from pawl.v1 import control_pb2, pack_pb2, run_pb2, worker_pb2
 
-FILES = (pack_pb2, run_pb2, worker_pb2)
+FILES = (pack_pb2, run_pb2, worker_pb2, control_pb2)
 
 BY_HAND: dict[str, tuple[type, ...]] = {
     "StartRunResponse": (Started,),
@@ -40,6 +40,9 @@ BY_HAND: dict[str, tuple[type, ...]] = {
     "GetRunResponse": (Snapshot,),
     "WaitRunResponse": (Waited,),
     "Snapshot": (Snapshot,),
+    "RaiseBudgetResponse": (Outcome,),
+    "SteerRunResponse": (Outcome,),
+    "StopRunResponse": (Outcome,),
     "StreamTransitionsResponse": (Record,),
     "Record": (Record,),
     "Run": (RunInfo,),
@@ -58,6 +61,13 @@ EXEMPT: dict[str, str] = {
     "ImportRunResponse.run": "import_run returns it",
     "ImportRunResponse.duplicate": "import_run returns it",
     "ListTransitionsResponse.next_page_token": "Run.records reads page after page",
+    "RaiseBudgetResponse.remaining": "Run.snapshot tells what is left",
+    "DecideStepResponse.decided": "decide_step returns it",
+    "DecideStepResponse.status": "decide_step returns the record",
+    "DecideStepResponse.seq": "the record has it",
+    "DecideStepResponse.duplicate": "decide_step returns the first record again",
+    "ListApprovalsResponse.approvals": "list_approvals yields them",
+    "ListApprovalsResponse.next_page_token": "list_approvals reads page after page",
     "ListPacksResponse.packs": "list_packs yields them",
     "ListPacksResponse.next_page_token": "list_packs reads page after page",
     "StreamTransitionsResponse.record": "transitions yields it",
@@ -85,6 +95,13 @@ PROTOCOL = {
     "ServerDrain",
     "LeaseExtension",
     "OutputProgress",
+    "ListSchedulesResponse",
+    "Schedule",
+    "ScheduleFault",
+    "ListLimitsResponse",
+    "Limit",
+    "LimitUse",
+    "TenantQueue",
     "ListWorkersResponse",
     "ListBudgetsResponse",
     "Account",
@@ -95,8 +112,8 @@ PROTOCOL = {
     "DriveAnswer",
 }
 """Messages of the protocols of workers and of drivers, which the Worker and `run` alone
-speak, and of the lists of workers and accounts, which the page and the command line read;
-`pawl.v1` has them all."""
+speak, and of the lists of workers, accounts, limits and schedules, which the page and the
+command line read; `pawl.v1` has them all."""
 
 
 def answers() -> Iterator[Descriptor]:

@@ -32,11 +32,12 @@ export class PawlClient extends BaseClient {
   }
 }
 
-export type { Pack, RunFilter } from "./client_base.js";
+export type { Approval, Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
 export type { Json } from "./exact_json.js";
 export type { GatewayOptions } from "./gateway_transport.js";
+export { ApprovalTimeout, StepDecision } from "./gen/pawl/v1/control_pb.js";
 export {
   Awaiting,
   Cause,
@@ -46,12 +47,18 @@ export {
   SteerWhen,
   StepKind,
   StepStatus,
+  StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
-export { type IdOptions, RunHandle as Run, type WriteOptions } from "./run_handle.js";
+export {
+  type DecideOptions,
+  type IdOptions,
+  RunHandle as Run,
+  type WriteOptions,
+} from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";
 export type { Record, TransitionsOptions } from "./transitions.js";

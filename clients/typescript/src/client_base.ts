@@ -13,6 +13,10 @@ import {
 } from "./consumers.js";
 import { follow } from "./follow.js";
 import {
+  ListApprovalsResponseSchema,
+  type Approval as WireApproval,
+} from "./gen/pawl/v1/control_pb.js";
+import {
   type GetPackGraphResponse,
   GetPackGraphResponseSchema,
   type GetPackResponse,
@@ -37,6 +41,9 @@ import { type Record, type TransitionsOptions, TransitionsReader } from "./trans
 
 /** A registered pack without its document. */
 export type Pack = Plain<WirePack>;
+
+/** One thing that waits for a person: a held call, or an event from outside. */
+export type Approval = Plain<WireApproval>;
 
 /**
  * Selects runs; all fields that are set must hold.
@@ -111,6 +118,35 @@ export class BaseClient {
         options,
       );
       return { items: page.runs, next: page.nextPageToken };
+    });
+  }
+
+  /**
+   * All that waits for a person, read page by page: held calls, which `RunHandle.decideStep`
+   * decides about, and runs that an event from outside moves. Default: newest first.
+   */
+  listApprovals(
+    options: CallOptions & {
+      readonly runId?: string;
+      readonly order?: RunOrder;
+      readonly pageSize?: number;
+    } = {},
+  ): AsyncGenerator<Approval, void, undefined> {
+    const { namespace, control } = this.connection;
+    const order = options.order ?? RunOrder.NEWEST_FIRST;
+    const request = {
+      namespace,
+      runId: options.runId ?? "",
+      order,
+      pageSize: options.pageSize ?? 0,
+    };
+    return pages(async (pageToken) => {
+      const page = await this.connection.call(
+        ListApprovalsResponseSchema,
+        (rpc) => control.listApprovals({ ...request, pageToken }, rpc),
+        options,
+      );
+      return { items: page.approvals, next: page.nextPageToken };
     });
   }
 

@@ -11,7 +11,7 @@ export {
   type RunOptions,
   type StartOptions,
 } from "./client.js";
-export type { Pack, RunFilter } from "./client_base.js";
+export type { Approval, Pack, RunFilter } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Handlers } from "./drive.js";
@@ -25,6 +25,7 @@ export {
   type Winner,
 } from "./errors.js";
 export type { Json } from "./exact_json.js";
+export { ApprovalTimeout, StepDecision } from "./gen/pawl/v1/control_pb.js";
 export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
 export {
   ArtifactMode,
@@ -36,6 +37,7 @@ export {
   SteerWhen,
   StepKind,
   StepStatus,
+  StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
 export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
@@ -62,7 +64,7 @@ export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
-export type { IdOptions, WriteOptions } from "./run_handle.js";
+export type { DecideOptions, IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";
 export { sidecarPath } from "./sidecar_path.js";

@@ -1,10 +1,15 @@
 /** One run, and moving it from outside. */
 
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import type { Json } from "./exact_json.js";
 import {
+  type DecideStepResponse,
+  DecideStepResponseSchema,
   type RaiseBudgetResponse,
   RaiseBudgetResponseSchema,
   type SteerRunResponse,
   SteerRunResponseSchema,
+  StepDecision,
   type StopRunResponse,
   StopRunResponseSchema,
 } from "./gen/pawl/v1/control_pb.js";
@@ -43,6 +48,16 @@ export interface WriteOptions extends IdOptions {
   readonly turnToken?: string;
   /** Declared media types of the artifacts. Default: text, bytes or JSON by the value. */
   readonly slots?: Slots;
+}
+
+/** What a decision about a held call may say besides. */
+export interface DecideOptions extends IdOptions {
+  /** What goes out instead; with EDIT. */
+  readonly payload?: Json;
+  /** Kept in the record; a denial's is told to the model. */
+  readonly reason?: string;
+  /** What is approved goes out by then, or is held again. */
+  readonly expires?: Date;
 }
 
 /**
@@ -164,6 +179,36 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
     return this.connection.call(
       RaiseBudgetResponseSchema,
       (rpc) => control.raiseBudget(request, rpc),
+      options,
+    );
+  }
+
+  /**
+   * Decides about a held call, once. `digest` is that of the call that was looked at
+   * (`PawlClient.listApprovals`, `Step.approval`). Takes the scope steps:approve. Reasons:
+   * ALREADY_DECIDED (the message says who, what and when), DIGEST_MISMATCH,
+   * NOTHING_TO_DECIDE, EDIT_REFUSED, EXPIRES_IN_PAST, APPROVER_IS_STARTER, RUN_TERMINAL.
+   */
+  decideStep(
+    step: number,
+    digest: string,
+    decision: StepDecision,
+    options: DecideOptions = {},
+  ): Promise<Plain<DecideStepResponse>> {
+    const request = {
+      ...this.target,
+      step,
+      digest,
+      decision,
+      payloadJson: decision === StepDecision.EDIT ? JSON.stringify(options.payload ?? null) : "",
+      reason: options.reason ?? "",
+      requestId: options.id ?? newId(),
+      ...(options.expires ? { expires: timestampFromDate(options.expires) } : {}),
+    };
+    const { control } = this.connection;
+    return this.connection.call(
+      DecideStepResponseSchema,
+      (rpc) => control.decideStep(request, rpc),
       options,
     );
   }

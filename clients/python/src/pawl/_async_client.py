@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pawl._approvals import Approval
 from pawl._async_caller import AsyncCaller
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
 from pawl._base import document, start_of
@@ -178,6 +179,20 @@ class AsyncClient(AsyncCaller):
         token = ""
         while True:
             page, token = await self.call(self._runs.list(filter, order, page_size, token))
+            for item in page:
+                yield item
+            if not token:
+                return
+
+    async def list_approvals(
+        self, *, run_id: str = "", order: str = "NEWEST_FIRST", page_size: int = 100
+    ) -> AsyncIterator[Approval]:
+        """All that waits for a person, read page by page: held calls, which
+        `Run.decide_step` decides about, and runs that an event from outside moves."""
+        token = ""
+        while True:
+            call = self._runs.list_approvals(run_id, order, page_size, token)
+            page, token = await self.call(call)
             for item in page:
                 yield item
             if not token:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
 from pawl._drive import Driver, Holder
-from pawl._enums import SteerWhen
+from pawl._enums import SteerWhen, StepDecision
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
@@ -291,6 +292,30 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         leaves a limit as it is. Scope budgets:write. Raises RunTerminalError, StateError
         (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED)."""
         call = self._runs.raise_budget(self.id, max_tokens, max_cost_micro_usd, reason, request_id)
+        return await self._client.call(call)
+
+    async def decide_step(
+        self,
+        step: int,
+        digest: str,
+        decision: StepDecision | str,
+        *,
+        payload: Json = None,
+        reason: str = "",
+        expires: datetime | None = None,
+        request_id: str = "",
+    ) -> Record:
+        """Decides about a held call, once: "APPROVE", "EDIT" with the payload that goes out
+        instead, "DENY" with a reason that the model is told. `digest` is that of the call
+        that was looked at (`Client.list_approvals`, `Step.approval`). Takes steps:approve.
+
+        Raises AlreadyDecidedError (who decided what, and when), StateError
+        (DIGEST_MISMATCH, NOTHING_TO_DECIDE), RequestError (EDIT_REFUSED,
+        EXPIRES_IN_PAST), PermissionDeniedError (APPROVER_IS_STARTER), RunTerminalError.
+        """
+        call = self._runs.decide_step(
+            self.id, step, digest, decision, payload, reason, expires, request_id
+        )
         return await self._client.call(call)
 
     async def steer(

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pawl._approvals import Approval
 from pawl._base import document, start_of
 from pawl._blobs import BlobData
 from pawl._caller import Caller
@@ -177,6 +178,19 @@ class Client(Caller):
         token = ""
         while True:
             page, token = self.call(self._runs.list(filter, order, page_size, token))
+            yield from page
+            if not token:
+                return
+
+    def list_approvals(
+        self, *, run_id: str = "", order: str = "NEWEST_FIRST", page_size: int = 100
+    ) -> Iterator[Approval]:
+        """All that waits for a person, read page by page: held calls, which
+        `Run.decide_step` decides about, and runs that an event from outside moves."""
+        token = ""
+        while True:
+            call = self._runs.list_approvals(run_id, order, page_size, token)
+            page, token = self.call(call)
             yield from page
             if not token:
                 return

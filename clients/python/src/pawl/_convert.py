@@ -19,7 +19,17 @@ from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from pawl import _enums, _history, _model_calls, _models, _packs, _records, _runs, _values
+from pawl import (
+    _approvals,
+    _enums,
+    _history,
+    _model_calls,
+    _models,
+    _packs,
+    _records,
+    _runs,
+    _values,
+)
 from pawl.v1 import record_pb2
 
 T = TypeVar("T")
@@ -35,7 +45,7 @@ def _named(*modules: Any) -> dict[str, type]:
     }
 
 
-_CLASSES = _named(_values, _models, _runs, _packs, _records, _history)
+_CLASSES = _named(_values, _models, _runs, _packs, _records, _history, _approvals)
 _ALIASES = {
     "Run": _runs.RunInfo,
     "GetTurnResponse": _runs.TurnInfo,
@@ -132,11 +142,11 @@ def _enum(full_name: str) -> Callable[[Any], Enum]:
 
 @cache
 def _enum_descriptors() -> dict[str, Any]:
-    from pawl.v1 import pack_pb2, run_pb2
+    from pawl.v1 import control_pb2, pack_pb2, run_pb2
 
     return {
         descriptor.full_name: descriptor
-        for module in (record_pb2, run_pb2, pack_pb2)
+        for module in (record_pb2, run_pb2, pack_pb2, control_pb2)
         for descriptor in module.DESCRIPTOR.enum_types_by_name.values()
     }
 

@@ -135,6 +135,7 @@ class RecordKind(_Word):
     BUDGET_RAISED = "BUDGET_RAISED"
     STEP_DOUBTED = "STEP_DOUBTED"
     COMPENSATION_BEGUN = "COMPENSATION_BEGUN"
+    STEP_DECIDED = "STEP_DECIDED"
 
 
 class SteerWhen(_Word):
@@ -208,3 +209,31 @@ class Orchestration(_Word):
     INTERNAL = "INTERNAL"
     EXTERNAL = "EXTERNAL"
     HYBRID = "HYBRID"
+
+
+class StepVerdict(_Word):
+    """What became of a held call; UNSPECIFIED: nobody has decided."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    APPROVED = "APPROVED"
+    DENIED = "DENIED"
+    EDITED = "EDITED"
+    TIMED_OUT = "TIMED_OUT"
+    LAPSED = "LAPSED"
+
+
+class StepDecision(_Word):
+    """What a person decides about a call."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    APPROVE = "APPROVE"
+    DENY = "DENY"
+    EDIT = "EDIT"
+
+
+class ApprovalTimeout(_Word):
+    """What happens where nobody decides in time."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    DENY = "DENY"
+    ESCALATE = "ESCALATE"

@@ -23,6 +23,7 @@ The tree::
     |   +-- UnknownEventError    the state does not declare the event; see `allowed`
     |   +-- TurnStaleError       not the open turn or attempt any more
     |   +-- NoOpenTurnError      no turn is open
+    |   +-- AlreadyDecidedError  somebody else decided about the call first
     |   +-- StepMismatchError    a known step key with another tool or payload
     +-- LimitError               a limit of the operator was passed; see `limit`
     |   +-- OverloadedError      too much at once; `retry_after` says when to try again
@@ -215,6 +216,10 @@ class StepMismatchError(StateError):
     """A known step key with another tool or payload. It fails the attempt."""
 
 
+class AlreadyDecidedError(StateError):
+    """Somebody else decided about the call first; the message says who, what and when."""
+
+
 class LimitError(PawlError):
     """A limit of the operator was passed; the message names it and its value."""
 
@@ -350,6 +355,7 @@ BY_REASON: dict[str, type[PawlError]] = {
     "TURN_STALE": TurnStaleError,
     "NO_OPEN_TURN": NoOpenTurnError,
     "STEP_MISMATCH": StepMismatchError,
+    "ALREADY_DECIDED": AlreadyDecidedError,
     "QUEUE_FULL": OverloadedError,
     "OVERLOADED": OverloadedError,
     "RATE_LIMITED": OverloadedError,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 
 from pawl import _outcomes as outcomes
 from pawl import _requests as wire
+from pawl._approvals import Approval
 from pawl._convert import from_proto, optional, parse_json, record_from_proto
-from pawl._enums import SteerWhen
+from pawl._enums import SteerWhen, StepDecision
 from pawl._flow import Operation, new_id
 from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
 from pawl._model_requests import (
@@ -346,6 +349,55 @@ class Runs:
         )
         return Operation(
             _CONTROL + "RaiseBudget", request, control_pb2.RaiseBudgetResponse, outcomes.outcome
+        )
+
+    def decide_step(
+        self,
+        run_id: str,
+        step: int,
+        digest: str,
+        decision: StepDecision | str,
+        payload: Json,
+        reason: str,
+        expires: datetime | None,
+        request_id: str,
+    ) -> Operation[Record]:
+        word = StepDecision(str(decision).upper())
+        request = control_pb2.DecideStepRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            step=step,
+            digest=digest,
+            decision="STEP_DECISION_" + word,
+            payload_json=json.dumps(payload) if word == StepDecision.EDIT else "",
+            reason=reason,
+            request_id=request_id or new_id(),
+        )
+        if expires is not None:
+            request.expires.FromDatetime(expires)
+        return Operation(
+            _CONTROL + "DecideStep",
+            request,
+            control_pb2.DecideStepResponse,
+            lambda answer: record_from_proto(answer.decided),
+        )
+
+    def list_approvals(
+        self, run_id: str, order: str, page_size: int, token: str
+    ) -> Operation[tuple[tuple[Approval, ...], str]]:
+        request = control_pb2.ListApprovalsRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            order=wire.number("RunOrder", order),  # type: ignore[arg-type]
+            page_size=page_size,
+            page_token=token,
+        )
+
+        def read(answer: Any) -> tuple[tuple[Approval, ...], str]:
+            return tuple(from_proto(item) for item in answer.approvals), answer.next_page_token
+
+        return Operation(
+            _CONTROL + "ListApprovals", request, control_pb2.ListApprovalsResponse, read
         )
 
     def steer(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, SteerWhen, StepKind
+from pawl._enums import Awaiting, Cause, RecordKind, RunStatus, SteerWhen, StepKind, StepVerdict
 from pawl._models import ModelAnswer, ModelRequest, ToolCallRef
 from pawl._runs import Remote, Snapshot, StepAbout
 from pawl._values import (
@@ -164,6 +164,13 @@ class TurnReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A call waits for a decision; `why`: the pack's condition could not be evaluated."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepRequested:
     """A tool call that is to be made."""
 
@@ -183,6 +190,26 @@ class StepRequested:
     bound: Usage | None = None
     about: StepAbout | None = None
     """The step that this one of the sidecar's own is about; None: a turn asked for it."""
+    hold: Hold | None = None
+    """The call waits for a decision until `deadline`; None: it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDecided:
+    """A decision about a held call, or that there was none in time.
+
+    `payload` is what goes out instead, of EDITED; `deadline` when its outcome counts as
+    unknown, or a new decision is due.
+    """
+
+    step: int
+    tool: str
+    verdict: StepVerdict
+    digest: str
+    payload: Json
+    reason: str
+    expires: datetime | None
+    deadline: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +273,8 @@ class StepDoubted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompensationBegun:
-    """The run's effects are undone before it ends as `status` says, or before it follows `event`."""
+    """The run's effects are undone before it ends as `status` says, or before it follows
+    `event`."""
 
     status: RunStatus
     reason: str
@@ -418,6 +446,7 @@ Body: TypeAlias = (
     | BudgetRaised
     | StepDoubted
     | CompensationBegun
+    | StepDecided
     | Paused
     | Resumed
     | Origin

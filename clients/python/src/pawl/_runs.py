@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pawl._enums import ArtifactMode, Awaiting, Execution, RunStatus, StepKind, StepRole, StepStatus
+from pawl._enums import (
+    ArtifactMode,
+    Awaiting,
+    Execution,
+    RunStatus,
+    StepKind,
+    StepRole,
+    StepStatus,
+    StepVerdict,
+)
 from pawl._models import ModelStep, ToolCallRef
 from pawl._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
 
@@ -83,6 +92,24 @@ class ForkedFrom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepApproval:
+    """What there is to a call that is to be approved.
+
+    `digest` names this very call: it is what `decide_step` asks for. `decided_by`,
+    `decided_at` and `decided_seq` are of the last decision.
+    """
+
+    held: bool
+    since: datetime | None
+    digest: str
+    verdict: StepVerdict
+    decided_by: str
+    decided_at: datetime | None
+    expires: datetime | None
+    decided_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One tool call. `payload`, `result` and `error` are None where bodies are left out.
 
@@ -117,6 +144,8 @@ class Step:
     """The step that this one of the sidecar's own is about; None: a turn asked for it."""
     inquiry: int = 0
     """The step that asks whether the attempt happened; 0: nobody is asked."""
+    approval: StepApproval | None = None
+    """What there is to a call that is to be approved; None: nobody has to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,103 @@
+/** Held calls, from a real sidecar: what waits for a person, and what each answer does. */
+
+import { beforeAll, expect, test } from "vitest";
+import { PawlError } from "./errors.js";
+import { useSidecar } from "./fixture.js";
+import { StepDecision } from "./gen/pawl/v1/control_pb.js";
+import { StepVerdict } from "./gen/pawl/v1/record_pb.js";
+
+const shared = useSidecar();
+
+const PACK = {
+  id: "refunds",
+  name: "Refunds",
+  version: "1.0.0",
+  template_engine: { version: "v1", syntax: "{{variable}}" },
+  prompts: { a: { id: "a", name: "A", version: "1.0.0", system_template: "x", tools: ["add"] } },
+  tools: {
+    add: {
+      name: "add",
+      description: "Pays back.",
+      parameters: {
+        type: "object",
+        properties: { order: { type: "string" } },
+        required: ["order"],
+      },
+    },
+  },
+  workflow: {
+    version: 1,
+    entry: "s",
+    states: { s: { prompt_task: "a", terminal: true } },
+    engine: { x_pawl: { tools: { add: { approve: "always" } } } },
+  },
+};
+
+beforeAll(async () => {
+  await shared.client.registerPack(JSON.stringify(PACK));
+});
+
+/** A run with a held call, and its digest. */
+async function held() {
+  const run = await shared.client.open("refunds");
+  const { turn } = await run.turn();
+  if (!turn) {
+    throw new Error("no turn");
+  }
+  await run.requestSteps(turn, [{ tool: "add", payload: { order: "o-17" } }]);
+  for await (const waits of shared.client.listApprovals({ runId: run.id })) {
+    return { run, waits, digest: waits.call?.approval?.digest ?? "" };
+  }
+  throw new Error("nothing waits");
+}
+
+async function waiting(runId: string) {
+  const all = [];
+  for await (const one of shared.client.listApprovals({ runId })) {
+    all.push(one);
+  }
+  return all;
+}
+
+test("what waits is told with its call", async () => {
+  const { run, waits, digest } = await held();
+  expect([waits.runId, waits.packId, waits.state]).toEqual([run.id, "refunds", "s"]);
+  expect(waits.call?.payload).toEqual({ order: "o-17" });
+  expect(digest).toMatch(/^sha256:/);
+});
+
+test.each([
+  [StepDecision.APPROVE, undefined, StepVerdict.APPROVED],
+  [StepDecision.EDIT, { order: "o-18" }, StepVerdict.EDITED],
+  [StepDecision.DENY, undefined, StepVerdict.DENIED],
+])("decision %i is recorded", async (decision, payload, verdict) => {
+  const { run, digest } = await held();
+  const reason = "so it is";
+  const { decided } = await run.decideStep(1, digest, decision, {
+    reason,
+    ...(payload ? { payload } : {}),
+  });
+  expect(decided?.body).toMatchObject({ case: "stepDecided", value: { verdict, reason, step: 1 } });
+  expect(await waiting(run.id)).toEqual([]);
+});
+
+test("the second is told who was first, and what is no decision is refused", async () => {
+  const { run, digest } = await held();
+  const refused = async (of: Promise<unknown>) =>
+    of.then(
+      () => undefined,
+      (error: unknown) => (error instanceof PawlError ? error : undefined),
+    );
+  const other = `sha256:${"0".repeat(64)}`;
+  expect((await refused(run.decideStep(1, other, StepDecision.APPROVE)))?.reason).toBe(
+    "DIGEST_MISMATCH",
+  );
+  const payload = { order: 7 };
+  expect((await refused(run.decideStep(1, digest, StepDecision.EDIT, { payload })))?.reason).toBe(
+    "EDIT_REFUSED",
+  );
+  await run.decideStep(1, digest, StepDecision.DENY, { reason: "no" });
+  const second = await refused(run.decideStep(1, digest, StepDecision.APPROVE));
+  expect(second?.reason).toBe("ALREADY_DECIDED");
+  expect(second?.message).toContain("denied");
+});

@@ -100,6 +100,7 @@ from pawl._models import (
     ModelMessage,
     ModelRequest,
     ModelStep,
+    ProviderLimits,
     ToolCallRef,
     ToolResult,
 )
@@ -323,6 +324,7 @@ __all__ = [
     "PawlError",
     "PermissionDeniedError",
     "PositionError",
+    "ProviderLimits",
     "Record",
     "RecordKind",
     "Redirect",

@@ -13,7 +13,7 @@ from pawl._awaiting import together
 from pawl._drive import Holder
 from pawl._flow import check_timeout
 from pawl._model_calls import AnsweredModel, RequestedModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._runs import StepOutcome, TurnInfo
 from pawl._turn_requests import StepCall
 from pawl._values import ArtifactLike, Json, OutputPiece, Usage
@@ -71,8 +71,11 @@ class AsyncDrivenTurn(AsyncTurn):
         came: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
-        return await self._client.perform(self._holder.answer_model(step, attempt, came, usage))
+        return await self._client.perform(
+            self._holder.answer_model(step, attempt, came, usage, limits)
+        )
 
     async def note_model(self, step: int, attempt: int, response_id: str) -> None:
         await self._client.perform(self._holder.note_model(step, attempt, response_id))

@@ -16,7 +16,7 @@ from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._outcomes import (
     Outcome,
     Reply,
@@ -256,9 +256,12 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         outcome: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
         """Tells what came of a call of a model, and what it consumed."""
-        return await self._client.call(self._runs.answer_model(turn, step, attempt, outcome, usage))
+        return await self._client.call(
+            self._runs.answer_model(turn, step, attempt, outcome, usage, limits)
+        )
 
     async def note_model(
         self, turn: TurnRef, step: int, attempt: int, response_id: str

@@ -8,7 +8,7 @@ from typing import Generic, cast
 
 from pawl._errors import LimitError
 from pawl._model_calls import AnsweredModel, RequestedModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._runs import StepOutcome
 from pawl._turn_requests import StepCall
 from pawl._turn_view import TurnView, fewer
@@ -77,6 +77,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         came: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
         """Tells what came of the call of a model, and what it consumed. Raises LimitError
         (ANSWER_TOO_LARGE), ConflictError (ANSWER_CONFLICT)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import email.utils
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pawl._errors import FailTurnError
-from pawl._models import ModelAnswer, ModelCall, ModelFailure
+from pawl._models import ModelAnswer, ModelCall, ModelFailure, ProviderLimits
 from pawl._requests import dump_json
 from pawl._values import Fault, Json, Message, Part, Usage
 
@@ -278,6 +279,61 @@ def is_final(fault: Fault) -> bool:
     if fault.code.startswith("MODEL_") and status.isdigit():
         return int(status) < 500 and int(status) not in _AGAIN
     return fault.code in _FINAL
+
+
+_LIMITS = ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}")
+"""Headers in which providers tell what is left (remaining) of requests and of tokens, and
+when all of it is there again (reset)."""
+
+
+def limits_of(source: Any) -> ProviderLimits | None:
+    """What the response of a stream or of an error tells of its provider's limits."""
+    headers = getattr(getattr(source, "response", None), "headers", None)
+    if headers is None:
+        return None
+    for name in _LIMITS:
+        requests, requests_reset = _left(headers, name, "requests")
+        tokens, tokens_reset = _left(headers, name, "tokens")
+        if requests is not None or tokens is not None:
+            return ProviderLimits(
+                requests=requests,
+                requests_reset=requests_reset,
+                tokens=tokens,
+                tokens_reset=tokens_reset,
+            )
+    return None
+
+
+def _left(headers: Any, name: str, what: str) -> tuple[int | None, timedelta | None]:
+    """What is left of one limit, until when; nothing where nobody can read it."""
+    left, reset = (
+        headers.get(name.format("remaining", what)),
+        headers.get(name.format("reset", what)),
+    )
+    after = _reset(reset) if isinstance(reset, str) else None
+    if after is None or not isinstance(left, str) or not left.isascii() or not left.isdigit():
+        return None, None
+    return int(left[:18]), after
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_SPAN = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
+_SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+
+
+def _reset(text: str) -> timedelta | None:
+    """A time of RFC 3339, "6m0s", or seconds."""
+    if _SPAN.fullmatch(text):
+        return _within(sum(float(n) * _UNITS[unit] for n, unit in _SPAN_PART.findall(text)))
+    try:
+        return _within(float(text))
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return _within((moment - datetime.now(timezone.utc)).total_seconds())
+    except (TypeError, ValueError):
+        return None
 
 
 def _retry_after(error: Exception) -> timedelta | None:

@@ -26,7 +26,7 @@ from pawl._errors import (
 from pawl._fault import deliberate, fault_of, rejects, step_fault_of, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
 from pawl._model_calls import AnsweredModel, RequestedModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, goes_on
 from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
@@ -171,11 +171,16 @@ class Holder:
         return asked
 
     def answer_model(
-        self, step: int, attempt: int, came: ModelAnswer | ModelFailure, usage: Usage | None
+        self,
+        step: int,
+        attempt: int,
+        came: ModelAnswer | ModelFailure,
+        usage: Usage | None,
+        limits: ProviderLimits | None = None,
     ) -> Flow[AnsweredModel]:
         """Tells what came of the call of a model."""
         settled: AnsweredModel = yield from self.with_token(
-            lambda turn: self.runs.answer_model(turn, step, attempt, came, usage)
+            lambda turn: self.runs.answer_model(turn, step, attempt, came, usage, limits)
         )
         return settled
 

@@ -13,7 +13,7 @@ from pawl._caller import Caller
 from pawl._drive import Holder
 from pawl._flow import check_timeout
 from pawl._model_calls import AnsweredModel, RequestedModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._runs import StepOutcome, TurnInfo
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
@@ -70,8 +70,9 @@ class DrivenTurn(Turn):
         came: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
-        return self._client.perform(self._holder.answer_model(step, attempt, came, usage))
+        return self._client.perform(self._holder.answer_model(step, attempt, came, usage, limits))
 
     def note_model(self, step: int, attempt: int, response_id: str) -> None:
         self._client.perform(self._holder.note_model(step, attempt, response_id))

@@ -16,6 +16,7 @@ from pawl._dialect import (
     discreet,
     failure_of,
     is_final,
+    limits_of,
     patience,
     sound,
     unusable,
@@ -23,7 +24,7 @@ from pawl._dialect import (
 from pawl._enums import Disposition, StepStatus
 from pawl._errors import FailTurnError, LimitError, RequestError, RunTerminalError, TurnStaleError
 from pawl._model_calls import AnsweredModel, RequestedModel
-from pawl._models import ModelAnswer, ModelFailure
+from pawl._models import ModelAnswer, ModelFailure, ProviderLimits
 from pawl._outcomes import Reply
 from pawl._runs import Step
 from pawl._talk import Heard, Manner, Talk
@@ -88,6 +89,8 @@ class _Came:
     fetch: str = ""
     shown: int = 0
     """Bytes of it that were shown."""
+    limits: ProviderLimits | None = None
+    """What the provider told of its own."""
 
 
 _RECORDED = -1
@@ -146,14 +149,22 @@ class _Round:
         outcome = call.make(step, attempt, fetch)
         if isinstance(outcome, ModelFailure):
             outcome = discreet(self._client, outcome)
-        return _Came(outcome=outcome, usage=call.draft.usage, fetch=call.fetch, shown=call.shown)
+        return _Came(
+            outcome=outcome,
+            usage=call.draft.usage,
+            fetch=call.fetch,
+            shown=call.shown,
+            limits=call.limits,
+        )
 
     def _tell(self, step: int, attempt: int, came: _Came) -> int:
         """Tells what came of a call; gives the attempt to make next, 0 after an answer,
         _RECORDED where there is one already."""
         outcome = came.outcome
         try:
-            settled = self._turn.answer_model(step, attempt, outcome, usage=came.usage)
+            settled = self._turn.answer_model(
+                step, attempt, outcome, usage=came.usage, limits=came.limits
+            )
         except (LimitError, RequestError) as refusal:
             outcome = _refused(outcome, refusal)
             settled = self._turn.answer_model(step, attempt, outcome, usage=came.usage)
@@ -185,6 +196,7 @@ class _Call:
         self.draft: Draft = dialect.draft()
         self.fetch = ""
         self.shown = 0
+        self.limits: ProviderLimits | None = None
         self._client, self._dialect, self._turn = client, dialect, turn
         self._ask = talk.ask()
         self._noted = not dialect.background(self._ask)
@@ -195,8 +207,9 @@ class _Call:
             stream = self._start(fetch)
         except Exception as error:
             # What is made is still there: that it could not be fetched is no reason to pay again.
-            self.fetch = fetch
+            self.fetch, self.limits = fetch, limits_of(error)
             return failure_of(error)
+        self.limits = limits_of(stream)
         try:
             with stream:
                 outcome = self._listen(stream, step, attempt)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from pawl import _requests as wire
-from pawl._models import ModelAnswer, ModelFailure, ModelMessage, ModelRequest
+from pawl._models import (
+    ModelAnswer,
+    ModelFailure,
+    ModelMessage,
+    ModelRequest,
+    ProviderLimits,
+)
 from pawl._runs import TurnRef
 from pawl._values import Usage
 from pawl.v1 import record_pb2, run_pb2
@@ -34,6 +40,7 @@ def answer_model_request(
     attempt: int,
     outcome: ModelAnswer | ModelFailure,
     usage: Usage | None,
+    limits: ProviderLimits | None = None,
 ) -> run_pb2.AnswerModelRequest:
     """The request that tells what came of a call."""
     request = run_pb2.AnswerModelRequest(
@@ -44,6 +51,8 @@ def answer_model_request(
         turn_token=turn.token,
         usage=wire.usage(usage),
     )
+    if limits is not None:
+        request.provider_limits.CopyFrom(_provider_limits(limits))
     if isinstance(outcome, ModelAnswer):
         request.answer.CopyFrom(model_answer(outcome))
         return request
@@ -52,6 +61,15 @@ def answer_model_request(
     if outcome.retry_after is not None:
         request.failure.retry_after.FromTimedelta(outcome.retry_after)
     return request
+
+
+def _provider_limits(limits: ProviderLimits) -> run_pb2.ProviderLimits:
+    told = run_pb2.ProviderLimits(requests=limits.requests, tokens=limits.tokens)
+    if limits.requests_reset is not None:
+        told.requests_reset.FromTimedelta(limits.requests_reset)
+    if limits.tokens_reset is not None:
+        told.tokens_reset.FromTimedelta(limits.tokens_reset)
+    return told
 
 
 def note_model_request(

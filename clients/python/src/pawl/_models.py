@@ -116,6 +116,17 @@ class ModelStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderLimits:
+    """What a provider tells of its own limits: how much is left, and when all of it is there
+    again. None: it does not tell."""
+
+    requests: int | None = None
+    requests_reset: timedelta | None = None
+    tokens: int | None = None
+    tokens_reset: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:
     """Why a call of a model came to nothing. `final`: no further attempt can help."""
 

@@ -23,7 +23,7 @@ from pawl._model_requests import (
     note_model_request,
     request_model_request,
 )
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._outcomes import Outcome, Reply, Started, StepAnswer, StepOutcomes, Waited
 from pawl._records import Record
 from pawl._runs import (
@@ -244,8 +244,9 @@ class Runs:
         attempt: int,
         outcome: ModelAnswer | ModelFailure,
         usage: Usage | None,
+        limits: ProviderLimits | None = None,
     ) -> Operation[AnsweredModel]:
-        request = answer_model_request(self.namespace, turn, step, attempt, outcome, usage)
+        request = answer_model_request(self.namespace, turn, step, attempt, outcome, usage, limits)
         return Operation(_RUN + "AnswerModel", request, run_pb2.AnswerModelResponse, from_proto)
 
     def note_model(

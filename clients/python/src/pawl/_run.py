@@ -16,7 +16,7 @@ from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
 from pawl._history_operations import Fork
 from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._outcomes import (
     Outcome,
     Reply,
@@ -251,9 +251,12 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         outcome: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
         """Tells what came of a call of a model, and what it consumed."""
-        return self._client.call(self._runs.answer_model(turn, step, attempt, outcome, usage))
+        return self._client.call(
+            self._runs.answer_model(turn, step, attempt, outcome, usage, limits)
+        )
 
     def note_model(self, turn: TurnRef, step: int, attempt: int, response_id: str) -> NotedModel:
         """Keeps the provider's id of a response that is being made."""

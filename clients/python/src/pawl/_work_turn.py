@@ -23,7 +23,7 @@ from pawl._model_requests import (
     note_model_request,
     request_model_request,
 )
-from pawl._models import ModelAnswer, ModelFailure, ModelRequest
+from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
 from pawl._turn import Turn
@@ -102,6 +102,7 @@ class WorkTurn(AsyncTurn):
         came: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
         """See `Turn.answer_model`."""
         held = self._held
@@ -109,7 +110,9 @@ class WorkTurn(AsyncTurn):
             receipt = await self._link.ask_turn(
                 held,
                 lambda: worker_pb2.WorkRequest(
-                    answer_model=answer_model_request("", held.ref(), step, attempt, came, usage)
+                    answer_model=answer_model_request(
+                        "", held.ref(), step, attempt, came, usage, limits
+                    )
                 ),
             )
         settled: AnsweredModel = from_proto(receipt.answer_model)
@@ -306,9 +309,10 @@ class ThreadTurn(Turn):
         came: ModelAnswer | ModelFailure,
         *,
         usage: Usage | None = None,
+        limits: ProviderLimits | None = None,
     ) -> AnsweredModel:
         """See `Turn.answer_model`."""
-        return self._wait(self._turn.answer_model(step, attempt, came, usage=usage))
+        return self._wait(self._turn.answer_model(step, attempt, came, usage=usage, limits=limits))
 
     def note_model(self, step: int, attempt: int, response_id: str) -> None:
         """See `Turn.note_model`."""

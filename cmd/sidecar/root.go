@@ -11,8 +11,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/answers"
 	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/command/limits"
 	"github.com/pawl-dev/pawl/internal/command/approvals"
+	"github.com/pawl-dev/pawl/internal/command/limits"
 	"github.com/pawl-dev/pawl/internal/command/schedules"
 	"github.com/pawl-dev/pawl/internal/config"
 )

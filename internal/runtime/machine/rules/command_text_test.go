@@ -175,6 +175,8 @@ func (a args) requests() []machine.StepRequest {
 				r.Denied = &machine.Denial{Code: code}
 			case w == "reframe":
 				r.Reframe = true
+			case w == "free":
+				r.Holding.Free = true
 			default:
 				r.Payload = []byte(w)
 			}
@@ -243,6 +245,8 @@ func (a args) otherCommand() machine.Command {
 			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
 			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(), Metered: a.has("metered"),
 		}
+	case "decide":
+		return a.decision()
 	case "steer":
 		when := map[string]machine.SteerWhen{"": machine.NextModelCall, "now": machine.SteerNow, "next_turn": machine.NextTurn, "whenever": 9}
 		return machine.Steer{Text: a.d.Input, When: when[a.text("when")]}
@@ -369,4 +373,24 @@ func bodyHash(c machine.Command) [32]byte {
 		c = x
 	}
 	return sha256.Sum256(fmt.Appendf(nil, "%T%+v", c, c))
+}
+
+// decision is of the call that waits now, unless digest=other.
+func (a args) decision() machine.DecideStep {
+	verdicts := map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited, "lapse": machine.Lapsed}
+	c := machine.DecideStep{Step: uint32(a.number("step", 1)), Verdict: verdicts[a.first()], Reason: a.text("reason")}
+	if i := findStep(a.s.Steps, c.Step); i >= 0 && a.s.Steps[i].Approval != nil && !a.has("digest") {
+		c.Digest = a.s.Steps[i].Approval.Digest
+	}
+	if c.Verdict == machine.Edited {
+		c.Payload = value(a.d.Input)
+		c.PayloadHash = sha256.Sum256(c.Payload)
+	}
+	if a.has("expires") {
+		c.Expires = epoch + int64(a.seconds("expires"))
+	}
+	if a.has("starter") {
+		c.Starters = []string{a.text("starter")}
+	}
+	return c
 }

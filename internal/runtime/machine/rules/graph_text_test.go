@@ -178,6 +178,8 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			tool.Reconcile = value
 		case "compensate":
 			tool.Compensate = value
+		case "approve", "held", "approve_escalate", "not_starter":
+			err = parseApproval(&tool, key, value)
 		case "bind":
 			tool.ResultArtifact = value
 		case "pause", "max", "times", "jitter", "final":
@@ -191,6 +193,24 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 	}
 	g.Tools[name] = tool
 	return nil
+}
+
+// parseApproval reads how calls of a tool are approved: approve, approve=CONDITION, held=TIME.
+func parseApproval(tool *machine.Tool, key, value string) (err error) {
+	if tool.Approval == nil {
+		tool.Approval = &machine.Approval{}
+	}
+	switch key {
+	case "approve":
+		tool.Approval.If = value
+	case "held":
+		tool.Approval.Timeout, err = time.ParseDuration(value)
+	case "approve_escalate":
+		tool.Approval.Escalate = true
+	case "not_starter":
+		tool.Approval.NotStarter = true
+	}
+	return err
 }
 
 // parseCalls reads how calls of models are made.

@@ -170,7 +170,7 @@ func printStepBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.StepRequested:
 		return words(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
-			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), printAbout(b.About), printAsked(b))
+			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), flag("held", b.Hold != nil), printAbout(b.About), printAsked(b))
 	case *machine.StepResolved:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
@@ -195,6 +195,8 @@ func printStepBody(b machine.Body) string {
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
 	case *machine.StepDoubted:
 		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printFault("error", b.Error), opt("worker", b.Worker), opt("by", b.By))
+	case *machine.StepDecided:
+		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Verdict.String(), string(b.Payload), opt("reason", b.Reason), optTime("expires", b.Expires), optTime("deadline", b.Deadline))
 	case *machine.StepCancelled:
 		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why, printUsage(b.Usage))
 	}

@@ -4,6 +4,7 @@
  */
 
 export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
+export { callHeaders, callMeta } from "./call_key.js";
 export {
   type Beginning,
   type PackOptions,

@@ -30,6 +30,14 @@ class ToolCall:
     turn_seq: int
     deadline: datetime | None
 
+    def headers(self) -> dict[str, str]:
+        """The HTTP header by which services know a repeated request: Idempotency-Key."""
+        return {"Idempotency-Key": self.idempotency_key}
+
+    def meta(self) -> dict[str, str]:
+        """The same for the `_meta` of an MCP server's tools/call."""
+        return {"dev.pawl/idempotency-key": self.idempotency_key}
+
 
 _current: contextvars.ContextVar[ToolCall] = contextvars.ContextVar("pawl_call")
 

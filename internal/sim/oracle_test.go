@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
 // oracle knows what a node has shown, and what must then be true for ever: its journal as
@@ -163,7 +164,7 @@ func (o *oracle) step(e *machine.Entry) error {
 	after := result.State
 	after.PrevHash = e.Hash
 	o.states[e.RunID] = after
-	return errors.Join(rules.CheckInvariants(after, g), rules.CheckChange(before, after, e.Records))
+	return errors.Join(invariant.Check(after, g), invariant.CheckChange(before, after, e.Records))
 }
 
 func (o *oracle) graph(e *machine.Entry) (*machine.Graph, error) {

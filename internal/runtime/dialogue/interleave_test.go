@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
 // journal is the store of one run, in memory.
@@ -104,7 +105,7 @@ func (r *talked) apply(c machine.Command) bool {
 			}
 		}
 	}
-	if err := rules.CheckInvariants(r.s, r.g); err != nil {
+	if err := invariant.Check(r.s, r.g); err != nil {
 		r.t.Fatalf("%T: %v", c, err)
 	}
 	return true

@@ -48,7 +48,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "m04", what: "a guard's off-by-one: a state may be entered once more than max_visits", file: "internal/runtime/machine/rules/enter.go",
-		exchange: exchange{old: "visitsOf(t.s, next) < n.MaxVisits", new: "visitsOf(t.s, next) <= n.MaxVisits"},
+		exchange: exchange{old: "facts.VisitsOf(t.s, next) < n.MaxVisits", new: "facts.VisitsOf(t.s, next) <= n.MaxVisits"},
 	},
 	{
 		name: "m05", what: "a dropped wake-up: the timers' loop is not woken for an earlier timer", file: "internal/runtime/timers.go",
@@ -99,8 +99,8 @@ var mutants = []mutant{
 	{
 		name: "m15", what: "the key of a model's tool call is made of its arguments instead of its place", file: "internal/runtime/machine/rules/request.go",
 		exchange: exchange{
-			old: "callKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n",
-			new: "callKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n\t\ta.key += \"/\" + string(a.Payload)\n",
+			old: "shape.CallKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n",
+			new: "shape.CallKey(t.s.Steps, a.Call, fmt.Sprintf(\"requests[%d].call\", i))\n\t\ta.key += \"/\" + string(a.Payload)\n",
 		},
 	},
 	{

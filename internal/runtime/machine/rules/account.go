@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Accounts of the operator over runs. Which of them an input is counted in, and whether
@@ -51,7 +52,7 @@ func Charged(c machine.Charge, window int64, before, after *machine.State) machi
 	}
 	had, hadCost := Spent(before)
 	has, hasCost := Spent(after)
-	c.Tokens, c.CostMicro = atMost(addCapped(c.Tokens, max(0, has-had))), atMost(addCapped(c.CostMicro, max(0, hasCost-hadCost)))
+	c.Tokens, c.CostMicro = atMost(facts.AddCapped(c.Tokens, max(0, has-had))), atMost(facts.AddCapped(c.CostMicro, max(0, hasCost-hadCost)))
 	tokens, cost := Held(after)
 	c.HeldTokens, c.HeldCostMicro = atMost(tokens), atMost(cost)
 	return c

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // resolve takes an answer to a step, in the order of section 9. An answer that
@@ -23,10 +25,10 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.Step > t.s.LastStep {
 		return t.violate(), nil
 	}
-	if err := checkUsage(c.Usage); err != nil {
+	if err := shape.CheckUsage(c.Usage); err != nil {
 		return 0, err
 	}
-	i := findStep(t.s.Steps, c.Step)
+	i := facts.FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending {
 		return repeated(t.s.Steps, i, c), nil
 	}
@@ -57,7 +59,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.OK {
 		return t.accept(i, c, used)
 	}
-	tool := toolOf(t.g, step.Tool)
+	tool := facts.ToolOf(t.g, step.Tool)
 	policy := tool.OnError
 	if c.Unknown {
 		policy = tool.OnUnknown
@@ -140,7 +142,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 	step.Status, step.AnswerSeq, step.AnswerHash, step.Deadline, step.Bound = status, seq, hash, 0, machine.Amount{}
 	t.settleEffect(step)
 	t.stand(step)
-	if turn := t.s.Turn; turn != nil && turn.Suspended && len(awaitedSteps(t.s)) == 0 {
+	if turn := t.s.Turn; turn != nil && turn.Suspended && len(facts.AwaitedSteps(t.s)) == 0 {
 		t.offerAgain()
 	}
 }
@@ -154,7 +156,7 @@ func (t *txn) settleStep(i int, status machine.StepStatus, seq uint64, hash [32]
 func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolved, final bool, after time.Duration) machine.Disposition {
 	t.dropInquiry(i)
 	step := &t.steps()[i]
-	tool := toolOf(t.g, step.Tool)
+	tool := facts.ToolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
 	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && t.mayRepeat(step, answer.Unknown, policy) &&
 		t.refusedBy(i, step.Bound) == ""
@@ -168,10 +170,10 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 		answer.Next = step.Attempt + 1
 		begin := t.in.At
 		if pause := t.stepPause(tool.Retry, step, step.Attempt, after); pause > 0 {
-			begin = addCapped(begin, int64(pause))
+			begin = facts.AddCapped(begin, int64(pause))
 			answer.NotBefore = begin
 		}
-		answer.Deadline = addCapped(begin, int64(tool.Timeout))
+		answer.Deadline = facts.AddCapped(begin, int64(tool.Timeout))
 		step.Attempt, step.Deadline, step.Remote = answer.Next, answer.Deadline, nil
 	}
 	seq := t.record(&answer)
@@ -207,7 +209,7 @@ func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnF
 // new attempt on that ground (the agent may be at work): it is called off.
 func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposition {
 	step := &t.s.Steps[i]
-	policy := toolOf(t.g, step.Tool).OnUnknown
+	policy := facts.ToolOf(t.g, step.Tool).OnUnknown
 	if step.Delegation {
 		t.callOff(step)
 		if policy == machine.Retry {
@@ -225,7 +227,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	i := findStep(t.s.Steps, c.Step)
+	i := facts.FindStep(t.s.Steps, c.Step)
 	if i < 0 || !t.s.Steps[i].Out() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil || t.s.Steps[i].Awaits() {
 		return machine.IgnoredStale
 	}
@@ -272,7 +274,7 @@ func (t *txn) cancelStep(i int, why string) {
 // callOff tells the agent of a delegation that went out earlier; one of this
 // very batch was never sent.
 func (t *txn) callOff(step *machine.ToolStep) {
-	if t.old == nil || step.Awaits() || !stillOut(t.old.Steps, step) {
+	if t.old == nil || step.Awaits() || !facts.StillOut(t.old.Steps, step) {
 		return
 	}
 	t.cancels = append(t.cancels, machine.OutboxRow{

@@ -5,6 +5,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls that a person approves (section 9): a call that the pack holds gets its number and
@@ -15,11 +17,11 @@ const DeniedCode = "DENIED"
 
 // await makes a step that is about to be issued wait for a decision. asked is its record.
 func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h machine.Holding) {
-	tool := toolOf(t.g, step.Tool)
+	tool := facts.ToolOf(t.g, step.Tool)
 	if !decision.MustWait(tool.Approval, h) {
 		return
 	}
-	step.Deadline = addCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
+	step.Deadline = facts.AddCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
 	step.Approval = &machine.StepApproval{
 		Held: true, Since: t.in.At,
 		Digest: machine.CallDigest(step.Tool, t.s.Digest, t.s.RunID, step.Step, step.PayloadHash),
@@ -29,7 +31,7 @@ func (t *txn) await(step *machine.ToolStep, asked *machine.StepRequested, h mach
 
 // decide takes a decision about a held call.
 func (t *txn) decide(c *machine.DecideStep) (machine.Disposition, error) {
-	i := findStep(t.s.Steps, c.Step)
+	i := facts.FindStep(t.s.Steps, c.Step)
 	if c.Verdict == machine.Lapsed {
 		return t.lapse(i, c), nil
 	}
@@ -64,8 +66,8 @@ func (t *txn) checkDecided(i int, c *machine.DecideStep) error {
 	if step == nil || !step.Awaits() {
 		return decision.Nothing(c.Step)
 	}
-	tool := toolOf(t.g, step.Tool)
-	return first(decision.Starter(tool.Approval, c, t.in.Principal), decision.Digest(step, c), decision.Verdict(c, t.in.At))
+	tool := facts.ToolOf(t.g, step.Tool)
+	return shape.First(decision.Starter(tool.Approval, c, t.in.Principal), decision.Digest(step, c), decision.Verdict(c, t.in.At))
 }
 
 // decided begins the record of a decision, and what the step keeps of it.
@@ -88,7 +90,7 @@ func (t *txn) decided(i int, c *machine.DecideStep) (*machine.StepApproval, *mac
 func (t *txn) release(i int, c *machine.DecideStep) {
 	_, record := t.decided(i, c)
 	step := &t.steps()[i]
-	step.Deadline = addCapped(t.in.At, int64(toolOf(t.g, step.Tool).Timeout))
+	step.Deadline = facts.AddCapped(t.in.At, int64(facts.ToolOf(t.g, step.Tool).Timeout))
 	record.Deadline = step.Deadline
 	t.record(record)
 }
@@ -109,7 +111,7 @@ func (t *txn) turnDown(i int, v machine.Verdict, reason, words string) {
 // undecided: the time of a held call is over.
 func (t *txn) undecided(i int) machine.Disposition {
 	step := &t.s.Steps[i]
-	tool := toolOf(t.g, step.Tool)
+	tool := facts.ToolOf(t.g, step.Tool)
 	t.turnDown(i, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", decision.Timeout(tool.Approval)))
 	if tool.Approval == nil || !tool.Approval.Escalate || t.s.Status.Terminal() {
 		return machine.Accepted
@@ -129,22 +131,12 @@ func (t *txn) lapse(i int, c *machine.DecideStep) machine.Disposition {
 	}
 	approval, record := t.decided(i, &machine.DecideStep{Verdict: machine.Lapsed})
 	step := &t.steps()[i]
-	tool := toolOf(t.g, step.Tool)
+	tool := facts.ToolOf(t.g, step.Tool)
 	if tool.Approval != nil {
-		step.Deadline = addCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
+		step.Deadline = facts.AddCapped(t.in.At, int64(decision.Timeout(tool.Approval)))
 	}
 	approval.Held, approval.Since = true, t.in.At
 	record.Deadline = step.Deadline
 	t.record(record)
 	return machine.Accepted
-}
-
-// held returns the first call that waits for a decision, or nil.
-func held(steps []machine.ToolStep) *machine.ToolStep {
-	for i := range steps {
-		if steps[i].Awaits() {
-			return &steps[i]
-		}
-	}
-	return nil
 }

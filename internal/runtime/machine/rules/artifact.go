@@ -2,13 +2,13 @@ package rules
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // setArtifacts writes without a transition.
@@ -41,15 +41,15 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 		}
 		if slices.ContainsFunc(writes[:i], func(o machine.ArtifactWrite) bool { return o.Name == w.Name }) {
 			return &machine.Refusal{
-				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: field(w.Name),
+				Code: machine.CodeInvalidArgument, Reason: "DUPLICATE_ARTIFACT", Field: shape.Field(w.Name),
 				Message: "written twice in one request",
 			}
 		}
-		if err := first(t.checkSize(w), checkType(w, decl.Type)); err != nil {
+		if err := shape.First(t.checkSize(w), shape.CheckType(w, decl.Type)); err != nil {
 			return err
 		}
 		total += int64(len(w.Value))
-		if head := headOf(t.s, w.Name); head != nil && decl.Mode == machine.Replace {
+		if head := facts.HeadOf(t.s, w.Name); head != nil && decl.Mode == machine.Replace {
 			total -= head.Bytes
 		}
 	}
@@ -58,7 +58,7 @@ func (t *txn) checkWrites(writes []machine.ArtifactWrite) error {
 
 func (t *txn) undeclared(name string) error {
 	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: field(name),
+		Code: machine.CodeInvalidArgument, Reason: "UNDECLARED_ARTIFACT", Field: shape.Field(name),
 		Message: "no state of the pack declares it", Allowed: slices.Sorted(maps.Keys(t.g.Artifacts)),
 	}
 }
@@ -73,7 +73,7 @@ func (t *txn) checkSize(w *machine.ArtifactWrite) error {
 		return nil
 	}
 	return &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: field(w.Name),
+		Code: machine.CodeResourceExhausted, Reason: "ARTIFACT_TOO_LARGE", Field: shape.Field(w.Name),
 		Message: fmt.Sprintf("%d bytes, at most %d: store it elsewhere and write a reference to it", got, limit),
 		Limit:   limit, Got: got,
 	}
@@ -91,29 +91,6 @@ func (t *txn) checkTotal(total int64) error {
 	}
 }
 
-// checkType holds a value against its media type: JSON must parse, text must be
-// UTF-8, anything else is bytes; a claim of the caller must agree.
-func checkType(w *machine.ArtifactWrite, mediaType string) error {
-	form := machine.FormOf(mediaType)
-	refuse := func(format string, args ...any) error {
-		return &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "ARTIFACT_TYPE", Field: field(w.Name), Allowed: []string{mediaType},
-			Message: fmt.Sprintf("declared %s, but the value ", mediaType) + fmt.Sprintf(format, args...),
-		}
-	}
-	switch {
-	case w.Type != "" && w.Type != mediaType:
-		return refuse("is said to be %s", w.Type)
-	case w.Form != machine.FormUnset && w.Form != form:
-		return refuse("was given as %s; want it as %s", w.Form, form)
-	case form == machine.FormJSON && !json.Valid(w.Value), form == machine.FormText && !utf8.Valid(w.Value):
-		return refuse("is not %s", map[machine.Form]string{machine.FormJSON: "JSON", machine.FormText: "UTF-8 text"}[form])
-	}
-	return nil
-}
-
-func field(artifact string) string { return "artifacts[" + artifact + "]" }
-
 // write notes checked writes as made by the record seq, which holds the values.
 func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	if len(writes) == 0 {
@@ -125,7 +102,7 @@ func (t *txn) write(writes []machine.ArtifactWrite, seq uint64) {
 	for i := range writes {
 		w := &writes[i]
 		decl := t.g.Artifacts[w.Name]
-		head := headOf(t.s, w.Name)
+		head := facts.HeadOf(t.s, w.Name)
 		if head == nil {
 			t.s.Artifacts = append(t.s.Artifacts, machine.ArtifactHead{Name: w.Name, Type: decl.Type, Mode: decl.Mode})
 			head = &t.s.Artifacts[len(t.s.Artifacts)-1]
@@ -152,14 +129,4 @@ func updateHead(h *machine.ArtifactHead, seq uint64, value []byte) {
 	sum.Write(value)
 	sum.Sum(h.Hash[:0])
 	h.Bytes += int64(len(value))
-}
-
-// headOf returns the head of a written artifact, or nil.
-func headOf(s *machine.State, name string) *machine.ArtifactHead {
-	for i := range s.Artifacts {
-		if s.Artifacts[i].Name == name {
-			return &s.Artifacts[i]
-		}
-	}
-	return nil
 }

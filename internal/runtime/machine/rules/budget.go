@@ -1,9 +1,8 @@
 package rules
 
 import (
-	"math"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Budgets (section 6). Zero is no limit everywhere. Counters are settled
@@ -19,7 +18,7 @@ func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadli
 // overBudget returns the first budget that is exceeded, or "". N tool calls,
 // tokens or micro-dollars are allowed exactly; one more exceeds.
 func (t *txn) overBudget() string {
-	b, limit := &t.g.Budget, LimitOf(t.g, t.s)
+	b, limit := &t.g.Budget, facts.LimitOf(t.g, t.s)
 	switch {
 	case t.overdue():
 		return "max_wall_time_sec"
@@ -33,39 +32,11 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// checkUsage refuses negative figures, which would give budget back, and parts that are
-// more than the whole.
-func checkUsage(u machine.Usage) error {
-	refusal := &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "BAD_USAGE"}
-	switch {
-	case min(u.InputTokens, u.OutputTokens, u.CachedTokens, u.ReasoningTokens, u.CostMicro) < 0 || u.ToolCalls < 0:
-		refusal.Reason, refusal.Field, refusal.Message = "NEGATIVE_USAGE", "usage", "usage figures must be 0 or more"
-	case u.CachedTokens > u.InputTokens:
-		refusal.Field, refusal.Message = "usage.cached_tokens", "are a part of input_tokens, and there are more of them"
-		refusal.Limit, refusal.Got = u.InputTokens, u.CachedTokens
-	case u.ReasoningTokens > u.OutputTokens:
-		refusal.Field, refusal.Message = "usage.reasoning_tokens", "are a part of output_tokens, and there are more of them"
-		refusal.Limit, refusal.Got = u.OutputTokens, u.ReasoningTokens
-	default:
-		return nil
-	}
-	return refusal
-}
-
 // settle adds what a turn consumed outside the sidecar; its cost was made by price.
 func (t *txn) settle(u machine.Usage) {
-	t.s.Tokens = addCapped(t.s.Tokens, addCapped(u.InputTokens, u.OutputTokens))
-	t.s.CostMicro = addCapped(t.s.CostMicro, u.CostMicro)
-	t.s.ToolCalls = int(addCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
-}
-
-// addCapped adds two figures >= 0 and stops at the largest number, so that no
-// report can wrap a counter round to "plenty left".
-func addCapped(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	t.s.Tokens = facts.AddCapped(t.s.Tokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
+	t.s.CostMicro = facts.AddCapped(t.s.CostMicro, u.CostMicro)
+	t.s.ToolCalls = int(facts.AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 
 // wallClock stops the clock while the run waits and starts it again
@@ -79,6 +50,6 @@ func (t *txn) wallClock(waiting bool) {
 	case waiting && s.Deadline != 0:
 		s.WallLeft, s.Deadline = s.Deadline-t.in.At, 0
 	case !waiting && s.WallLeft != 0:
-		s.Deadline, s.WallLeft = addCapped(t.in.At, s.WallLeft), 0
+		s.Deadline, s.WallLeft = facts.AddCapped(t.in.At, s.WallLeft), 0
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // The checks of section 4 that the machine makes, in their order. Each returns
@@ -54,7 +55,7 @@ func (t *txn) checkTurn(seq uint64, attempt int) error {
 // authority, so that the second of two who decide hears who was first; [Step] makes it
 // in any case. A run that has ended is told as such, by check (4).
 func CheckExpected(s *machine.State, c machine.Command) error {
-	want := expectedSeq(c)
+	want := shape.ExpectedSeq(c)
 	if want == 0 || want == s.VisitSeq || s.Status.Terminal() || s.Imported {
 		return nil
 	}
@@ -63,21 +64,6 @@ func CheckExpected(s *machine.State, c machine.Command) error {
 		Message: fmt.Sprintf("the last transition is record %d, not %d", s.VisitSeq, want),
 		Seq:     s.VisitSeq,
 	}
-}
-
-// expectedSeq is what a command asks of the run's VisitSeq; 0 = nothing.
-func expectedSeq(c machine.Command) uint64 {
-	switch c := c.(type) {
-	case machine.EmitEvent:
-		return c.ExpectedSeq
-	case machine.SendInput:
-		return c.ExpectedSeq
-	case machine.SetArtifacts:
-		return c.ExpectedSeq
-	case machine.CompleteTurn:
-		return c.ExpectedSeq
-	}
-	return 0
 }
 
 // checkEvent is check (7). A terminal state's on_event never fires.
@@ -96,14 +82,4 @@ func (t *txn) checkEvent(event string) error {
 	}
 	r.Allowed = slices.Sorted(maps.Keys(n.OnEvent))
 	return r
-}
-
-// first returns the first error of the checks, made in order.
-func first(checks ...error) error {
-	for _, err := range checks {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/figures"
 )
 
@@ -12,4 +13,6 @@ func DiffVisits(a, b *machine.State) []machine.CountChange { return figures.Visi
 func DiffEdges(a, b *machine.State) []machine.CountChange { return figures.Edges(a, b) }
 
 // DiffBudgets compares what counts against bounds, in a fixed order.
-func DiffBudgets(a, b *machine.State) []machine.CountChange { return figures.Budgets(a, b, toolSteps) }
+func DiffBudgets(a, b *machine.State) []machine.CountChange {
+	return figures.Budgets(a, b, facts.ToolSteps)
+}

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // fail takes a failed execution of the open turn. The repeat of the report that
@@ -14,7 +16,7 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 		return machine.IgnoredDuplicate, nil
 	}
 	used, unpriced := t.price(c.Usage)
-	if err := first(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, checkReject(c)); err != nil {
+	if err := shape.First(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, shape.CheckReject(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
@@ -25,16 +27,6 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	}
 	t.failTurn(c.Error, c.Retryable, used, reason)
 	return machine.Accepted, nil
-}
-
-func checkReject(c *machine.FailTurn) error {
-	if !c.Reject || !c.Retryable {
-		return nil
-	}
-	return &machine.Refusal{
-		Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable",
-		Message: "work that is refused is not tried again",
-	}
 }
 
 func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
@@ -53,9 +45,9 @@ func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage,
 	retryable = retryable && !isFinal(&t.g.Retry, fault.Code)
 	failed := &machine.TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
 	over := t.overBudget()
-	if over == "" && retryable && turn.Attempt < attemptsOf(t.g) {
+	if over == "" && retryable && turn.Attempt < facts.AttemptsOf(t.g) {
 		failed.Next = turn.Attempt + 1
-		failed.NotBefore = addCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
+		failed.NotBefore = facts.AddCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
 	t.record(failed)
 	t.afterFailure(turn, failed, over, reason)
@@ -80,14 +72,12 @@ func (t *txn) afterFailure(turn *machine.Turn, failed *machine.TurnFailed, over,
 	}
 }
 
-func attemptsOf(g *machine.Graph) int { return orDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
-
 // suspend releases a turn that only waits for its visit's pending steps.
 func (t *txn) suspend(c *machine.SuspendTurn) error {
-	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+	if err := shape.First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return err
 	}
-	pending := awaitedSteps(t.s)
+	pending := facts.AwaitedSteps(t.s)
 	if len(pending) == 0 {
 		return &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq",

@@ -3,30 +3,23 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
-
-// startOf is what a fork has in common with a start.
-func startOf(c *machine.Fork) *machine.Start {
-	return &machine.Start{
-		Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution,
-		Labels: c.Labels, Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps,
-	}
-}
 
 // beginFork is Step for [machine.Fork]: seq 1 is the Origin, on which everything that
 // was copied lies; queued inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
-		return machine.Result{State: s}, runExists(s)
+		return machine.Result{State: s}, shape.RunExists(s)
 	}
-	if err := first(checkStart(g, startOf(&c)), checkSource(g, &c)); err != nil {
+	if err := shape.First(shape.CheckStart(g, facts.StartOf(&c)), shape.CheckSource(g, &c)); err != nil {
 		return machine.Result{}, err
 	}
 	in.At = max(in.At, 1)
-	t, err := newTxn(g, newState(g, startOf(&c), in.At), in)
+	t, err := newTxn(g, newState(g, facts.StartOf(&c), in.At), in)
 	if err != nil {
 		return machine.Result{}, err
 	}
@@ -42,88 +35,6 @@ func Imported() error {
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
 		Message: "the run was imported to be looked at and is never driven: fork it to go on from there",
-	}
-}
-
-func runExists(s *machine.State) error {
-	return &machine.Refusal{
-		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
-	}
-}
-
-// checkSource: the run had not ended, and the graph has all that the copy needs.
-func checkSource(g *machine.Graph, c *machine.Fork) error {
-	if c.From == nil {
-		return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: "from", Message: "a fork needs its source's state"}
-	}
-	if c.From.Status.Terminal() {
-		return &machine.Refusal{
-			Code: machine.CodeFailedPrecondition, Reason: "FORK_TERMINAL", Field: "at_seq", Seq: c.From.Seq,
-			Message: fmt.Sprintf("the run had ended %s (%s) there: fork it at an earlier record", c.From.Status, c.From.Reason),
-		}
-	}
-	if c.From.Undo != nil {
-		return &machine.Refusal{
-			Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq,
-			Message: "the run's effects were being undone there: fork it at an earlier record",
-		}
-	}
-	return first(checkStates(g, c.From), checkHeads(g, c.From), checkQueued(c))
-}
-
-// checkStates: every state that was visited exists.
-func checkStates(g *machine.Graph, from *machine.State) error {
-	var missing []string
-	for _, v := range append([]machine.Count{{State: from.Current}}, from.Visits...) {
-		if g.States[v.State] == nil && !slices.Contains(missing, v.State) {
-			missing = append(missing, v.State)
-		}
-	}
-	if missing == nil {
-		return nil
-	}
-	return &machine.Refusal{
-		Code: machine.CodeFailedPrecondition, Reason: "FORK_STATE_MISSING", Field: "pack", Allowed: stateNames(g),
-		Message: fmt.Sprintf("the run visited %s, which %s@%s does not have", strings.Join(missing, ", "), g.PackID, g.PackVersion),
-	}
-}
-
-func stateNames(g *machine.Graph) []string {
-	names := make([]string, 0, len(g.States))
-	for name := range g.States {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// checkHeads: every artifact is declared with the type and mode that it has.
-func checkHeads(g *machine.Graph, from *machine.State) error {
-	for i := range from.Artifacts {
-		h := &from.Artifacts[i]
-		if decl, ok := g.Artifacts[h.Name]; !ok || decl.Type != h.Type || decl.Mode != h.Mode {
-			return &machine.Refusal{
-				Code: machine.CodeFailedPrecondition, Reason: "FORK_ARTIFACT_MISMATCH", Field: field(h.Name),
-				Message: fmt.Sprintf("%s@%s does not declare it as the run has it (%s)", g.PackID, g.PackVersion, h.Type),
-			}
-		}
-	}
-	return nil
-}
-
-func checkQueued(c *machine.Fork) error {
-	limit, got := withDefaults(c.Limits).MaxQueuedInputs, 0
-	for i := range c.Queued {
-		if c.Queued[i].Steer == "" {
-			got++
-		}
-	}
-	if got <= limit {
-		return nil
-	}
-	return &machine.Refusal{
-		Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "at_seq",
-		Message: fmt.Sprintf("%d inputs waited for the open turn", got), Limit: int64(limit), Got: int64(got),
 	}
 }
 
@@ -165,7 +76,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		}
 		at := holds(c.Values, head.Name)
 		if at < 0 {
-			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: field(head.Name), Message: "a fork needs the artifact's value"}
+			return &machine.Refusal{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: shape.Field(head.Name), Message: "a fork needs the artifact's value"}
 		}
 		origin.Artifacts = append(origin.Artifacts, c.Values[at])
 		head.Seq = seq
@@ -174,7 +85,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		t.writes = append(t.writes, machine.ArtifactVersion{Name: head.Name, Seq: seq, Mode: head.Mode, Bytes: int64(len(c.Values[at].Value))})
 	}
 	t.own.artifacts = true
-	if err := first(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
+	if err := shape.First(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
 		return err
 	}
 	t.write(c.Changes, seq)
@@ -190,10 +101,10 @@ func holds(writes []machine.ArtifactWrite, name string) int {
 func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	var size int64
 	for i := range c.Conversations {
-		size += messagesBytes(c.Conversations[i].Messages)
+		size += shape.MessagesBytes(c.Conversations[i].Messages)
 	}
 	for i := range c.Queued {
-		size += partsBytes(c.Queued[i].Parts) + int64(len(c.Queued[i].Steer))
+		size += shape.PartsBytes(c.Queued[i].Parts) + int64(len(c.Queued[i].Steer))
 	}
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
@@ -218,7 +129,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	t.own.steps = true
 	numbers := make(map[uint32]uint32, len(from.Steps))
 	for _, p := range from.Steps {
-		if !isAnswered(&p) {
+		if !facts.IsAnswered(&p) {
 			continue
 		}
 		s.LastStep++
@@ -231,7 +142,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
 		} else {
-			p.Attempt = min(p.Attempt, toolOf(t.g, p.Tool).Attempts)
+			p.Attempt = min(p.Attempt, facts.ToolOf(t.g, p.Tool).Attempts)
 		}
 		s.Steps = append(s.Steps, p)
 	}
@@ -239,13 +150,6 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	if from.Forked != nil {
 		s.Forked.Keys += from.Forked.Keys
 	}
-}
-
-func isAnswered(p *machine.ToolStep) bool {
-	if p.About != nil {
-		return false
-	}
-	return p.Status == machine.StepStatusOK || p.Status == machine.StepStatusError
 }
 
 // takeTurn offers the open turn as attempt 1, with the inputs that waited for it
@@ -258,9 +162,9 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 	t.openTurn(seq)
 	if c.ReuseSteps {
-		t.s.Turn.Keys = keysOf(c.From)
+		t.s.Turn.Keys = facts.KeysOf(c.From)
 		for i := range c.From.Steps {
-			if p := &c.From.Steps[i]; isAnswered(p) && p.Model == nil && p.TurnSeq == c.From.Turn.Seq {
+			if p := &c.From.Steps[i]; facts.IsAnswered(p) && p.Model == nil && p.TurnSeq == c.From.Turn.Seq {
 				t.s.Turn.Calls++
 			}
 		}
@@ -275,35 +179,12 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 }
 
-// keysOf is the number that the default keys of the open turn begin with; 0 =
-// none: it is the visit's first turn.
-func keysOf(s *machine.State) uint64 {
-	turn := s.Turn
-	switch {
-	case turn.Keys != 0:
-		return turn.Keys
-	case turn.Seq == s.VisitSeq:
-		return 0
-	case s.Forked != nil:
-		return turn.Seq + s.Forked.Keys
-	}
-	return turn.Seq
-}
-
-// takenBy counts the visits and steps that a fork took over.
-func takenBy(s *machine.State) machine.Forked {
-	if s.Forked == nil {
-		return machine.Forked{}
-	}
-	return *s.Forked
-}
-
 // Resolved lists the steps of a state's visit that a fork of it takes over, in
 // the order of their new numbers from 1.
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {
-		if isAnswered(&s.Steps[i]) {
+		if facts.IsAnswered(&s.Steps[i]) {
 			steps = append(steps, s.Steps[i])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
 // TestCheckInvariants: a state that was tampered with is found out.
@@ -55,7 +56,7 @@ func TestCheckInvariants(t *testing.T) {
 		l := journal(t)
 		s := clone(l.state)
 		spoil(s)
-		err := CheckInvariants(s, l.g)
+		err := invariant.Check(s, l.g)
 		if err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
@@ -82,7 +83,7 @@ func TestModelInvariants(t *testing.T) {
 	} {
 		s := clone(l.state)
 		spoil(s)
-		if err := CheckInvariants(s, l.g); err == nil || !strings.Contains(err.Error(), want) {
+		if err := invariant.Check(s, l.g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -99,7 +100,7 @@ func TestModelInvariants(t *testing.T) {
 	} {
 		s := clone(l.state)
 		spoil(s)
-		if err := CheckChange(before, s, records); err == nil || !strings.Contains(err.Error(), want) {
+		if err := invariant.CheckChange(before, s, records); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

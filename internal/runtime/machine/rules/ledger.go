@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // What costs is kept a ledger of where the pack says what its tools cost or what follows
@@ -12,14 +14,9 @@ import (
 // nothing is asked for that could pass the budget, and what nobody tells of counts as
 // consumed to the full.
 
-// keepsLedger: steps of tools and agents are held to the budget before they are made.
-func keepsLedger(g *machine.Graph, s *machine.State) bool {
-	return g.Ledger || s.Account != nil && s.Account.Leased
-}
-
 // account returns the run's account for changing.
 func (t *txn) account() *machine.Account {
-	account := machine.Account{Limit: LimitOf(t.g, t.s)}
+	account := machine.Account{Limit: facts.LimitOf(t.g, t.s)}
 	if t.s.Account != nil {
 		account = *t.s.Account
 	}
@@ -30,9 +27,9 @@ func (t *txn) account() *machine.Account {
 // refusedBy is the budget, or the operator's account, that does not hold so much beside what was consumed and what
 // pending steps but the one at index i may; "" = it fits.
 func (t *txn) refusedBy(i int, more machine.Amount) string {
-	limit := LimitOf(t.g, t.s)
+	limit := facts.LimitOf(t.g, t.s)
 	tokens, cost := Reserved(t.s, i)
-	tokens, cost = addCapped(addCapped(t.s.Tokens, tokens), more.Tokens), addCapped(addCapped(t.s.CostMicro, cost), more.CostMicro)
+	tokens, cost = facts.AddCapped(facts.AddCapped(t.s.Tokens, tokens), more.Tokens), facts.AddCapped(facts.AddCapped(t.s.CostMicro, cost), more.CostMicro)
 	switch {
 	case limit.Tokens > 0 && more.Tokens > 0 && tokens > limit.Tokens:
 		return "max_tokens"
@@ -46,15 +43,15 @@ func (t *txn) refusedBy(i int, more machine.Amount) string {
 // pack does not say of an agent is its share of what is left: as much as for every other
 // step that could be pending with it.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
-	if !keepsLedger(t.g, t.s) {
+	if !facts.KeepsLedger(t.g, t.s) {
 		return machine.Amount{}
 	}
 	bound := machine.Amount{CostMicro: tool.CostMicro}
 	if !tool.Agent {
 		return bound
 	}
-	limit, committed := LimitOf(t.g, t.s), Committed(t.s)
-	free := max(1, int64(orDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-len(pendingSteps(t.s))))
+	limit, committed := facts.LimitOf(t.g, t.s), Committed(t.s)
+	free := max(1, int64(facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-len(facts.PendingSteps(t.s))))
 	if bound.CostMicro == 0 && limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (limit.CostMicro-committed.CostMicro)/free)
 	}
@@ -82,7 +79,7 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 		told.InputTokens, told.CostMicro = lease.Tokens, lease.CostMicro
 		return told, nil
 	}
-	tokens := addCapped(told.InputTokens, told.OutputTokens)
+	tokens := facts.AddCapped(told.InputTokens, told.OutputTokens)
 	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || told.CostMicro <= lease.CostMicro) {
 		return told, nil
 	}
@@ -105,7 +102,7 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 		t.owe(step)
 		return used
 	}
-	if t.old != nil && !step.Awaits() && (stillOut(t.old.Steps, step) || step.Inquiry != 0) {
+	if t.old != nil && !step.Awaits() && (facts.StillOut(t.old.Steps, step) || step.Inquiry != 0) {
 		used = usageOfBound(step.Bound)
 		t.settle(used)
 	}
@@ -165,7 +162,7 @@ func (t *txn) notMade() *machine.Denial {
 // raiseBudget lets the run spend more. What was refused may be asked for again;
 // x_pawl.on_budget is not entered again, so that the run's visits keep their bound.
 func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
-	if err := first(t.checkOpen(), t.checkRaise(c)); err != nil {
+	if err := shape.First(t.checkOpen(), t.checkRaise(c)); err != nil {
 		return err
 	}
 	account := t.account()
@@ -178,7 +175,7 @@ func (t *txn) raiseBudget(c *machine.RaiseBudget) error {
 
 // checkRaise: each figure that is named is above the limit that holds.
 func (t *txn) checkRaise(c *machine.RaiseBudget) error {
-	limit := LimitOf(t.g, t.s)
+	limit := facts.LimitOf(t.g, t.s)
 	refuse := func(reason, field, message string, limit, got int64) error {
 		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: reason, Field: field, Message: message, Limit: limit, Got: got}
 	}

@@ -4,14 +4,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// outcomeAt is status and reason of a run that completes this terminal state.
-func outcomeAt(n *machine.Node) (machine.Status, string) {
-	if n.Outcome == machine.Failed {
-		return machine.Failed, "outcome:" + n.Name
-	}
-	return machine.Completed, "completed"
-}
-
 // ending is how a run ends.
 type ending struct {
 	status    machine.Status

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // sendInput opens the next turn of the visit, or is queued for it.
@@ -18,8 +19,8 @@ func (t *txn) sendInput(c *machine.SendInput) error {
 	if c.Step != 0 {
 		return t.answerDelegation(c)
 	}
-	size := partsBytes(c.Parts) + envelopeBytes(c.Envelope)
-	if err := first(t.checkMessageBytes(size), t.checkQueue()); err != nil {
+	size := shape.PartsBytes(c.Parts) + shape.EnvelopeBytes(c.Envelope)
+	if err := shape.First(t.checkMessageBytes(size), t.checkQueue()); err != nil {
 		return err
 	}
 	t.somethingNew()
@@ -106,24 +107,4 @@ func (t *txn) conversation(state string) *machine.Conversation {
 	list = append(list, machine.Conversation{State: state})
 	t.s.Conversations = list
 	return &list[len(list)-1]
-}
-
-// partsBytes is what parts count against the bound of a run's messages.
-func partsBytes(parts []machine.Part) int64 {
-	var n int
-	for i := range parts {
-		p := &parts[i]
-		n += len(p.Text) + len(p.Data) + len(p.MediaType) + len(p.Filename) + len(p.Metadata)
-	}
-	return int64(n)
-}
-
-// messagesBytes counts parts and a model's own tool exchange.
-func messagesBytes(messages []machine.Message) int64 {
-	var n int64
-	for i := range messages {
-		m := &messages[i]
-		n += partsBytes(m.Parts) + int64(len(m.ToolCalls)+len(m.ToolCallID)+len(m.Provider)+len(m.Refusal)) + envelopeBytes(m.Envelope)
-	}
-	return n
 }

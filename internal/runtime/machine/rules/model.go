@@ -3,9 +3,10 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models (section 9). Whoever executes the turn makes them, so that a MODEL step
@@ -15,13 +16,13 @@ import (
 // requestModel asks for a round: a known one is answered from the record, one that an
 // earlier execution asked for in vain is asked for again.
 func (t *txn) requestModel(c *machine.RequestModel) error {
-	if err := first(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkAsked(c)); err != nil {
+	if err := shape.First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), shape.CheckAsked(c)); err != nil {
 		return err
 	}
-	key := modelKey(t.s, c)
-	i := findKey(t.s.Steps, key)
+	key := facts.ModelKey(t.s, c)
+	i := facts.FindKey(t.s.Steps, key)
 	if i >= 0 && t.s.Steps[i].Model == nil {
-		return notModel(&t.s.Steps[i], key)
+		return shape.NotModel(&t.s.Steps[i], key)
 	}
 	if i >= 0 && t.settled(i, c) {
 		t.replayModel(i, c)
@@ -30,13 +31,13 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	if i >= 0 && t.lost(i, c) {
 		return nil
 	}
-	size := requestBytes(c.Model)
-	if err := first(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
+	size := shape.RequestBytes(c.Model)
+	if err := shape.First(t.checkHeeded(c.Model), t.checkAnswerRoom(size), t.checkPendingModel(i), t.priceBound(c)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
 	t.begun()
-	if status, reason := t.modelBound(t.givenBack(i), addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
+	if status, reason := t.modelBound(t.givenBack(i), facts.AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro); reason != "" {
 		t.denyModel(key, c, status, reason)
 		return nil
 	}
@@ -50,39 +51,16 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	return nil
 }
 
-func checkAsked(c *machine.RequestModel) error {
-	if c.Model != nil {
-		return nil
-	}
-	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
-}
-
 // Round is the step of the round that is asked for, if there is one; only for an open turn.
 func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	if s.Turn == nil {
 		return nil
 	}
-	i := findKey(s.Steps, modelKey(s, c))
+	i := facts.FindKey(s.Steps, facts.ModelKey(s, c))
 	if i < 0 || s.Steps[i].Model == nil {
 		return nil
 	}
 	return &s.Steps[i]
-}
-
-// modelKey is that of the round, made like those of tool steps.
-func modelKey(s *machine.State, c *machine.RequestModel) string {
-	if c.Key != "" {
-		return c.Key
-	}
-	key := "model/" + strconv.Itoa(c.Round)
-	if turn := keysOf(s); turn != 0 {
-		return strconv.FormatUint(turn, 10) + "." + key
-	}
-	return key
-}
-
-func findKey(steps []machine.ToolStep, key string) int {
-	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
 }
 
 // settled: there is nothing to ask. The round was answered, or this execution has asked
@@ -94,14 +72,7 @@ func (t *txn) settled(i int, c *machine.RequestModel) bool {
 
 // askedBy: the execution is the one that asked for the step last.
 func (t *txn) askedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
-	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == valueOf(by)
-}
-
-func valueOf(a *machine.Assignment) machine.Assignment {
-	if a == nil {
-		return machine.Assignment{}
-	}
-	return *a
+	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == facts.ValueOf(by)
 }
 
 // replayModel answers from the record, and notes once that something else was asked.
@@ -125,17 +96,10 @@ func (t *txn) model(i int) *machine.ModelStep {
 	return &m
 }
 
-func notModel(step *machine.ToolStep, key string) error {
-	return &machine.Refusal{
-		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",
-		Message: fmt.Sprintf("step %d with the key %q calls the tool %q, no model", step.Step, key, step.Tool),
-	}
-}
-
 // checkPendingModel bounds the open steps as those of tools are.
 func (t *txn) checkPendingModel(i int) error {
-	limit := orDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
-	got := len(pendingSteps(t.s)) + 1
+	limit := facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
+	got := len(facts.PendingSteps(t.s)) + 1
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending {
 		got--
 	}
@@ -152,14 +116,14 @@ func (t *txn) checkPendingModel(i int) error {
 // checkAnswerRoom: the request, and an answer behind it, have a place among the run's
 // messages. No answer that was paid for is refused for want of it.
 func (t *txn) checkAnswerRoom(size int64) error {
-	return t.checkMessageBytes(addCapped(size, 1))
+	return t.checkMessageBytes(facts.AddCapped(size, 1))
 }
 
 // priceBound makes the cost of what the call may consume. What nobody has a price of is
 // asked only where the executor says what it costs: no answer that was paid for is to be
 // refused for want of it.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
-	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
+	if t.rules.costIsKnown && facts.LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
 		return Unpriced(c.Model.Model, "request.model")
 	}
 	c.Bound, err = t.price(c.Bound)
@@ -196,7 +160,7 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	s := t.s
 	s.LastStep++
 	s.ModelSteps++
-	deadline := addCapped(t.in.At, int64(modelCalls(t.g).Timeout))
+	deadline := facts.AddCapped(t.in.At, int64(facts.ModelCalls(t.g).Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: c.Model.Model, TurnSeq: s.Turn.Seq, Attempt: 1, Deadline: deadline,
 		Kind: machine.KindModel, Model: c.Model, Bound: c.Bound,
@@ -213,8 +177,8 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 // hold makes a pending step that of the execution that asks.
 func (t *txn) hold(i int, c *machine.RequestModel) {
 	m := t.model(i)
-	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, valueOf(c.Assigned), 0, 0
-	m.Tokens, m.CostMicro = addCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
+	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, facts.ValueOf(c.Assigned), 0, 0
+	m.Tokens, m.CostMicro = facts.AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
 	m.Price = c.Bound.Price
 }
 
@@ -229,7 +193,7 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	// A request of another turn is a record of that turn.
 	asks := changed || step.TurnSeq != c.TurnSeq
 	step.Attempt++
-	step.Deadline = addCapped(t.in.At, int64(modelCalls(t.g).Timeout))
+	step.Deadline = facts.AddCapped(t.in.At, int64(facts.ModelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq
 	asked := &machine.StepRequested{
 		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
@@ -268,8 +232,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
 	}
-	i := findStep(t.s.Steps, c.Step)
-	if err := first(t.checkModelStep(c.Step), t.checkAttempt(i, c)); err != nil {
+	i := facts.FindStep(t.s.Steps, c.Step)
+	if err := shape.First(t.checkModelStep(c.Step), t.checkAttempt(i, c)); err != nil {
 		return 0, err
 	}
 	if i >= 0 && t.s.Steps[i].Model.Price != nil {
@@ -287,13 +251,13 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		t.failModel(i, c)
 		return machine.Accepted, nil
 	}
-	size := answerBytes(c.Answer)
+	size := shape.AnswerBytes(c.Answer)
 	if err := t.checkAnswerSize(size); err != nil {
 		return 0, err
 	}
 	t.s.MessageBytes += size
 	seq := t.record(&machine.StepResolved{
-		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: valueOf(c.Assigned).Worker,
+		Step: c.Step, Tool: t.s.Steps[i].Tool, Attempt: c.Attempt, OK: true, Worker: facts.ValueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
 	})
 	t.settleOlder(i, c.Attempt)
@@ -326,8 +290,8 @@ func (t *txn) checkModelStep(step uint32) error {
 			Message: fmt.Sprintf("the run has no step %d", step), Limit: int64(t.s.LastStep), Got: int64(step),
 		}
 	}
-	if i := findStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Model == nil {
-		return notModel(&t.s.Steps[i], t.s.Steps[i].Key)
+	if i := facts.FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Model == nil {
+		return shape.NotModel(&t.s.Steps[i], t.s.Steps[i].Key)
 	}
 	return nil
 }
@@ -350,14 +314,14 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	m := t.model(i)
 	m.Failed++
 	answer := &machine.StepResolved{
-		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: valueOf(c.Assigned).Worker,
+		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: c.Error, Worker: facts.ValueOf(c.Assigned).Worker,
 		Usage: c.Usage, Kind: machine.KindModel,
 	}
-	calls := modelCalls(t.g)
+	calls := facts.ModelCalls(t.g)
 	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.affords(i) {
 		pause := t.stepPause(&calls.Retry, step, m.Failed, c.RetryAfter)
-		answer.Next, answer.NotBefore = step.Attempt+1, addCapped(t.in.At, int64(pause))
-		answer.Deadline = addCapped(answer.NotBefore, int64(calls.Timeout))
+		answer.Next, answer.NotBefore = step.Attempt+1, facts.AddCapped(t.in.At, int64(pause))
+		answer.Deadline = facts.AddCapped(answer.NotBefore, int64(calls.Timeout))
 		step.Attempt, step.Deadline, m.NotBefore, m.ResponseID = answer.Next, answer.Deadline, answer.NotBefore, ""
 		t.record(answer)
 		return
@@ -382,7 +346,7 @@ func (t *txn) noteModel(c *machine.NoteModel) (machine.Disposition, error) {
 	if err := t.checkModelStep(c.Step); err != nil {
 		return 0, err
 	}
-	i := findStep(t.s.Steps, c.Step)
+	i := facts.FindStep(t.s.Steps, c.Step)
 	told := machine.AnswerModel{TurnSeq: c.TurnSeq, TurnAttempt: c.TurnAttempt, Attempt: c.Attempt, Assigned: c.Assigned}
 	if !t.waitsFor(i, &told) {
 		return machine.IgnoredStale, nil
@@ -408,51 +372,12 @@ func (t *txn) dropModels(why string) {
 	}
 }
 
-// requestBytes is what a request adds to the run's messages.
-func requestBytes(r *machine.ModelRequest) int64 {
-	n := int64(len(r.System.Text) + len(r.Tools.Text) + len(r.Parameters.Text))
-	for i := range r.Messages {
-		if m := r.Messages[i].Message; m != nil {
-			n += messagesBytes([]machine.Message{*m})
-		}
-	}
-	return n
-}
-
-// answerBytes is what an answer adds to them.
-func answerBytes(a *machine.ModelAnswer) int64 {
-	n := partsBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
-	for _, call := range a.Calls {
-		n += int64(len(call.ID) + len(call.Name) + len(call.Arguments))
-	}
-	return n
-}
-
-// callKey is the key of the step that makes a model's call, and whether there is such a
-// call. field names it in the request.
-func callKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (string, error) {
-	i := findStep(steps, ref.Step)
-	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {
-		return "", &machine.Refusal{
-			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: field + ".model_step",
-			Message: fmt.Sprintf("step %d is no answered call of a model in this visit", ref.Step),
-		}
-	}
-	if n := steps[i].Model.Calls; ref.Index < 0 || ref.Index >= n {
-		return "", &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "NO_SUCH_CALL", Field: field + ".index",
-			Message: fmt.Sprintf("the model made %d calls, counted from 0", n), Limit: int64(n) - 1, Got: int64(ref.Index),
-		}
-	}
-	return steps[i].Key + "/" + strconv.Itoa(ref.Index), nil
-}
-
 // saidBy finds the MODEL step up to which a completed turn's words join the conversation.
 func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 	if c.Said == 0 {
 		return machine.Said{}, nil
 	}
-	i := findStep(t.s.Steps, c.Said)
+	i := facts.FindStep(t.s.Steps, c.Said)
 	if i < 0 || t.s.Steps[i].Model == nil || t.s.Steps[i].Status != machine.StepStatusOK || t.s.Steps[i].TurnSeq != c.TurnSeq {
 		return machine.Said{}, &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said",
@@ -466,5 +391,5 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 // ModelKey is the key of the step that a request for a call asks for; the state has an open
 // turn.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
-	return modelKey(s, c)
+	return facts.ModelKey(s, c)
 }

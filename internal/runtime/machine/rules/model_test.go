@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // TestModel runs the same random inputs on random graphs through the machine
@@ -149,7 +150,7 @@ func plain(r machine.Record) machine.Record {
 func (m *model) state() {
 	m.t.Helper()
 	s, v := m.l.state, m.n.view()
-	got := facts(s)
+	got := shownBy(s)
 	want := map[string]any{
 		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "awaiting": m.n.awaiting(v), "paused": v.paused,
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
@@ -180,8 +181,8 @@ func (m *model) state() {
 	}
 }
 
-// facts writes a State in the naive one's terms.
-func facts(s *machine.State) map[string]any {
+// shownBy writes a State in the naive one's terms.
+func shownBy(s *machine.State) map[string]any {
 	visits, edges := map[string]int{}, map[string]int{}
 	for _, c := range s.Visits {
 		visits[c.State] = c.N
@@ -200,7 +201,7 @@ func facts(s *machine.State) map[string]any {
 		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
-		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(toolSteps(s)), "texts": fmt.Sprint(s.Texts),
+		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(facts.ToolSteps(s)), "texts": fmt.Sprint(s.Texts),
 		"queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
 	if s.Status.Terminal() {

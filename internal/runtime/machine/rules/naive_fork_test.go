@@ -34,7 +34,7 @@ func begun(c machine.Command) (machine.Start, bool) {
 func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 	from := c.From
 	v.current, v.visitSeq = from.Current, r.Seq
-	was := facts(from)
+	was := shownBy(from)
 	maps.Copy(v.visits, was["visits"].(map[string]int))
 	maps.Copy(v.edges, was["edges"].(map[string]int))
 	for name, a := range was["artifacts"].(map[string]vartifact) {

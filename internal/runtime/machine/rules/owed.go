@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Calls of models of which nobody knows what they consumed stay reserved where a ledger is
@@ -12,11 +13,11 @@ import (
 
 // owe keeps the bound of a call that ends without anybody's word.
 func (t *txn) owe(step *machine.ToolStep) {
-	if step.Model == nil || !keepsLedger(t.g, t.s) || boundOf(step) == (machine.Amount{}) {
+	if step.Model == nil || !facts.KeepsLedger(t.g, t.s) || facts.BoundOf(step) == (machine.Amount{}) {
 		return
 	}
 	account := t.account()
-	account.Owed = append(slices.Clip(account.Owed), machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: boundOf(step)})
+	account.Owed = append(slices.Clip(account.Owed), machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: facts.BoundOf(step)})
 	if len(account.Owed) > machine.MaxOwed {
 		oldest := account.Owed[0]
 		account.Owed = slices.Clone(account.Owed[1:])
@@ -27,7 +28,7 @@ func (t *txn) owe(step *machine.ToolStep) {
 // givenBack is the step whose bound is free once it is asked for again: of a call under way,
 // in an execution that is over, nobody knows what it consumes.
 func (t *txn) givenBack(i int) int {
-	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && keepsLedger(t.g, t.s) {
+	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && facts.KeepsLedger(t.g, t.s) {
 		return -1
 	}
 	return i
@@ -43,10 +44,10 @@ func (t *txn) takeFor(o machine.Owed) {
 // toldOf gives back the bound of a call that somebody tells of, and says whether there was
 // one. A round that waits to be asked for again has none any more.
 func (t *txn) toldOf(step uint32, attempt int) bool {
-	if !keepsLedger(t.g, t.s) {
+	if !facts.KeepsLedger(t.g, t.s) {
 		return false
 	}
-	if i := findStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
+	if i := facts.FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
 		m := t.model(i)
 		had := m.Tokens|m.CostMicro != 0
 		m.Tokens, m.CostMicro = 0, 0
@@ -104,10 +105,10 @@ const noticeAt = 80
 
 // tellModel lets the next request to a model say that little is left, once for each limit.
 func (t *txn) tellModel() {
-	if !keepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.Noticed {
+	if !facts.KeepsLedger(t.g, t.s) || t.s.Account != nil && t.s.Account.Noticed {
 		return
 	}
-	limit, gone := LimitOf(t.g, t.s), Committed(t.s)
+	limit, gone := facts.LimitOf(t.g, t.s), Committed(t.s)
 	var text string
 	switch {
 	case reached(gone.CostMicro, limit.CostMicro):

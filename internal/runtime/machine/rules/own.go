@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // Steps of the sidecar's own (section 9): one asks whether an attempt of another step
@@ -14,14 +15,14 @@ import (
 
 // ask issues a step of the sidecar's own. Its payload is the host's to stamp: see [Unfilled].
 func (t *txn) ask(name string, about machine.About) uint32 {
-	tool, s := toolOf(t.g, name), t.s
+	tool, s := facts.ToolOf(t.g, name), t.s
 	s.LastStep++
 	s.OwnSteps++
 	if about.Role == machine.RoleCompensate {
-		s.ToolCalls = int(addCapped(int64(s.ToolCalls), 1))
+		s.ToolCalls = int(facts.AddCapped(int64(s.ToolCalls), 1))
 	}
 	fill := t.fill(s.LastStep)
-	key, deadline := t.ownKey(&about), addCapped(t.in.At, int64(tool.Timeout))
+	key, deadline := t.ownKey(&about), facts.AddCapped(t.in.At, int64(tool.Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: name, TurnSeq: s.VisitSeq, Attempt: 1, Payload: fill.Payload, Deadline: deadline, About: &about,
 	})
@@ -86,7 +87,7 @@ func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	t.record(&machine.StepDoubted{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: answer.Error, Worker: answer.Worker, By: step.Inquiry, Kind: answer.Kind,
 	})
-	t.ask(toolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.RequestSeq})
+	t.ask(facts.ToolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.RequestSeq})
 	return machine.Accepted
 }
 
@@ -97,7 +98,7 @@ func (t *txn) dropInquiry(i int) {
 		return
 	}
 	t.steps()[i].Inquiry = 0
-	if j := findStep(t.s.Steps, asked); j >= 0 && t.s.Steps[j].Status == machine.StepStatusPending {
+	if j := facts.FindStep(t.s.Steps, asked); j >= 0 && t.s.Steps[j].Status == machine.StepStatusPending {
 		t.cancelStep(j, whyAnswered)
 	}
 }
@@ -129,7 +130,7 @@ func (t *txn) checkVerdict(step *machine.ToolStep, result []byte) error {
 		return nil
 	}
 	_, did, value := Verdict(result)
-	j := findStep(t.s.Steps, step.About.Step)
+	j := facts.FindStep(t.s.Steps, step.About.Step)
 	if !did || j < 0 || t.s.Steps[j].Inquiry != step.Step {
 		return nil
 	}
@@ -154,7 +155,7 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 			found = didNot
 		}
 	}
-	if j := findStep(t.s.Steps, step.About.Step); j >= 0 && t.s.Steps[j].Inquiry == step.Step {
+	if j := facts.FindStep(t.s.Steps, step.About.Step); j >= 0 && t.s.Steps[j].Inquiry == step.Step {
 		return t.found(j, found, value)
 	}
 	t.foundOf(&step, found)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/pause"
 )
 
@@ -24,18 +25,7 @@ func (t *txn) stepPause(p *machine.RetryPolicy, step *machine.ToolStep, n int, a
 		return min(asked, machine.DefaultMaxPause)
 	}
 	wait := backoff(*p, t.rules.jitter(t.s.RunID, uint64(step.Step), step.Attempt), n)
-	return max(wait, min(asked, orDefault(p.Max, machine.DefaultMaxPause)))
-}
-
-// modelCalls is how a graph's calls of models are made, with the defaults filled in.
-func modelCalls(g *machine.Graph) machine.Calls {
-	var c machine.Calls
-	if g.ModelCalls != nil {
-		c = *g.ModelCalls
-	}
-	c.Timeout = orDefault(c.Timeout, machine.DefaultModelTimeout)
-	c.Retry.MaxAttempts = orDefault(c.Retry.MaxAttempts, machine.DefaultModelAttempts)
-	return c
+	return max(wait, min(asked, facts.OrDefault(p.Max, machine.DefaultMaxPause)))
 }
 
 // isFinal: no attempt follows an error of this code.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // RemainingAt tells what is left at a time, Unix nanoseconds. Nothing is ever less
@@ -16,11 +17,11 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 		n := max(0, limit-used)
 		return &n
 	}
-	b, limit := &g.Budget, LimitOf(g, s)
+	b, limit := &g.Budget, facts.LimitOf(g, s)
 	r := machine.Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
 		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
-		Steps:     left(int64(s.MaxSteps), toolSteps(s)),
+		Steps:     left(int64(s.MaxSteps), facts.ToolSteps(s)),
 		Tokens:    left(limit.Tokens, s.Tokens), CostMicro: left(limit.CostMicro, s.CostMicro),
 	}
 	switch {
@@ -39,7 +40,7 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 // asked is the wall time that the start asked for; 0 = none.
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
-	limit := LimitOf(g, s)
+	limit := facts.LimitOf(g, s)
 	b.MaxTokens, b.MaxCostMicroUSD = limit.Tokens, limit.CostMicro
 	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
 	return b

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // The ledger of a run (section 6): what its pending steps may consume at most is reserved
@@ -18,25 +19,17 @@ func Reserved(s *machine.State, but int) (tokens, cost int64) {
 		if i == but || p.Status != machine.StepStatusPending {
 			continue
 		}
-		b := boundOf(p)
-		tokens, cost = addCapped(tokens, b.Tokens), addCapped(cost, b.CostMicro)
+		b := facts.BoundOf(p)
+		tokens, cost = facts.AddCapped(tokens, b.Tokens), facts.AddCapped(cost, b.CostMicro)
 	}
 	if s.Account == nil {
 		return tokens, cost
 	}
 	for i := range s.Account.Owed {
 		b := &s.Account.Owed[i].Bound
-		tokens, cost = addCapped(tokens, b.Tokens), addCapped(cost, b.CostMicro)
+		tokens, cost = facts.AddCapped(tokens, b.Tokens), facts.AddCapped(cost, b.CostMicro)
 	}
 	return tokens, cost
-}
-
-// boundOf is what a pending step may consume at most.
-func boundOf(p *machine.ToolStep) machine.Amount {
-	if p.Model != nil {
-		return machine.Amount{Tokens: p.Model.Tokens, CostMicro: p.Model.CostMicro}
-	}
-	return p.Bound
 }
 
 // Settled is what a run has consumed, its children with it.
@@ -48,13 +41,5 @@ func Settled(s *machine.State) machine.Amount {
 // others from spending.
 func Committed(s *machine.State) machine.Amount {
 	tokens, cost := Reserved(s, -1)
-	return machine.Amount{Tokens: addCapped(s.Tokens, tokens), CostMicro: addCapped(s.CostMicro, cost)}
-}
-
-// LimitOf is what a run may consume in all; 0 = no limit.
-func LimitOf(g *machine.Graph, s *machine.State) machine.Amount {
-	if s.Account != nil {
-		return s.Account.Limit
-	}
-	return machine.Amount{Tokens: g.Budget.MaxTokens, CostMicro: g.Budget.MaxCostMicroUSD}
+	return machine.Amount{Tokens: facts.AddCapped(s.Tokens, tokens), CostMicro: facts.AddCapped(s.CostMicro, cost)}
 }

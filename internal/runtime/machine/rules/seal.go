@@ -2,6 +2,7 @@ package rules
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/rows"
 )
 
@@ -14,7 +15,7 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	}
 	t.close()
 	t.s.At = t.in.At
-	t.s.Status, t.s.Awaiting = statusOf(t.g, t.s), awaitingOf(t.g, t.s)
+	t.s.Status, t.s.Awaiting = facts.StatusOf(t.g, t.s), facts.AwaitingOf(t.g, t.s)
 	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
 		t.s.StatusAt = t.in.At
 	}
@@ -76,59 +77,14 @@ func (t *txn) consume(b *machine.Batch) {
 	b.Consumed = []machine.Dedupe{row}
 }
 
-// wallTimer, stateTimer and retryTimer are the timers that a state implies; a
-// zero Timer is none.
-func wallTimer(s *machine.State) machine.Timer {
-	if s == nil || s.Deadline == 0 {
-		return machine.Timer{}
-	}
-	return machine.Timer{Namespace: s.Namespace, Due: s.Deadline, RunID: s.RunID, Kind: machine.TimerWall}
-}
-
-// stateTimer is off while the run is paused: a paused run takes no events.
-func stateTimer(s *machine.State) machine.Timer {
-	if s == nil || s.StateTimeoutAt == 0 || s.Paused {
-		return machine.Timer{}
-	}
-	return machine.Timer{Namespace: s.Namespace, Due: s.StateTimeoutAt, RunID: s.RunID, Kind: machine.TimerState}
-}
-
-func retryTimer(s *machine.State) machine.Timer {
-	if s == nil || s.Turn == nil || s.Turn.NotBefore == 0 {
-		return machine.Timer{}
-	}
-	return machine.Timer{Namespace: s.Namespace, Due: s.Turn.NotBefore, RunID: s.RunID, Kind: machine.TimerRetry, Turn: s.Turn.Seq}
-}
-
-func stepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
-	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
-}
-
-// Timers lists the durable timers that a run must have, no more and no less;
-// the store's check compares them with its rows.
-// An imported run has none, no outbox rows and no turn to offer.
-func Timers(s *machine.State) []machine.Timer {
-	if s.Imported {
-		return nil
-	}
-	var timers []machine.Timer
-	for _, timer := range [...]machine.Timer{wallTimer(s), retryTimer(s), stateTimer(s)} {
-		if timer.Kind != 0 {
-			timers = append(timers, timer)
-		}
-	}
-	for i := range s.Steps {
-		if s.Steps[i].Out() {
-			timers = append(timers, stepTimer(s, &s.Steps[i]))
-		}
-	}
-	return timers
-}
+// Timers lists the durable timers that a run must have, no more and no less; the store's
+// check compares them with its rows.
+func Timers(s *machine.State) []machine.Timer { return rows.Timers(s) }
 
 func (t *txn) diffTimers(b *machine.Batch) {
-	diffTimer(b, wallTimer(t.old), wallTimer(t.s))
-	diffTimer(b, retryTimer(t.old), retryTimer(t.s))
-	diffTimer(b, stateTimer(t.old), stateTimer(t.s))
+	diffTimer(b, rows.WallTimer(t.old), rows.WallTimer(t.s))
+	diffTimer(b, rows.RetryTimer(t.old), rows.RetryTimer(t.s))
+	diffTimer(b, rows.StateTimer(t.old), rows.StateTimer(t.s))
 }
 
 func diffTimer(b *machine.Batch, before, after machine.Timer) {
@@ -151,24 +107,18 @@ func (t *txn) diffSteps(b *machine.Batch) {
 	}
 	if t.old != nil {
 		for i := range t.old.Steps {
-			if p := &t.old.Steps[i]; p.Out() && !stillOut(t.s.Steps, p) {
-				b.TimersCleared = append(b.TimersCleared, stepTimer(t.s, p))
+			if p := &t.old.Steps[i]; p.Out() && !facts.StillOut(t.s.Steps, p) {
+				b.TimersCleared = append(b.TimersCleared, rows.StepTimer(t.s, p))
 				b.OutboxRemoved = appendOutbox(b.OutboxRemoved, t.g, t.s, p)
 			}
 		}
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Out() && (t.old == nil || !stillOut(t.old.Steps, p)) {
-			b.TimersSet = append(b.TimersSet, stepTimer(t.s, p))
+		if p := &t.s.Steps[i]; p.Out() && (t.old == nil || !facts.StillOut(t.old.Steps, p)) {
+			b.TimersSet = append(b.TimersSet, rows.StepTimer(t.s, p))
 			b.OutboxAdded = appendOutbox(b.OutboxAdded, t.g, t.s, p)
 		}
 	}
-}
-
-// stillOut: the same execution of the step is pending among steps, and held as it is.
-func stillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
-	i := findStep(steps, p.Step)
-	return i >= 0 && steps[i].Out() && steps[i].Attempt == p.Attempt && steps[i].Awaits() == p.Awaits()
 }
 
 // appendOutbox adds the work of a pending step; a call of a model is nobody's but the
@@ -183,7 +133,7 @@ func appendOutbox(rows []machine.OutboxRow, g *machine.Graph, s *machine.State, 
 // outboxRow is the work that a pending step stands for, due since it was issued.
 func outboxRow(g *machine.Graph, s *machine.State, p *machine.ToolStep) machine.OutboxRow {
 	row := machine.OutboxRow{Namespace: s.Namespace, Kind: machine.OutboxStep, RunID: s.RunID, Step: p.Step, Attempt: p.Attempt}
-	row.Due = p.Deadline - int64(toolOf(g, p.Tool).Timeout)
+	row.Due = p.Deadline - int64(facts.ToolOf(g, p.Tool).Timeout)
 	if p.Delegation {
 		row.Kind = machine.OutboxDelegation
 	}
@@ -206,13 +156,13 @@ func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 }
 
 func (t *txn) diffIndexes(b *machine.Batch) {
-	b.Ready = readyOf(t.g, t.s)
+	b.Ready = facts.ReadyOf(t.g, t.s)
 	b.ReadyChanged = b.Ready
 	if t.old == nil {
 		b.Index = Indexes(t.s)
 		return
 	}
-	b.ReadyChanged = b.Ready != readyOf(t.g, t.old)
+	b.ReadyChanged = b.Ready != facts.ReadyOf(t.g, t.old)
 	defer func() { b.Index = append(b.Index, rows.HeldChanges(t.old, t.s)...) }()
 	if t.old.Status != t.s.Status {
 		b.Index = []machine.IndexChange{
@@ -226,7 +176,7 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 }
 
 // Ready reports whether a run's turn belongs in the ready index.
-func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && readyOf(g, s) }
+func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && facts.ReadyOf(g, s) }
 
 // Indexes lists a run's rows in the list indexes.
 func Indexes(s *machine.State) []machine.IndexChange { return rows.Of(s) }

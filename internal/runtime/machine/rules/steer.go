@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // What people say to a run that goes on, and how they stop it (section 15). Whatever is
@@ -16,7 +18,7 @@ const whyByUser = "cancelled_by_user"
 // steer takes what is said. A turn that is open hears it with its next request to a model;
 // now puts that turn away, and the next one begins with it.
 func (t *txn) steer(c *machine.Steer) error {
-	if err := first(t.checkOpen(), checkSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkUnheard(c)); err != nil {
+	if err := shape.First(t.checkOpen(), shape.CheckSteer(c), t.checkMessageBytes(int64(len(c.Text))), t.checkUnheard(c)); err != nil {
 		return err
 	}
 	t.somethingNew()
@@ -48,20 +50,7 @@ func (t *txn) stop(c *machine.Stop) error {
 }
 
 // busy: a turn is open, or a step is not answered.
-func (t *txn) busy() bool { return t.s.Turn != nil || len(pendingSteps(t.s)) > 0 }
-
-func checkSteer(c *machine.Steer) error {
-	if c.Text == "" {
-		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text", Message: "say something"}
-	}
-	if !c.When.Known() {
-		return &machine.Refusal{
-			Code: machine.CodeInvalidArgument, Reason: "WHEN_UNKNOWN", Field: "when", Message: "say when it counts",
-			Allowed: []string{"next_model_call", "now", "next_turn"},
-		}
-	}
-	return nil
-}
+func (t *txn) busy() bool { return t.s.Turn != nil || len(facts.PendingSteps(t.s)) > 0 }
 
 // checkUnheard bounds what waits to be heard as inputs that wait are.
 func (t *txn) checkUnheard(c *machine.Steer) error {
@@ -145,7 +134,7 @@ func (t *txn) saidSoFar(turn uint64) (said machine.Said, calls []machine.Said) {
 		break
 	}
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == said.Step && said.Step != 0 && isAnswered(p) {
+		if p := &t.s.Steps[i]; p.Call != nil && p.Call.Step == said.Step && said.Step != 0 && facts.IsAnswered(p) {
 			calls[p.Call.Index] = machine.Said{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
 		}
 	}

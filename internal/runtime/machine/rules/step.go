@@ -4,18 +4,8 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
-
-// toolOf is how a tool's steps are run, defaults filled in.
-func toolOf(g *machine.Graph, name string) machine.Tool {
-	tool := g.Tools[name]
-	if tool.Agent {
-		tool.Timeout = orDefault(tool.Timeout, machine.DefaultDelegationTimeout)
-	}
-	tool.Timeout = orDefault(tool.Timeout, machine.DefaultStepTimeout)
-	tool.Attempts = orDefault(tool.Attempts, 1)
-	return tool
-}
 
 // stepBound returns how the run ends if one more step is asked for.
 func (t *txn) stepBound(a *ask) (machine.Status, string) {
@@ -23,7 +13,7 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
-	case t.s.MaxSteps > 0 && toolSteps(t.s) >= int64(t.s.MaxSteps):
+	case t.s.MaxSteps > 0 && facts.ToolSteps(t.s) >= int64(t.s.MaxSteps):
 		return machine.Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
 		return machine.Escalated, "max_reframes"
@@ -33,15 +23,15 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 
 // issue gives the request the run's next step number and makes it pending.
 func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
-	tool := toolOf(t.g, a.Tool)
+	tool := facts.ToolOf(t.g, a.Tool)
 	s, turn := t.s, t.turn()
 	s.LastStep++
-	s.ToolCalls = int(addCapped(int64(s.ToolCalls), 1))
+	s.ToolCalls = int(facts.AddCapped(int64(s.ToolCalls), 1))
 	turn.Calls++
 	if a.Reframe {
 		s.Reframes++
 	}
-	deadline := addCapped(t.in.At, int64(tool.Timeout))
+	deadline := facts.AddCapped(t.in.At, int64(tool.Timeout))
 	asked := &machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
@@ -73,58 +63,10 @@ func outcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	return out
 }
 
-// pendingSteps lists the numbers of the steps that are not answered, in issue order.
-func pendingSteps(s *machine.State) []uint32 {
-	var steps []uint32
-	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending {
-			steps = append(steps, s.Steps[i].Step)
-		}
-	}
-	return steps
-}
-
-// awaitedSteps counts the steps that others are to answer than the turn's executor.
-func awaitedSteps(s *machine.State) []uint32 {
-	var steps []uint32
-	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].Model == nil && s.Steps[i].About == nil {
-			steps = append(steps, s.Steps[i].Step)
-		}
-	}
-	return steps
-}
-
-// ofTurns counts the pending steps that turns asked for.
-func ofTurns(s *machine.State) int {
-	n := 0
-	for i := range s.Steps {
-		if s.Steps[i].Status == machine.StepStatusPending && s.Steps[i].About == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// toolSteps counts the calls of tools and agents that turns asked for in this run.
-func toolSteps(s *machine.State) int64 {
-	return int64(s.LastStep) - int64(takenBy(s).Steps) - int64(s.ModelSteps) - int64(s.OwnSteps)
-}
-
-// findStep returns the index of a step of the visit, or -1.
-func findStep(steps []machine.ToolStep, step uint32) int {
-	for i := range steps {
-		if steps[i].Step == step {
-			return i
-		}
-	}
-	return -1
-}
-
 // defaultKey is a request's ordinal among the turn's requests; in further turns
 // of a visit prefixed by the turn, since keys are unique in the visit.
 func (t *txn) defaultKey(ordinal int) string {
-	if turn := keysOf(t.s); turn != 0 {
+	if turn := facts.KeysOf(t.s); turn != 0 {
 		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)
 	}
 	return strconv.Itoa(ordinal)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // complete ends the open turn. Its artifacts are stored once: with the
@@ -17,8 +19,8 @@ func (t *txn) complete(c *machine.CompleteTurn) error {
 	if err != nil {
 		return err
 	}
-	size := partsBytes(c.Output) + messagesBytes(c.Messages)
-	if err := first(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
+	size := shape.PartsBytes(c.Output) + shape.MessagesBytes(c.Messages)
+	if err := shape.First(t.checkWrites(c.Artifacts), t.checkMessageBytes(size)); err != nil {
 		return err
 	}
 	t.assign(c.Assigned)
@@ -44,7 +46,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 	switch {
 	case t.endIfOverBudget(c.Event, c.Artifacts):
 	case t.node().Terminal && c.Await == machine.AwaitNothing:
-		status, reason := outcomeAt(t.node())
+		status, reason := facts.OutcomeAt(t.node())
 		t.end(ending{status: status, reason: reason, artifacts: c.Artifacts})
 	case c.Event != "":
 		t.move(c.Event, machine.CauseEvent, c.Artifacts)
@@ -59,7 +61,7 @@ func (t *txn) proceed(c *machine.CompleteTurn, done *machine.TurnCompleted, seq 
 
 // checkComplete returns what the turn consumed, priced.
 func (t *txn) checkComplete(c *machine.CompleteTurn) (used machine.Usage, err error) {
-	if err := first(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
+	if err := shape.First(t.checkOpen(), t.checkTurn(c.TurnSeq, c.Attempt)); err != nil {
 		return used, err
 	}
 	if c.Outside && c.Event != "" {

@@ -96,23 +96,3 @@ func (t *txn) follow(state, event string) {
 	t.s.Edges = slices.Clone(t.s.Edges)
 	t.s.Edges[i].N++
 }
-
-// visitsOf is how often a state was entered.
-func visitsOf(s *machine.State, state string) int {
-	for i := range s.Visits {
-		if s.Visits[i].State == state {
-			return s.Visits[i].N
-		}
-	}
-	return 0
-}
-
-// followedTimes is how often an edge was followed.
-func followedTimes(s *machine.State, state, event string) int {
-	for i := range s.Edges {
-		if s.Edges[i].State == state && s.Edges[i].Event == event {
-			return s.Edges[i].N
-		}
-	}
-	return 0
-}

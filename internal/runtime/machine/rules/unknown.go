@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models of which nobody knows what came (section 9): their execution is over, or
@@ -35,7 +37,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	step := &t.steps()[i]
 	seq := t.unanswered(step, executionLost)
 	m := t.model(i)
-	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, valueOf(c.Assigned), 0
+	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, facts.ValueOf(c.Assigned), 0
 	if policy == machine.Escalate {
 		t.outcomes = []machine.StepOutcome{{Key: step.Key, Denial: t.escalateModel(step, seq)}}
 		return true
@@ -130,7 +132,7 @@ func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		ignored = machine.IgnoredTerminal
 	}
-	if err := checkUsage(c.Usage); err != nil {
+	if err := shape.CheckUsage(c.Usage); err != nil {
 		return 0, err
 	}
 	if used, err := t.price(c.Usage); err == nil {

@@ -1,13 +1,14 @@
-package rules
+package invariant
 
 import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
 // ledger: what was consumed is within what holds, and where a ledger is kept so is what is
 // reserved besides; what is over has nothing reserved.
 func (c *checker) ledger() {
-	s, limit := c.s, LimitOf(c.g, c.s)
+	s, limit := c.s, facts.LimitOf(c.g, c.s)
 	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)
 	c.must(limit.CostMicro == 0 || s.CostMicro <= limit.CostMicro, "%d micro-dollars", s.CostMicro)
 	for i := range s.Steps {
@@ -20,6 +21,6 @@ func (c *checker) ledger() {
 // account: nothing is owed of a run that has ended, or that keeps no ledger.
 func (c *checker) account() {
 	if a := c.s.Account; a != nil && len(a.Owed) > 0 {
-		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && keepsLedger(c.g, c.s), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
+		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && facts.KeepsLedger(c.g, c.s), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
 	}
 }

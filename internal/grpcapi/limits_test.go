@@ -172,11 +172,11 @@ func TestProvidersAreHeard(t *testing.T) {
 		answered <- err
 	}()
 	r.waitingFor(ctx, second.GetRunId(), true)
-	for err, ok := error(nil), false; !ok; {
+	for over := false; !over; {
 		r.clock.Advance(time.Second)
 		select {
-		case err = <-answered:
-			if ok = true; err != nil {
+		case err := <-answered:
+			if over = true; err != nil {
 				t.Fatal(err)
 			}
 		default:

@@ -61,8 +61,10 @@ func ParseCron(text string, zone *time.Location) (*Rule, error) {
 // String is the expression and the zone.
 func (r *Rule) String() string { return r.text + " " + r.zone.String() }
 
-// Cron is the expression, Zone the name of the zone.
+// Cron is the expression.
 func (r *Rule) Cron() string { return r.text }
+
+// Zone is the name of the zone.
 func (r *Rule) Zone() string { return r.zone.String() }
 
 // periods bounds a search; a zone has two a year.

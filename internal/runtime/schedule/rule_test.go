@@ -59,7 +59,7 @@ func TestNext(t *testing.T) {
 			t.Parallel()
 			r, from := parse(t, tt.cron, tt.zone), at(t, tt.from)
 			var got []string
-			for range strings.Fields(tt.want) {
+			for range strings.FieldsSeq(tt.want) {
 				from = r.Next(from)
 				got = append(got, from.UTC().Format("01-02T15:04Z"))
 			}

@@ -2051,14 +2051,17 @@ type Account struct {
 	WindowStart *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
 	// When it ends, and nothing is settled any more; unset: it does not.
 	WindowEnd *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=window_end,json=windowEnd,proto3" json:"window_end,omitempty"`
-	// What runs consumed in the window: tokens, and millionths of a US dollar.
-	SettledTokens       int64 `protobuf:"varint,4,opt,name=settled_tokens,json=settledTokens,proto3" json:"settled_tokens,omitempty"`
+	// What runs consumed in the window: tokens.
+	SettledTokens int64 `protobuf:"varint,4,opt,name=settled_tokens,json=settledTokens,proto3" json:"settled_tokens,omitempty"`
+	// The same in millionths of a US dollar.
 	SettledCostMicroUsd int64 `protobuf:"varint,5,opt,name=settled_cost_micro_usd,json=settledCostMicroUsd,proto3" json:"settled_cost_micro_usd,omitempty"`
-	// What steps under way may consume at most.
-	ReservedTokens       int64 `protobuf:"varint,6,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	// What steps under way may consume at most: tokens.
+	ReservedTokens int64 `protobuf:"varint,6,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	// The same in millionths of a US dollar.
 	ReservedCostMicroUsd int64 `protobuf:"varint,7,opt,name=reserved_cost_micro_usd,json=reservedCostMicroUsd,proto3" json:"reserved_cost_micro_usd,omitempty"`
-	// The limits; 0 = there is none, as of an account that the operator's file has no more.
-	MaxTokens       int64 `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// The limit of tokens; 0 = there is none, as of an account that the operator's file has no more.
+	MaxTokens int64 `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
+	// The limit of the costs in millionths of a US dollar; 0 = there is none.
 	MaxCostMicroUsd int64 `protobuf:"varint,9,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -1197,37 +1197,43 @@ export type Account = Message<"pawl.v1.Account"> & {
   windowEnd?: Timestamp | undefined;
 
   /**
-   * What runs consumed in the window: tokens, and millionths of a US dollar.
+   * What runs consumed in the window: tokens.
    *
    * @generated from field: int64 settled_tokens = 4;
    */
   settledTokens: bigint;
 
   /**
+   * The same in millionths of a US dollar.
+   *
    * @generated from field: int64 settled_cost_micro_usd = 5;
    */
   settledCostMicroUsd: bigint;
 
   /**
-   * What steps under way may consume at most.
+   * What steps under way may consume at most: tokens.
    *
    * @generated from field: int64 reserved_tokens = 6;
    */
   reservedTokens: bigint;
 
   /**
+   * The same in millionths of a US dollar.
+   *
    * @generated from field: int64 reserved_cost_micro_usd = 7;
    */
   reservedCostMicroUsd: bigint;
 
   /**
-   * The limits; 0 = there is none, as of an account that the operator's file has no more.
+   * The limit of tokens; 0 = there is none, as of an account that the operator's file has no more.
    *
    * @generated from field: int64 max_tokens = 8;
    */
   maxTokens: bigint;
 
   /**
+   * The limit of the costs in millionths of a US dollar; 0 = there is none.
+   *
    * @generated from field: int64 max_cost_micro_usd = 9;
    */
   maxCostMicroUsd: bigint;

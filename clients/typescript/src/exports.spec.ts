@@ -34,6 +34,8 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "WaitUntil",
     "Worker",
     "blobRef",
+    "callHeaders",
+    "callMeta",
     "failStep",
     "failTurn",
     "json",

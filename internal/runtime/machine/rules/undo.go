@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
@@ -21,7 +22,7 @@ func (t *txn) stand(step *machine.ToolStep) {
 	if step.Status == machine.StepStatusOK {
 		effect.Answered = step.AnswerSeq
 	}
-	t.s.Effects = append(t.s.Effects[:len(t.s.Effects):len(t.s.Effects)], effect)
+	t.s.Effects = append(slices.Clip(t.s.Effects), effect)
 }
 
 // undoable: a turn asked for the step, and there is a tool that undoes it.
@@ -105,8 +106,8 @@ func (t *txn) anyMayHappen() bool {
 // lastFirst are the effects in the order in which they are undone.
 func (t *txn) lastFirst() []uint32 {
 	var steps []uint32
-	for i := len(t.s.Effects) - 1; i >= 0; i-- {
-		steps = append(steps, t.s.Effects[i].Step)
+	for _, effect := range slices.Backward(t.s.Effects) {
+		steps = append(steps, effect.Step)
 	}
 	return steps
 }
@@ -185,7 +186,7 @@ func (t *txn) compensated(by *machine.ToolStep, fault machine.Fault) {
 	if by.Status == machine.StepStatusOK {
 		t.freeKey(&effect)
 	} else {
-		undo.Stands = append(undo.Stands[:len(undo.Stands):len(undo.Stands)], machine.Stood{Step: effect.Step, Tool: effect.Tool, By: by.Step, Code: fault.Code})
+		undo.Stands = append(slices.Clip(undo.Stands), machine.Stood{Step: effect.Step, Tool: effect.Tool, By: by.Step, Code: fault.Code})
 	}
 	t.s.Undo = &undo
 }

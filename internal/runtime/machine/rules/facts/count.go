@@ -27,6 +27,7 @@ func FollowedTimes(s *machine.State, state, event string) int {
 	return 0
 }
 
+// OrDefault is n, or the default if it is not set.
 func OrDefault[N int | int64 | time.Duration](n, def N) N {
 	if n == 0 {
 		return def

@@ -84,10 +84,12 @@ func ModelKey(s *machine.State, c *machine.RequestModel) string {
 	return key
 }
 
+// FindKey is the index of the step with a key; -1 = there is none.
 func FindKey(steps []machine.ToolStep, key string) int {
 	return slices.IndexFunc(steps, func(s machine.ToolStep) bool { return s.Key == key })
 }
 
+// ValueOf is a copy of an assignment, the empty one if there is none.
 func ValueOf(a *machine.Assignment) machine.Assignment {
 	if a == nil {
 		return machine.Assignment{}
@@ -103,6 +105,7 @@ func StartOf(c *machine.Fork) *machine.Start {
 	}
 }
 
+// IsAnswered says whether a step has an answer for the turn, which steps about other steps have not.
 func IsAnswered(p *machine.ToolStep) bool {
 	if p.About != nil {
 		return false

@@ -4,6 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
+// AttemptsOf is how often a turn is tried.
 func AttemptsOf(g *machine.Graph) int { return OrDefault(g.Retry.MaxAttempts, machine.DefaultAttempts) }
 
 // ModelCalls is how a graph's calls of models are made, with the defaults filled in.

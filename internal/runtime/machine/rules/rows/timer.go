@@ -21,6 +21,7 @@ func StateTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.StateTimeoutAt, RunID: s.RunID, Kind: machine.TimerState}
 }
 
+// RetryTimer begins the next attempt of a turn.
 func RetryTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Turn == nil || s.Turn.NotBefore == 0 {
 		return machine.Timer{}
@@ -28,6 +29,7 @@ func RetryTimer(s *machine.State) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: s.Turn.NotBefore, RunID: s.RunID, Kind: machine.TimerRetry, Turn: s.Turn.Seq}
 }
 
+// StepTimer is the deadline of a step.
 func StepTimer(s *machine.State, step *machine.ToolStep) machine.Timer {
 	return machine.Timer{Namespace: s.Namespace, Due: step.Deadline, RunID: s.RunID, Kind: machine.TimerStep, Step: step.Step}
 }

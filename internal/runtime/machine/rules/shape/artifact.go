@@ -29,4 +29,5 @@ func CheckType(w *machine.ArtifactWrite, mediaType string) error {
 	return nil
 }
 
+// Field names an artifact in a refusal.
 func Field(artifact string) string { return "artifacts[" + artifact + "]" }

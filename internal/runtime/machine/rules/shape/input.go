@@ -77,6 +77,7 @@ func CheckDelegation(step *machine.ToolStep, c *machine.NoteDelegation) error {
 	return nil
 }
 
+// CheckReject refuses a refusal of work that asks for another attempt.
 func CheckReject(c *machine.FailTurn) error {
 	if !c.Reject || !c.Retryable {
 		return nil
@@ -87,10 +88,12 @@ func CheckReject(c *machine.FailTurn) error {
 	}
 }
 
+// PieceBytes is what a piece of an answer counts against the bound of a run's messages.
 func PieceBytes(p *machine.OutputPiece) int64 {
 	return PartsBytes(p.Parts) + int64(len(p.ID)+len(p.Name)+len(p.Description)+len(p.Metadata))
 }
 
+// CheckPiece: a piece belongs to an artifact, and only the last one may be empty.
 func CheckPiece(p *machine.OutputPiece) error {
 	if p.ID == "" {
 		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "OUTPUT_ID_REQUIRED", Field: "piece.id", Message: "name the artifact that the parts belong to"}
@@ -101,6 +104,7 @@ func CheckPiece(p *machine.OutputPiece) error {
 	return nil
 }
 
+// CheckSteer: a person says something, and when it counts.
 func CheckSteer(c *machine.Steer) error {
 	if c.Text == "" {
 		return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_TEXT", Field: "text", Message: "say something"}
@@ -114,6 +118,7 @@ func CheckSteer(c *machine.Steer) error {
 	return nil
 }
 
+// CheckAsked: a call of a model says what it is asked.
 func CheckAsked(c *machine.RequestModel) error {
 	if c.Model != nil {
 		return nil
@@ -121,6 +126,7 @@ func CheckAsked(c *machine.RequestModel) error {
 	return &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "NO_REQUESTS", Field: "request", Message: "say what the model is asked"}
 }
 
+// NotModel refuses a model's answer to a step that calls a tool.
 func NotModel(step *machine.ToolStep, key string) error {
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key",

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 )
 
+// CheckStart: a start says who executes what, and its bounds are bounds.
 func CheckStart(g *machine.Graph, c *machine.Start) error {
 	if !c.Execution.Known() {
 		return &machine.Refusal{
@@ -31,6 +32,7 @@ func CheckStart(g *machine.Graph, c *machine.Start) error {
 	return First(CheckLabels(c.Labels), CheckBounds(c))
 }
 
+// CheckLabels: a key has one value.
 func CheckLabels(labels []machine.Label) error {
 	seen := make(map[string]bool, len(labels))
 	for _, l := range labels {
@@ -73,6 +75,7 @@ func CheckBounds(c *machine.Start) error {
 	return nil
 }
 
+// WithDefaults has the default of every limit that is not set.
 func WithDefaults(l machine.Limits) machine.Limits {
 	return machine.Limits{
 		MaxTransitions:      facts.OrDefault(l.MaxTransitions, machine.DefaultMaxTransitions),
@@ -83,6 +86,7 @@ func WithDefaults(l machine.Limits) machine.Limits {
 	}
 }
 
+// RunExists refuses a start under an id that is taken.
 func RunExists(s *machine.State) error {
 	return &machine.Refusal{
 		Code: machine.CodeAlreadyExists, Reason: "RUN_EXISTS", Field: "run_id", Message: "the run exists: " + s.RunID, Seq: s.Seq,
@@ -126,6 +130,7 @@ func CheckStates(g *machine.Graph, from *machine.State) error {
 	}
 }
 
+// StateNames are the states of a graph in order.
 func StateNames(g *machine.Graph) []string {
 	names := make([]string, 0, len(g.States))
 	for name := range g.States {
@@ -149,6 +154,7 @@ func CheckHeads(g *machine.Graph, from *machine.State) error {
 	return nil
 }
 
+// CheckQueued: what waited for the open turn fits the queue of the copy; what people said does not count.
 func CheckQueued(c *machine.Fork) error {
 	limit, got := WithDefaults(c.Limits).MaxQueuedInputs, 0
 	for i := range c.Queued {

@@ -151,7 +151,7 @@ type DecideStepRequest struct {
 	Digest string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
 	// What is decided; required.
 	Decision StepDecision `protobuf:"varint,5,opt,name=decision,proto3,enum=pawl.v1.StepDecision" json:"decision,omitempty"`
-	// Arguments that go out instead, JSON; required with EDIT, empty otherwise.
+	// Arguments that go out instead, JSON; with EDIT alone. Default: empty.
 	PayloadJson string `protobuf:"bytes,6,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
 	// The caller's words, kept in the record; a denial's are told to the model. At most 4096
 	// bytes. Default: empty.

@@ -65,7 +65,7 @@ export type DecideStepRequest = Message<"pawl.v1.DecideStepRequest"> & {
   decision: StepDecision;
 
   /**
-   * Arguments that go out instead, JSON; required with EDIT, empty otherwise.
+   * Arguments that go out instead, JSON; with EDIT alone. Default: empty.
    *
    * @generated from field: string payload_json = 6;
    */

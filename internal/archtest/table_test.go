@@ -136,7 +136,7 @@ var table = []rule{
 	{dir: "internal/command/schedules", all: true, wire: true},
 	{dir: "internal/demo", all: true, wire: true},
 	{dir: "internal/bench/latency"},
-	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency"}, wire: true},
+	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency", "internal/worker"}, wire: true},
 	{dir: "internal/bench/flood", may: []string{"internal/bench/latency"}, wire: true},
 	{dir: "internal/bench/template"},
 	{dir: "internal/bench", all: true, wire: true, badger: true},

@@ -22,6 +22,7 @@ func models() []figure {
 		plain("model_step_p50_us", "us", "a call of a model, request and answer, p50"),
 		barred("model_flat_ratio", "x", "rounds 91 to 100 of a turn against 2 to 11, p50", atMost(1.15)),
 		barred("model_bytes_ratio", "x", "bytes stored of a turn of 100 rounds, against those that were new", atMost(2.4)),
+		barred("stop_abort_p99_ms", "ms", "StopRun to the abort signal of the worker that has the turn, p99", atMost(50)),
 	}
 }
 
@@ -49,7 +50,7 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 	}
 	return Samples{
 		"model_step_p50_us": {got.P50us}, "model_flat_ratio": got.Ratios,
-		"model_bytes_ratio": {float64(got.Stored) / float64(got.Said)},
+		"model_bytes_ratio": {float64(got.Stored) / float64(got.Said)}, "stop_abort_p99_ms": {got.StopP99ms},
 	}, nil
 }
 
@@ -65,6 +66,6 @@ func speakChild(ctx context.Context, _ ChildSpec, w *wire) error {
 			return nil, err
 		}
 		defer closeAll()
-		return dialogue.Run(ctx, conns[0], dialogue.Job{Pack: packLoop, Rounds: modelRounds, Bytes: modelBytes, Samples: modelSamples, Pairs: modelPairs})
+		return dialogue.Run(ctx, conns[0], dialogue.Job{Pack: packLoop, Rounds: modelRounds, Bytes: modelBytes, Samples: modelSamples, Pairs: modelPairs, Stops: 5 * modelRounds})
 	})
 }

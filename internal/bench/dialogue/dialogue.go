@@ -20,6 +20,8 @@ type Job struct {
 	Rounds, Bytes int
 	// Samples of late rounds against early ones, each over so many pairs of turns.
 	Samples, Pairs int
+	// Stops are the runs that are stopped while a worker executes their turn.
+	Stops int
 }
 
 // Result of a job.
@@ -33,6 +35,8 @@ type Result struct {
 	// before it.
 	Said   int64 `json:"said"`
 	Stored int64 `json:"stored"`
+	// StopP99ms is the time from StopRun to the worker's abort signal, p99.
+	StopP99ms float64 `json:"stop_p99_ms"`
 }
 
 // few rounds make an end of a turn.
@@ -63,7 +67,9 @@ func Run(ctx context.Context, conn *grpc.ClientConn, job Job) (out Result, err e
 		}
 		out.Ratios = append(out.Ratios, micros(latency.Of(late, 0.5))/micros(latency.Of(early, 0.5)))
 	}
-	return out, nil
+	stopped, err := stops(ctx, conn, job)
+	out.StopP99ms = micros(latency.Of(stopped, 0.99)) / 1000
+	return out, err
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -32,6 +32,9 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 	st := &Step{Assignment: a, w: w, cancel: cancel}
 	w.mu.Lock()
 	w.steps[a.GetLease().GetToken()] = st
+	if w.over {
+		cancel()
+	}
 	w.mu.Unlock()
 	w.tasks.Go(func() {
 		defer cancel()

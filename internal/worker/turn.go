@@ -43,6 +43,9 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 	}
 	w.mu.Lock()
 	w.turns[a.GetLease().GetToken()] = t
+	if w.over {
+		cancel()
+	}
 	w.mu.Unlock()
 	w.tasks.Go(func() {
 		defer cancel()

@@ -98,7 +98,10 @@ type Worker struct {
 	turns   map[string]*Turn
 	steps   map[string]*Step
 	stopped bool
-	tasks   sync.WaitGroup
+	// over: nothing is executed any more; what an assignment began that came before the
+	// stream ended is given up at once, or it would wait for a session that never comes.
+	over  bool
+	tasks sync.WaitGroup
 }
 
 // New checks the configuration; nothing is connected yet.
@@ -174,15 +177,17 @@ func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	select {
 	case <-done:
 	case <-time.After(w.cfg.Grace):
-		w.abandon()
 	}
+	w.abandon()
 	end()
 }
 
-// abandon ends the contexts of everything that the worker still has.
+// abandon ends the contexts of everything that the worker still has, and of what is on its
+// way to it.
 func (w *Worker) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.over = true
 	for _, t := range w.turns {
 		t.cancel()
 	}

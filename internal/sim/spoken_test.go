@@ -19,12 +19,15 @@ type talk struct {
 	done map[uint32]bool
 	// anew are the attempts of the last requests that asked something else than before.
 	anew map[uint32]int32
+	// other are the attempts of which the record says that something else was asked, too: in
+	// a state that others move, two who execute its turn at once are one execution.
+	other map[uint32]int32
 	// keys are the steps of the visit, calls those that make a model's calls.
 	keys, calls map[string]uint32
 }
 
 func newTalk() talk {
-	return talk{open: map[uint32]bool{}, held: map[uint32]machine.Usage{}, done: map[uint32]bool{}, anew: map[uint32]int32{}, keys: map[string]uint32{}, calls: map[string]uint32{}}
+	return talk{open: map[uint32]bool{}, held: map[uint32]machine.Usage{}, done: map[uint32]bool{}, anew: map[uint32]int32{}, other: map[uint32]int32{}, keys: map[string]uint32{}, calls: map[string]uint32{}}
 }
 
 // spoken proves what one record says of steps.
@@ -53,6 +56,7 @@ func (o *oracle) spoken(e *machine.Entry, r *machine.Record, s *spent) {
 	case *machine.ModelNoted:
 		if b.Changed {
 			o.changed(e.RunID, b.Step)
+			t.other[b.Step] = int32(b.Attempt)
 		}
 	case *machine.StepCancelled:
 		delete(t.open, b.Step)

@@ -26,6 +26,22 @@ func (c *checker) costs(x *XPawl) {
 		c.f.warn(ruleXPawl, at("on_budget"), "Set max_cost_usd or max_tokens.",
 			"there is no budget to reach: the state %s is entered so only by runs that spend of a lease", quote(x.OnBudget))
 	}
+	c.unleased(x, at)
+}
+
+// unleased warns of agents without a lease in a pack with a budget: what they consume is
+// known when they have ended, and by then several of them may be over it.
+func (c *checker) unleased(x *XPawl, at func(...string) string) {
+	if x.keepsLedger() || x.MaxTokens == nil && x.MaxCostUSD == nil {
+		return
+	}
+	for _, tool := range keys(c.listed) {
+		if c.isMember(tool) {
+			c.f.warn(ruleXPawl, at("tools", tool), `Say what its runs may consume: "cost": 0.25. Or say on_budget: then each agent has its share.`,
+				"the budget does not hold the agent %s while it works: what it consumed counts when it has ended", quote(tool))
+			return
+		}
+	}
 }
 
 // reachable are the states that a run can visit which begins in start: by events, by forced
@@ -45,13 +61,20 @@ func (p *Pack) reachable(start string) []string {
 // goes that cannot pay for a step; a graph of one prompt has no other state.
 func (p *Pack) compileCosts(g *machine.Graph) {
 	x := p.XPawl()
-	g.Ledger = x.OnBudget != ""
-	for _, limits := range x.Tools {
-		g.Ledger = g.Ledger || limits.Cost != nil
-	}
+	g.Ledger = x.keepsLedger()
 	if g.States[x.OnBudget] != nil {
 		g.OnBudget = x.OnBudget
 	}
+}
+
+// keepsLedger: one cost, or on_budget, and all steps of the pack's runs are held to the budget.
+func (x *XPawl) keepsLedger() bool {
+	for _, limits := range x.Tools {
+		if limits.Cost != nil {
+			return true
+		}
+	}
+	return x.OnBudget != ""
 }
 
 // costOf is a cost in micro-dollars; 0 = not said.

@@ -39,6 +39,13 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if os.Getenv(workerAddress) != "" {
+		if err := workerProcess(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	if bin, err := buildOnce(); err == nil {
 		os.RemoveAll(filepath.Dir(bin))

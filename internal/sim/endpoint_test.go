@@ -41,6 +41,8 @@ type modelCall struct {
 	answer  *pawlv1.ModelAnswer
 	failure *pawlv1.ModelFailure
 	usage   *pawlv1.Usage
+	// heard is what people said of what it was shown.
+	heard []string
 }
 
 // offer is what the endpoint goes by: the tools that it may call, and how often it has
@@ -51,6 +53,8 @@ type offer struct {
 	// leave is the function that ends the turn, with one of these events; "" = a text does.
 	leave  string
 	events []string
+	// shown is the whole of what the model is shown.
+	shown string
 }
 
 func newEndpoint(w *world) *endpoint {
@@ -98,6 +102,7 @@ func (e *endpoint) begin(o *offer) *modelCall {
 		usage: &pawlv1.Usage{InputTokens: 1 + dice.Int64N(mostInput), OutputTokens: 1 + dice.Int64N(mostOutput), Model: modelName},
 	}
 	e.calls = append(e.calls, call)
+	e.hears(call, o.shown)
 	switch fate := dice.IntN(12); {
 	case e.world.healing || fate > 3:
 		call.answer = e.answer(n, o)

@@ -303,6 +303,7 @@ func (l *line) refuses(n int, c *callSeen) (bool, int) {
 	acts := map[machine.CommandKind]policy.Act{
 		machine.CmdEmitEvent: policy.Emit, machine.CmdSendInput: policy.Drive,
 		machine.CmdPause: policy.Drive, machine.CmdResume: policy.Drive, machine.CmdCancel: policy.Drive,
+		machine.CmdSteer: policy.Drive, machine.CmdStop: policy.Drive,
 	}
 	act := acts[machine.KindOf(c.command)]
 	if act == 0 || !judged[c.refused] {

@@ -85,6 +85,8 @@ func (o *oracle) repeated(e *machine.Entry, s *spent) {
 			if b.Step == 0 {
 				l.anew()
 			}
+		case *machine.Steered, *machine.Stopped:
+			l.anew()
 		case *machine.Origin:
 			o.tookOver(e, b, s)
 		case *machine.Transition:

@@ -213,6 +213,7 @@ type spent struct {
 	tokens, cost int64
 	talk         talk
 	loops        loops
+	heeds        heeds
 }
 
 // used counts what a record says.
@@ -235,7 +236,7 @@ const (
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
-		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops()}
+		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops(), heeds: newHeeds()}
 		o.spent[e.RunID] = s
 	}
 	for i := range e.Records {
@@ -261,6 +262,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 			s.used(&b.Usage)
 		}
 		o.spoken(e, &e.Records[i], s)
+		o.steered(e, &e.Records[i], &s.heeds)
 	}
 	o.repeated(e, s)
 	if state := o.states[e.RunID]; state != nil && (state.Tokens != s.tokens || state.CostMicro != s.cost || state.ToolCalls != s.calls || state.TotalVisits != s.total) {

@@ -190,7 +190,7 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 func (pp *people) crowd(n *node, run string, dice *rand.Rand) {
 	for range 2 + dice.IntN(5) {
 		dice := rand.New(rand.NewPCG(dice.Uint64(), 1))
-		what := pick(dice, kind("emit"), "decide", "input", "pause", "resume", "resolve", "drive", "see", "see")
+		what := pick(dice, kind("emit"), "decide", "input", "pause", "resume", "resolve", "drive", "see", "see", "say", "stop")
 		do := func() { pp.steer(what, n, run, dice) }
 		if dice.IntN(2) == 0 {
 			do()
@@ -306,6 +306,12 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		do = func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.ResumeRun(ctx, runtime.ControlRequest{RunRef: ref, ID: id})
 		}
+	case "say":
+		pp.say(n, run, id, dice)
+		return
+	case "stop":
+		pp.stop(n, run, id)
+		return
 	case "resolve":
 		pp.resolve(n, run, id, uint32(dice.IntN(3)))
 		return

@@ -196,7 +196,7 @@ func (r *reader) complete(o *oracle) {
 
 // allKinds are all kinds of records.
 var allKinds = func() (kinds []machine.RecordKind) {
-	for k := machine.RecTransition; k <= machine.RecModelNoted; k++ {
+	for k := machine.RecTransition; k <= machine.RecCompensationBegun; k++ {
 		kinds = append(kinds, k)
 	}
 	return kinds

@@ -79,7 +79,7 @@ func (overHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 		w.fail("the endpoint is asked in its form", "%v: %s", err, raw)
 		return nil, err
 	}
-	o := &offer{}
+	o := &offer{shown: string(raw)}
 	for _, tool := range asked.Tools {
 		if f := &tool.Function; f.Name == "leave_state" {
 			o.leave, o.events = f.Name, f.Parameters.Properties.Event.Enum

@@ -49,6 +49,8 @@ type conversation struct {
 	refs, news []*pawlv1.ModelMessage
 	last       uint32
 	spoke      int
+	// heard are the records of what people said in between.
+	heard []uint64
 }
 
 func newConversation(w *world, n *node, by talker, run string, view *pawlv1.GetTurnResponse, dice *rand.Rand) *conversation {
@@ -64,10 +66,15 @@ func newConversation(w *world, n *node, by talker, run string, view *pawlv1.GetT
 		begin := &pawlv1.Message{Role: "user", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "Begin."}}}}
 		c.say(&pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: begin}}, begin)
 	}
-	if id := dangling(view.GetMessages()); id != "" {
-		w.fail("no tool call dangles", "turn %d of %s sees the call %s, and no answer to it", c.turn, run, id)
-	}
+	c.answered()
 	return c
+}
+
+// answered: each tool call that the model is shown has an answer.
+func (c *conversation) answered() {
+	if id := dangling(c.said); id != "" {
+		c.world.fail("no tool call dangles", "turn %d of %s sees the call %s, and no answer to it", c.turn, c.run, id)
+	}
 }
 
 // dangling is a tool call in a conversation that nothing answers; "" = there is none.
@@ -138,9 +145,10 @@ func (c *conversation) request() *pawlv1.ModelRequest {
 func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAnswer, error) {
 	name, book := roundID(c.node, c.run, c.turn, round), c.world.ledger
 	known := book.answered(name)
+	c.answered()
 	book.asks(name, content(c.system, toolsJSON, `{"seed":1}`, c.said))
 	c.world.pass(c.node)
-	got, err := c.by.requestModel(ctx, round, c.request(), &pawlv1.Usage{InputTokens: mostInput, OutputTokens: mostOutput, Model: modelName})
+	got, err := c.ask(ctx, round)
 	c.world.pass(c.node)
 	if err != nil {
 		return nil, err
@@ -148,6 +156,7 @@ func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAns
 	if d := got.GetDenial(); d != nil {
 		return nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	}
+	c.listen(got.GetHeeds())
 	step := got.GetStep()
 	book.is(stepID{c.node.name, c.run, step.GetStep()}, name)
 	if known != nil && step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
@@ -229,7 +238,7 @@ func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, re
 	if response != "" {
 		return c.world.endpoint.fetch(ctx, response)
 	}
-	o := &offer{spoke: c.spoke}
+	o := &offer{spoke: c.spoke, shown: content("", "", "", c.said)}
 	if !c.view.GetTerminal() {
 		for _, tool := range c.view.GetTools() {
 			o.tools = append(o.tools, tool.GetName())

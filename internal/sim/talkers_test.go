@@ -49,11 +49,13 @@ type caller struct {
 	drive *driveStream
 	run   string
 	turn  *pawlv1.TurnRef
+	// hear: the sidecar adds what has to be heard.
+	hear bool
 }
 
 func (c *caller) requestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error) {
 	req := &pawlv1.RequestModelRequest{
-		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Round: round, Request: asked, Bound: bound,
+		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Round: round, Request: asked, Bound: bound, Hear: c.hear,
 	}
 	if c.drive == nil {
 		return c.runs.RequestModel(ctx, req)
@@ -210,7 +212,7 @@ func (pp *people) talks(ctx context.Context, n *node, run string, seed uint64, o
 	if err != nil {
 		return err
 	}
-	by := &caller{runs: n.runs, run: run, turn: view.GetTurn()}
+	by := &caller{runs: n.runs, run: run, turn: view.GetTurn(), hear: seed%2 == 0}
 	if overDrive {
 		if by.drive, err = openDrive(ctx, n.runs); err != nil {
 			return err

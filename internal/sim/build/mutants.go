@@ -116,6 +116,25 @@ var mutants = []mutant{
 		exchange: exchange{old: "func (t *txn) somethingNew() { t.s.Repeats = nil }", new: "func (t *txn) somethingNew() {}"},
 	},
 	{
+		name: "m30", what: "what people said while a call of a model was out is taken for heard", file: "internal/runtime/machine/rules/steer.go",
+		exchange: exchange{old: "return h.Seq < seq && !h.Later }", new: "return seq > 0 && !h.Later }"},
+	},
+	{
+		name: "m31", what: "a request that leaves out what people said is taken", file: "internal/runtime/machine/rules/steer.go",
+		exchange: exchange{old: "\t\tif !h.Later && !slices.Contains(r.Heeded, h.Seq) {\n", new: "\t\tif !h.Later && h.Notice && !slices.Contains(r.Heeded, h.Seq) {\n"},
+	},
+	{
+		name: "m32", what: "calls that nobody answered join the conversation of a stopped turn without an answer", file: "internal/runtime/history/heed.go",
+		exchange: exchange{
+			old: "\t\tanswer := Recorded{Error: machine.CancelledFault}\n",
+			new: "\t\tif said.Answer == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tanswer := Recorded{Error: machine.CancelledFault}\n",
+		},
+	},
+	{
+		name: "m33", what: "a stopped run is given its next turn at once", file: "internal/runtime/machine/rules/steer.go",
+		exchange: exchange{old: "\tt.putAway(c.Note)\n\tt.drainQueue()\n", new: "\tt.putAway(c.Note)\n\tt.nextTurn()\n"},
+	},
+	{
 		name: "r8.1", what: "an answer over the wire has the credential's rights instead of its giver's", file: "internal/a2a/delegation.go",
 		exchange: exchange{old: "if err != nil || d == nil || d.Answerer == nil {", new: "if err != nil || d == nil || d.Answerer == nil || !s.cfg.Within {"},
 	},

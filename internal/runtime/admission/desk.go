@@ -20,6 +20,9 @@ type ID struct {
 type Ask struct {
 	ID   ID
 	Call Call
+	// Step is the number of a step that a tool does; 0 = a call of a model, which has one
+	// once it is recorded.
+	Step uint32
 	// Tokens is what it may consume; 0 = nobody says.
 	Tokens int64
 }
@@ -37,7 +40,7 @@ type ticket struct {
 	granted      bool
 	// seated: the run's record has it.
 	seated bool
-	// step is its number, once seated.
+	// step is its number, as soon as there is one.
 	step uint32
 }
 
@@ -97,6 +100,9 @@ func (d *Desk) Replace(now time.Duration, table *Table) {
 	}
 	slices.SortFunc(all, func(a, b *ticket) int { return cmp.Compare(a.seq, b.seq) })
 	for _, t := range all {
+		if !t.granted && t.line == nil {
+			continue // is placed when it asks
+		}
 		d.place(now, t)
 		if t.granted {
 			for _, b := range t.buckets {
@@ -144,7 +150,7 @@ func (d *Desk) bucket(now time.Duration, l *Limit, key string) *bucket {
 
 func (d *Desk) ticket(now time.Duration, ask *Ask) *ticket {
 	d.seq++
-	t := &ticket{Ask: *ask, tokens: ask.Tokens, seq: d.seq, asked: now}
+	t := &ticket{Ask: *ask, tokens: ask.Tokens, seq: d.seq, asked: now, step: ask.Step}
 	d.place(now, t)
 	d.tickets[ask.ID] = t
 	return t
@@ -154,10 +160,15 @@ func (d *Desk) ticket(now time.Duration, ask *Ask) *ticket {
 // Who asks again has the place that it had. limited is false for a call that no entry is about.
 func (d *Desk) Ask(now time.Duration, ask Ask) (granted, limited bool) {
 	t := d.tickets[ask.ID]
-	if t != nil {
-		return t.granted, len(t.buckets) > 0
+	switch {
+	case t == nil:
+		t = d.ticket(now, &ask)
+	case t.granted || t.line != nil:
+		return t.granted, true
+	default:
+		d.place(now, t)
 	}
-	if t = d.ticket(now, &ask); len(t.buckets) == 0 {
+	if len(t.buckets) == 0 {
 		delete(d.tickets, ask.ID)
 		return true, false
 	}
@@ -179,7 +190,7 @@ func (d *Desk) free(now time.Duration, t *ticket) bool {
 	return true
 }
 
-// queue puts a ticket at the end of its line.
+// queue puts a ticket into its line, behind those that asked before it.
 func (d *Desk) queue(t *ticket) {
 	var name strings.Builder
 	name.WriteString(strconv.Quote(t.tenant))
@@ -195,7 +206,11 @@ func (d *Desk) queue(t *ticket) {
 		}
 	}
 	t.line = l
-	l.queue = append(l.queue, t)
+	i := len(l.queue)
+	for i > 0 && l.queue[i-1].seq > t.seq {
+		i--
+	}
+	l.queue = slices.Insert(l.queue, i, t)
 }
 
 // unqueue takes a ticket out of its line.
@@ -403,13 +418,32 @@ func (d *Desk) Leave(now time.Duration, id ID) {
 	}
 	delete(d.tickets, id)
 	d.unqueue(t)
-	if !t.granted {
+	if t.granted {
+		d.vacate(now, t)
+	}
+}
+
+// Back takes the place of a call that did not begin: it counts as if it had never been let
+// go, and has its place in the order when it asks again.
+func (d *Desk) Back(now time.Duration, id ID) {
+	t := d.tickets[id]
+	if t == nil || !t.granted {
 		return
 	}
+	t.seated = false
+	d.vacate(now, t)
+	t.granted, t.tokens = false, t.Ask.Tokens
+}
+
+// vacate frees a ticket's place, and gives back what was taken for a call that never was.
+func (d *Desk) vacate(now time.Duration, t *ticket) {
 	for _, b := range t.buckets {
 		b.open--
 		if t.seated {
 			continue
+		}
+		if _, known := b.served[t.tenant]; known {
+			b.served[t.tenant] -= b.share(t)
 		}
 		if b.calls.most > 0 {
 			b.calls.correct(now, t.began, -1)

@@ -245,6 +245,38 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// TestGivenBack: a call that did not begin counts as none, its place is the next one's, and
+// when it asks again it goes before those that came after it.
+func TestGivenBack(t *testing.T) {
+	t.Parallel()
+	table := tableOf(t, &Limit{ID: "l", Source: "model", Concurrent: 1, PerMinute: 60})
+	d := NewDesk(table)
+	for n := range 4 {
+		if granted, limited := d.Ask(0, of("a", n)); !limited || granted != (n == 0) {
+			t.Fatalf("call %d: granted %v, limited %v", n, granted, limited)
+		}
+	}
+	d.Seat(0, of("a", 0), 1)
+	d.Back(0, of("a", 0).ID)
+	b := d.buckets["l\x00gpt"]
+	if b.open != 0 || b.calls.sum != 0 || b.served["a"] != 0 || len(d.tickets) != 4 {
+		t.Fatalf("%d open, %d begun, %v served", b.open, b.calls.sum, b.served)
+	}
+	if begun, _ := d.Pump(0); len(begun) != 1 || begun[0] != of("a", 1).ID {
+		t.Fatalf("began %v", begun)
+	}
+	d.Replace(time.Second, table) // who has no place and waits for none stays so
+	if granted, limited := d.Ask(time.Second, of("a", 0)); granted || !limited {
+		t.Fatal("it passed the one that has the place")
+	}
+	for _, n := range []int{1, 0, 2} {
+		d.Leave(time.Minute, of("a", n).ID)
+		if begun, _ := d.Pump(time.Minute); len(begun) != 1 || begun[0] != of("a", []int{2, 0, 3}[n]).ID {
+			t.Fatalf("behind %d began %v", n, begun)
+		}
+	}
+}
+
 // TestLargeIsNotPassed: who needs much waits no longer because others need little.
 func TestLargeIsNotPassed(t *testing.T) {
 	t.Parallel()

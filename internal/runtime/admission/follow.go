@@ -118,14 +118,15 @@ func (r *Room) over(key runtime.RunKey, s *machine.State) (some bool) {
 	return some
 }
 
-// pending: the step of a ticket is.
+// pending: the step of a ticket may be with somebody. One of which nobody knows, about which
+// somebody is asked, and one that is held again are with nobody.
 func pending(s *machine.State, id ID) bool {
 	if s.Status.Terminal() {
 		return false
 	}
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Key == id.Key {
-			return p.Status == machine.StepStatusPending && (id.Attempt == 0 || p.Attempt == id.Attempt)
+			return p.Goes() && (id.Attempt == 0 || p.Attempt == id.Attempt)
 		}
 	}
 	return false

@@ -30,7 +30,7 @@ func (r *Room) Waiting(key runtime.RunKey) []Wait {
 	defer r.mu.Unlock()
 	var waits []Wait
 	for id := range r.runs[key] {
-		if t := r.desk.tickets[id]; t != nil && !t.granted {
+		if t := r.desk.tickets[id]; t != nil && t.line != nil {
 			waits = append(waits, t.wait(r.now()))
 		}
 	}
@@ -43,9 +43,7 @@ func (t *ticket) wait(now time.Duration) Wait {
 	for _, b := range t.buckets {
 		w.Limits, w.Keys = append(w.Limits, b.limit.ID), append(w.Keys, b.key)
 	}
-	if t.line != nil {
-		w.Ahead = slices.Index(t.line.queue, t)
-	}
+	w.Ahead = slices.Index(t.line.queue, t)
 	return w
 }
 

@@ -234,7 +234,7 @@ func (r *Room) lookOpen(ctx context.Context, ns uint32) error {
 }
 
 func asksModel(p machine.ToolStep) bool {
-	return p.Model != nil && p.Status == machine.StepStatusPending
+	return p.Model != nil && p.Goes()
 }
 
 // lookSteps seats the steps that a worker has.
@@ -265,7 +265,7 @@ func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.
 		defer r.mu.Unlock()
 		for i := range s.Steps {
 			p := &s.Steps[i]
-			if p.Status != machine.StepStatusPending || !which(*p) {
+			if !p.Goes() || !which(*p) {
 				continue
 			}
 			ask := Ask{ID: ID{Namespace: key.Namespace, Run: key.ID, Key: p.Key}}

@@ -392,20 +392,44 @@ func (r *Room) Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep
 		r.later = append(r.later, then)
 		return false
 	}
-	ask := Ask{ID: stepID(key, step), Call: r.call(s, "", step.Tool)}
+	ask := Ask{ID: stepID(key, step), Call: r.call(s, "", step.Tool), Step: step.Step}
+	delete(r.waits, ask.ID)
 	granted, limited := r.desk.Ask(r.now(), ask)
-	switch {
-	case !limited:
-		return true
-	case granted:
-		r.ofRun(ask.ID)
-		r.desk.Seat(r.now(), ask, step.Step)
+	if !limited {
+		r.leave(ask.ID) // it may have been before
 		return true
 	}
 	r.ofRun(ask.ID)
+	if !granted {
+		r.pump()
+		granted = r.desk.tickets[ask.ID].granted
+	}
+	if granted {
+		r.desk.Seat(r.now(), ask, step.Step)
+		return true
+	}
 	r.waits[ask.ID] = &wait{then: then}
-	r.pump()
 	return false
+}
+
+// Back says that nobody has an attempt of a pending step: if it had a place, that is free,
+// since its tool never began.
+func (r *Room) Back(key runtime.RunKey, step uint32, attempt int) {
+	if !r.on.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.runs[key] {
+		t := r.desk.tickets[id]
+		if t == nil || !t.granted || t.step != step || t.Call.Tool == "" || id.Attempt != attempt {
+			continue
+		}
+		delete(r.waits, id)
+		r.desk.Back(r.now(), id)
+		r.pump()
+		return
+	}
 }
 
 func stepID(key runtime.RunKey, p *machine.ToolStep) ID {

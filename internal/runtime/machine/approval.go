@@ -87,6 +87,10 @@ func (s *ToolStep) Awaits() bool {
 	return s.Status == StepStatusPending && s.Approval != nil && s.Approval.Held
 }
 
+// Goes reports whether the step may be with somebody: it is to be answered, and nobody has to
+// decide about it first.
+func (s *ToolStep) Goes() bool { return s.Out() && !s.Awaits() }
+
 // AskedSeq is the record that has the payload that counts.
 func (s *ToolStep) AskedSeq() uint64 {
 	if s.Approval != nil && s.Approval.PayloadSeq != 0 {

@@ -62,6 +62,8 @@ type Limits interface {
 	// goroutine of its own once it may be asked again. Its caller makes sure that the step
 	// is pending until it returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
+	// Back says that nobody has an attempt of a pending step: it has no place.
+	Back(key runtime.RunKey, step uint32, attempt int)
 }
 
 // Config is everything that a [Room] needs. Way, Turns, Past, Packs, Store, Clock and IDs are

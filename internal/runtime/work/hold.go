@@ -113,6 +113,7 @@ func (sp *workShard) hold(lease *stepLease) error {
 // free stores that a step was not begun by the one that it was for, and offers it
 // again.
 func (sp *workShard) free(run string, step *stepWork) {
+	sp.unplace(run, step)
 	err := sp.room.cfg.Store.HoldStep(context.Background(), step.row, machine.StepHolder{})
 	if err != nil && !errors.Is(err, machine.ErrNoStep) {
 		sp.freeLater(run, step)

@@ -88,7 +88,7 @@ func (r *Room) Follow(c *runtime.Commit) {
 
 func hasPending(s *machine.State) bool {
 	for i := range s.Steps {
-		if s.Steps[i].Out() && !s.Steps[i].Delegation && s.Steps[i].Model == nil && !s.Steps[i].Awaits() {
+		if s.Steps[i].Goes() && !s.Steps[i].Delegation && s.Steps[i].Model == nil {
 			return true
 		}
 	}

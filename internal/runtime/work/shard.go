@@ -170,7 +170,7 @@ func pendingAt(s *machine.State, step uint32, attempt int) bool {
 	}
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == step {
-			return p.Out() && p.Attempt == attempt && !p.Awaits()
+			return p.Goes() && p.Attempt == attempt
 		}
 	}
 	return false
@@ -216,7 +216,7 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if !p.Out() || p.Delegation || p.Model != nil || p.Awaits() || s.Status.Terminal() {
+		if !p.Goes() || p.Delegation || p.Model != nil || s.Status.Terminal() {
 			continue
 		}
 		step := run.steps[p.Step]
@@ -236,6 +236,9 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 			sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 		} else {
 			sp.offerStep(run, step)
+		}
+		if step.lease == nil && step.orphan == nil && !step.storing && !step.limited {
+			sp.unplace(run.id, step)
 		}
 	}
 	return all

@@ -101,6 +101,16 @@ func (sp *workShard) unlimited(run string, step *stepWork) {
 	sp.refresh(run)
 }
 
+// unplace gives back the place that the operator's limits gave to a pending step which is with
+// nobody after all: nobody serves it, its worker released or never got it, its run is paused.
+// Whoever gets it asks for another one. Of a step that is not pending any more the room of
+// limits hears by the commit.
+func (sp *workShard) unplace(run string, step *stepWork) {
+	if sp.room.cfg.Limits != nil {
+		sp.room.cfg.Limits.Back(sp.key(run), step.step, step.attempt)
+	}
+}
+
 // awaitDue keeps a step that is to pause before this attempt until its outgoing work is
 // due. The row says so durably; the alarm is this process's.
 func (sp *workShard) awaitDue(run *workRun, step *stepWork) {
@@ -128,7 +138,7 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 	}
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if p.Step != lease.step || !p.Out() || p.Attempt != lease.attempt {
+		if p.Step != lease.step || !p.Goes() || p.Attempt != lease.attempt {
 			continue
 		}
 		view, err := sp.room.cfg.Past.Step(ctx, key, p)

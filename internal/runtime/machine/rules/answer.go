@@ -228,7 +228,7 @@ func (t *txn) loseStep(c *machine.LoseStep) machine.Disposition {
 		return machine.IgnoredTerminal
 	}
 	i := facts.FindStep(t.s.Steps, c.Step)
-	if i < 0 || !t.s.Steps[i].Out() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil || t.s.Steps[i].Awaits() {
+	if i < 0 || !t.s.Steps[i].Goes() || t.s.Steps[i].Attempt != c.Attempt || t.s.Steps[i].Model != nil {
 		return machine.IgnoredStale
 	}
 	fault := machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}

@@ -77,6 +77,7 @@ func (s *Service) extensions() []*a2apb.AgentExtension {
 	texts := map[string]string{
 		terms.DelegationURI: "A run of another sidecar delegates: its run, step, attempt, depth, remaining wall time and trace context are in the message's metadata.",
 		terms.IdempotentURI: "The same message sent again is the same task.",
+		terms.ApprovalURI:   "A call that a person has to approve is asked about, and decided, by a data part with this key.",
 	}
 	var out []*a2apb.AgentExtension
 	for _, uri := range Extensions {

@@ -63,7 +63,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	caps := card.GetCapabilities()
-	if !caps.GetStreaming() || caps.GetExtendedAgentCard() || len(caps.GetExtensions()) != 2 || len(card.GetSecuritySchemes()) != 0 {
+	if !caps.GetStreaming() || caps.GetExtendedAgentCard() || len(caps.GetExtensions()) != 3 || len(card.GetSecuritySchemes()) != 0 {
 		t.Errorf("capabilities %v, schemes %v", caps, card.GetSecuritySchemes())
 	}
 	if root := r.card(""); root.GetName() != "Writer" {

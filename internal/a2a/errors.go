@@ -110,7 +110,9 @@ func errorOf(err error) (*Error, error) {
 func refused(r *machine.Refusal) *Error {
 	e := &Error{
 		kind: codeKinds[r.Code], domain: engineDomain, reason: r.Reason, field: r.Field,
-		message: describe(r), retry: time.Duration(r.RetryAfter), metadata: map[string]string{},
+		message: describe(r), retry: time.Duration(r.RetryAfter),
+		// Readers of JSON-RPC that know the protocol's reasons alone keep the metadata.
+		metadata: map[string]string{"reason": r.Reason},
 	}
 	if e.retry > 0 && e.kind == tooLarge {
 		e.kind = tooMany

@@ -101,4 +101,4 @@ func (c *call) activated() string {
 }
 
 // Extensions lists the extensions that every agent declares.
-var Extensions = []string{terms.DelegationURI, terms.IdempotentURI}
+var Extensions = []string{terms.DelegationURI, terms.IdempotentURI, terms.ApprovalURI}

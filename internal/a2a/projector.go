@@ -22,7 +22,14 @@ const (
 	// lostKey is, at an end that took an event with it, that event: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
 	lostKey = "pawl.lost"
+	// steerKey is, on a message of the history by which somebody steered the run, when it
+	// counts: "next_model_call", "now" or "next_turn".
+	steerKey = "pawl.dev/steer"
 )
+
+var steerWords = map[machine.SteerWhen]string{
+	machine.NextModelCall: "next_model_call", machine.SteerNow: "now", machine.NextTurn: "next_turn",
+}
 
 // event is one thing that happened to a task.
 type event struct {
@@ -40,6 +47,9 @@ type event struct {
 type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
+	// pack is the digest of the run's pack.
+	pack string
+	veil *veil
 
 	// What the run stands at, followed by its records.
 	seq                      uint64
@@ -50,6 +60,14 @@ type projector struct {
 	entered uint64
 	await   machine.Awaiting
 	asking  []ask
+	// held are the calls that were held and have no answer; requestion: one of those that
+	// wait is new or gone.
+	held       []heldCall
+	requestion bool
+	// askedHeld: the status that was told asks about held calls.
+	askedHeld bool
+	// undoing: the effects of the run are undone before it ends, or goes on.
+	undoing bool
 	// final is how the run ended, 0 = it goes on; run is its status as of since.
 	final, run machine.Status
 	reason     string
@@ -76,12 +94,13 @@ type projector struct {
 
 // ask is a delegation whose agent waits for something.
 type ask struct {
-	step uint32
-	what machine.Awaiting
+	step     uint32
+	what     machine.Awaiting
+	question []machine.Part
 }
 
 func newProjector(s *machine.State, g *machine.Graph) *projector {
-	p := &projector{taskID: s.RunID, graph: g, written: map[string]bool{}, child: s.Parent != nil}
+	p := &projector{taskID: s.RunID, pack: s.Digest, graph: g, written: map[string]bool{}, child: s.Parent != nil}
 	if s.Task != nil {
 		p.contextID = s.Task.ContextID
 	}
@@ -112,9 +131,11 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.Transition:
 		p.begun = p.begun || b.Cause != machine.CauseEntry
 		p.entered = cmp.Or(p.entered, r.Seq)
-		p.current, p.open, p.suspended, p.backoff = b.To, true, false, false
+		p.current, p.undoing = b.To, false
+		p.opened()
 	case *machine.TurnOpened:
-		p.begun, p.open, p.suspended, p.backoff = true, true, false, false
+		p.begun = true
+		p.opened()
 	case *machine.TurnAssigned:
 		p.backoff = false
 		return p.begin(r.At)
@@ -128,23 +149,34 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		p.begun, p.fault = true, b.Error
 		p.suspended, p.backoff = false, b.Next != 0
 	case *machine.TurnAbandoned, *machine.Stopped:
-		p.open = false
+		p.open, p.suspended, p.backoff = false, false, false
+	case *machine.CompensationBegun:
+		p.undoing = true
+	case *machine.Steered:
+		return []event{{seq: r.Seq, message: p.steered(b)}}
 	case *machine.TurnSuspended:
 		p.suspended, p.backoff = true, false
 	case *machine.TurnReady:
 		p.suspended, p.backoff = false, false
 	case *machine.StepRequested:
-		p.begun, p.backoff = true, false
+		p.asked(b)
 	case *machine.StepDelegated:
 		p.delegated(b)
+	case *machine.StepDecided:
+		return p.decided(r.Seq, b)
 	case *machine.StepCancelled:
-		p.answered(b.Step)
+		p.over(b.Step)
 	case *machine.StepResolved:
-		p.answered(b.Step)
+		p.over(b.Step)
 	case *machine.Ended:
 		p.final, p.reason, p.open, p.lost = b.Status, b.Reason, false, lostToProto(b)
 	}
 	return p.artifacts(r)
+}
+
+// opened: a turn is open.
+func (p *projector) opened() {
+	p.open, p.suspended, p.backoff, p.await = true, false, false, machine.AwaitNothing
 }
 
 // begin tells, once, that somebody works on the task.
@@ -180,6 +212,15 @@ func (p *projector) received(b *machine.InputReceived) *a2apb.Message {
 		m.MessageId = p.messageID()
 	}
 	return m
+}
+
+// steered is, in the history, what was said to a run that goes on.
+func (p *projector) steered(b *machine.Steered) *a2apb.Message {
+	return &a2apb.Message{
+		MessageId: p.messageID(), TaskId: p.taskID, ContextId: p.contextID, Role: a2apb.Role_ROLE_USER,
+		Parts:    []*a2apb.Part{textPart(b.Text)},
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{steerKey: structpb.NewStringValue(steerWords[b.When])}},
+	}
 }
 
 // messageID names what the agent says: task and record.
@@ -276,13 +317,21 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	if b.Remote.Asking == machine.AwaitNothing {
 		return
 	}
-	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking})
+	p.asking = append(p.asking, ask{b.Step, b.Remote.Asking, b.Question})
 	slices.SortFunc(p.asking, func(a, c ask) int { return int(a.step) - int(c.step) })
-	p.question = p.says(terms.PartsToProto(b.Question))
+	p.question, p.requestion = p.says(terms.PartsToProto(b.Question)), true
+}
+
+// over: a step is answered or cancelled.
+func (p *projector) over(step uint32) {
+	p.answered(step)
+	p.letGo(step)
 }
 
 func (p *projector) answered(step uint32) {
+	n := len(p.asking)
 	p.asking = slices.DeleteFunc(p.asking, func(a ask) bool { return step != 0 && a.step == step })
+	p.requestion = p.requestion || len(p.asking) != n
 }
 
 // awaiting is what the run waits for from outside.
@@ -292,6 +341,10 @@ func (p *projector) awaiting() machine.Awaiting {
 		return machine.AwaitNothing
 	case len(p.asking) > 0:
 		return p.asking[0].what
+	case p.undoing:
+		return machine.AwaitNothing
+	case p.holds():
+		return machine.AwaitInput
 	case !p.open && p.await == machine.AwaitAuth:
 		return machine.AwaitAuth
 	case !p.open, p.external():
@@ -308,6 +361,7 @@ func (p *projector) external() bool {
 // settle tells the state that a commit has led to, if that is news. The time of
 // a status is that of the run's: SUBMITTED and WORKING are one to the run.
 func (p *projector) settle(at int64) []event {
+	stale := p.ask()
 	awaiting := p.awaiting()
 	if status := p.status(awaiting); status != p.run || awaiting != p.awaited || p.since == 0 {
 		p.run, p.awaited, p.since = status, awaiting, at
@@ -316,7 +370,7 @@ func (p *projector) settle(at int64) []event {
 	if interrupted(next) {
 		where = p.current
 	}
-	if next == p.state && where == p.where && p.question == nil {
+	if next == p.state && where == p.where && p.question == nil && !(stale && interrupted(next)) {
 		return nil
 	}
 	p.state, p.where = next, where
@@ -333,7 +387,7 @@ func (p *projector) status(awaiting machine.Awaiting) machine.Status {
 	switch {
 	case p.final.Terminal():
 		return p.final
-	case !p.open || p.suspended || p.backoff || awaiting != machine.AwaitNothing:
+	case !p.open || p.undoing || p.suspended || p.backoff || awaiting != machine.AwaitNothing:
 		return machine.Waiting
 	}
 	return machine.Running
@@ -366,7 +420,7 @@ func (p *projector) statusMessage() *a2apb.Message {
 	case a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_REJECTED:
 		return p.says([]*a2apb.Part{textPart(p.why())})
 	case a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
-		if p.question == nil && p.open && len(p.asking) == 0 {
+		if p.question == nil && p.open && len(p.asking) == 0 && !p.holds() {
 			return p.says([]*a2apb.Part{textPart(p.events())})
 		}
 		return p.question

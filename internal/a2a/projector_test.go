@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,21 +19,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // stage drives one run through the real machine and projects what it records.
 type stage struct {
 	graph *machine.Graph
-	state *machine.State
-	p     *projector
-	fold  *fold
-	at    int64
-	n     int
+	x     *pack.XPawl
+	// sensitive: the reader may not see sensitive values.
+	sensitive bool
+	state     *machine.State
+	p         *projector
+	fold      *fold
+	at        int64
+	n         int
 }
 
 func newStage(t testing.TB, agent string) *stage {
 	t.Helper()
-	content, err := os.ReadFile("testdata/agents.yaml")
+	return stageOf(t, "testdata/agents.yaml", agent)
+}
+
+func stageOf(t testing.TB, file, agent string) *stage {
+	t.Helper()
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +54,7 @@ func newStage(t testing.TB, agent string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stage{graph: graph, at: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
+	return &stage{graph: graph, x: loaded.XPawl(), at: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
 }
 
 func said(words string) []machine.Part {
@@ -63,6 +73,9 @@ func (s *stage) do(c machine.Command) ([]event, error) {
 	s.state = r.State
 	if s.p == nil {
 		s.p = newProjector(s.state, s.graph)
+		if s.sensitive {
+			s.p.veil = &veil{x: s.x}
+		}
 		s.fold = newFold(s.p)
 	}
 	events := s.p.commit(r.Batch.Records)
@@ -97,7 +110,10 @@ func TestProjector(t *testing.T) {
 		if d.Cmd == "start" {
 			agent := "writer"
 			d.MaybeScanArgs(t, "agent", &agent)
-			s = newStage(t, agent)
+			file := "agents"
+			d.MaybeScanArgs(t, "pack", &file)
+			s = stageOf(t, "testdata/"+file+".yaml", agent)
+			s.sensitive = d.HasArg("sensitive")
 			d.MaybeScanArgs(t, "visits", &s.graph.Budget.MaxTotalVisits)
 		}
 		events, err := s.command(t, d)
@@ -165,7 +181,23 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		}
 		return s.do(n)
 	case "resolve":
-		return s.do(machine.ResolveStep{Step: step(), Tool: "painter", Attempt: 1, OK: true, Result: []byte("1")})
+		return s.do(machine.ResolveStep{Step: step(), Tool: cmp.Or(word("tool"), "painter"), Attempt: 1, OK: true, Result: []byte("1")})
+	case "call":
+		payload := []byte(d.Input)
+		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
+			{Tool: word("tool"), Payload: payload, PayloadHash: request.PayloadHash(payload), Holding: machine.Holding{Free: d.HasArg("free"), Why: word("why")}},
+		}})
+	case "decide":
+		return s.do(s.decision(word("is"), step(), []byte(d.Input)))
+	case "lapse":
+		s.at += int64(time.Hour)
+		return s.do(machine.DecideStep{Step: step(), Digest: s.digest(step()), Verdict: machine.Lapsed})
+	case "late":
+		return s.do(machine.FireTimer{Kind: machine.TimerStep, Step: step(), Due: s.deadline(step())})
+	case "steer":
+		return s.do(machine.Steer{Text: d.Input, When: map[string]machine.SteerWhen{"": machine.NextModelCall, "now": machine.SteerNow, "next_turn": machine.NextTurn}[word("when")]})
+	case "stop":
+		return s.do(machine.Stop{})
 	case "suspend":
 		return s.do(machine.SuspendTurn{TurnSeq: seq, Attempt: attempt, Assigned: by})
 	case "pause":
@@ -176,6 +208,36 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		return s.do(machine.Cancel{})
 	}
 	return nil, fmt.Errorf("no command %q", d.Cmd)
+}
+
+// decision is one about a held call, as it is.
+func (s *stage) decision(is string, step uint32, payload []byte) machine.DecideStep {
+	c := machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: verdicts[is], Reason: "because"}
+	if c.Verdict == machine.Edited {
+		c.Payload, c.PayloadHash = payload, request.PayloadHash(payload)
+	}
+	if c.Verdict != machine.Refused {
+		c.Expires = s.at + int64(time.Hour)
+	}
+	return c
+}
+
+func (s *stage) digest(step uint32) (d [32]byte) {
+	for i := range s.state.Steps {
+		if p := &s.state.Steps[i]; p.Step == step && p.Approval != nil {
+			d = p.Approval.Digest
+		}
+	}
+	return d
+}
+
+func (s *stage) deadline(step uint32) int64 {
+	for i := range s.state.Steps {
+		if s.state.Steps[i].Step == step {
+			return s.state.Steps[i].Deadline
+		}
+	}
+	return 0
 }
 
 // asks is a request of one message.
@@ -282,6 +344,98 @@ func TestProjectorFollowsTheMachine(t *testing.T) {
 			t.Fatalf("seed %d: a view of everything is not everything", seed)
 		}
 	}
+}
+
+// TestProjectorFollowsApprovals is the same for held calls, steering, stops and effects that
+// are undone; what a held call's question tells is the call that is held.
+func TestProjectorFollowsApprovals(t *testing.T) {
+	t.Parallel()
+	held, undone := 0, 0
+	for seed := range uint64(400) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		s := stageOf(t, "testdata/approvals.yaml", []string{"teller", "secret", "desk"}[rnd.IntN(3)])
+		if _, err := s.start("go"); err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			c := s.controlled(rnd)
+			if _, err := s.do(c); err != nil {
+				continue
+			}
+			if got, want := s.p.state, taskState(s.state); got != want {
+				t.Fatalf("seed %d: after %T %+v the projector says %v, the run is %v (%v, awaiting %d)", seed, c, c, got, want, s.state.Status, s.state.Awaiting)
+			}
+			if s.p.since != s.state.StatusAt {
+				t.Fatalf("seed %d: after %T %+v the status is since %d, the run's since %d", seed, c, c, s.p.since, s.state.StatusAt)
+			}
+			if s.state.Undo != nil {
+				undone++
+			}
+			held += s.asksRightly(t, seed)
+		}
+	}
+	if held < 500 || undone < 100 {
+		t.Errorf("%d questions were looked at, %d moments of compensation", held, undone)
+	}
+}
+
+// asksRightly holds the status message against the calls that wait, and says how many there are.
+func (s *stage) asksRightly(t *testing.T, seed uint64) (n int) {
+	t.Helper()
+	status := words(s.fold.task.GetStatus().GetMessage().GetParts())
+	for i := range s.state.Steps {
+		p := &s.state.Steps[i]
+		if p.Awaits() != strings.Contains(status, digestText(s.digest(p.Step))) && (p.Awaits() || p.Approval != nil) {
+			t.Fatalf("seed %d: step %d waits: %v, and the task says %s", seed, p.Step, p.Awaits(), status)
+		}
+		if p.Awaits() {
+			n++
+		}
+	}
+	return n
+}
+
+// controlled is a command of control, or another one.
+func (s *stage) controlled(rnd *rand.Rand) machine.Command {
+	seq, attempt, by := s.turn()
+	step := uint32(1 + rnd.IntN(6))
+	switch rnd.IntN(12) {
+	case 0, 1, 2:
+		tool := []string{"refund", "look", "book", "payout", "clerk"}[rnd.IntN(5)]
+		payload := fmt.Appendf(nil, `{"order":"o%d","amount":%d}`, rnd.IntN(1000), rnd.IntN(200))
+		return machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
+			{Tool: tool, Payload: payload, PayloadHash: request.PayloadHash(payload), Holding: machine.Holding{Free: rnd.IntN(3) == 0}},
+		}}
+	case 3, 4:
+		return s.decision([]string{"approve", "deny", "edit"}[rnd.IntN(3)], step, []byte(`{"order":"x","amount":1}`))
+	case 5:
+		if rnd.IntN(2) == 0 {
+			s.at += int64(2 * time.Hour)
+			return machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: machine.Lapsed}
+		}
+		return machine.FireTimer{Kind: machine.TimerStep, Step: step, Due: s.deadline(step)}
+	case 6:
+		return machine.Steer{Text: "hear", When: machine.SteerWhen(1 + rnd.IntN(3))}
+	case 7:
+		return machine.Stop{}
+	case 8:
+		tool := "book"
+		for i := range s.state.Steps {
+			if s.state.Steps[i].Step == step {
+				tool = s.state.Steps[i].Tool
+			}
+		}
+		c := machine.ResolveStep{Step: step, Tool: tool, Attempt: 1, OK: rnd.IntN(4) > 0, Result: []byte("1")}
+		if !c.OK {
+			c.Result, c.Error = nil, machine.Fault{Code: "BROKEN"}
+		}
+		return c
+	case 9:
+		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: []machine.Awaiting{0, 1, 2}[rnd.IntN(3)]}, Question: said("which?")}
+	case 10:
+		return machine.EmitEvent{Event: []string{"Again", "Undo", "Done"}[rnd.IntN(3)], Outside: true}
+	}
+	return s.random(rnd)
 }
 
 // random is a command that may or may not be taken.

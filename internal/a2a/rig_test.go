@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,6 +37,7 @@ const patience = 60 * time.Second
 const (
 	alice = "alice"
 	bob   = "bob"
+	carol = "carol"
 	boss  = "boss"
 	hands = "hands"
 )
@@ -51,6 +53,8 @@ type rig struct {
 	conn   *grpc.ClientConn
 	client a2apb.A2AServiceClient
 	hands  *hand
+	// tools are what the worker does, by name.
+	tools map[string]worker.ToolFunc
 	// tokens: callers have to name themselves.
 	tokens bool
 	// creds are those of the gRPC port.
@@ -84,7 +88,7 @@ func withTokens(r *rig) {
 	r.tokens = true
 	var lines []string
 	for name, scopes := range map[string]string{
-		alice: "runs:write,runs:read,events:external", bob: "runs:write,runs:read", boss: "admin", hands: "work",
+		alice: "runs:write,runs:read,events:external", carol: "runs:write,runs:read,steps:approve", bob: "runs:write,runs:read", boss: "admin", hands: "work",
 	} {
 		lines = append(lines, fmt.Sprintf("%s %s sha256:%x", name, scopes, sha256.Sum256([]byte(secretOf(name)))))
 	}
@@ -144,7 +148,7 @@ func (r *rig) work() {
 	}
 	w, err := worker.New(worker.Config{
 		Conn: r.dial(options...), ID: "hands", Turns: 64, Retry: 10 * time.Millisecond, Grace: time.Second,
-		Prompts: map[string]worker.TurnFunc{"*": r.hands.turn},
+		Prompts: map[string]worker.TurnFunc{"*": r.hands.turn}, Tools: r.tools, Steps: 4,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -171,6 +175,8 @@ func (r *rig) work() {
 //	echo          the parts come back
 //	reply TEXT    a message instead of a task
 //	delegate TEXT what the painter makes of it comes back
+//	pass TEXT     the same of the clerk
+//	call TOOL X   a step of a tool with the payload X; its answer comes back, or its error
 //	slow TEXT     the same, when the test lets go
 //	ask TEXT      a question; what is answered comes back
 //	auth TEXT     the same, for an authorisation
@@ -213,6 +219,17 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 	case "delegate":
 		payload, _ := json.Marshal(map[string]string{"message": rest})
 		result, err := t.Step(ctx, "", "painter", string(payload))
+		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
+	case "pass":
+		payload, _ := json.Marshal(map[string]string{"message": rest})
+		result, err := t.Step(ctx, "", "clerk", string(payload))
+		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
+	case "call":
+		tool, payload, _ := strings.Cut(rest, " ")
+		result, err := t.Step(ctx, "", tool, payload)
+		if failure, ok := errors.AsType[*worker.Failure](err); ok {
+			result, err = failure.Code+": "+failure.Message, nil
+		}
 		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
 	case "slow":
 		select {

@@ -277,6 +277,13 @@ func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error
 	if id := msg.GetContextId(); id != "" && id != state.Task.ContextID {
 		return runtime.Answer{}, failAt(invalidParams, "message.contextId", "task %s is of another context", state.RunID)
 	}
+	decision, err := decisionOf(m.parts)
+	if err != nil {
+		return runtime.Answer{}, err
+	}
+	if decision != nil && !passesOn(state, decision) {
+		return s.decide(ctx, m, state, decision)
+	}
 	if state.Status.Terminal() {
 		if m.id != "" {
 			// The message may be what brought the task to its end.

@@ -24,11 +24,13 @@ type Engine interface {
 	SendInput(ctx context.Context, req runtime.InputRequest) (runtime.Answer, error)
 	EmitEvent(ctx context.Context, req runtime.EmitRequest) (runtime.Answer, error)
 	CancelRun(ctx context.Context, req runtime.ControlRequest) (runtime.Answer, error)
+	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
 	HandedOut(s *machine.State) bool
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req query.ListTasksRequest) (query.TaskPage, error)
 	Watch(ctx context.Context, req watch.Request) (*watch.Watch, error)
 	Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error)
+	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
 	PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error)
 	PackRegistered(ctx context.Context, call runtime.Call, ref string) (int64, error)
 	ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (registry.PackPage, error)
@@ -153,4 +155,21 @@ func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 // graph is the control flow of a task's run.
 func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Graph, error) {
 	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
+}
+
+// veilFor is what a caller is not told of held calls. Of a member of this sidecar the run that
+// delegates is not told either: its readers are others.
+func (s *Service) veilFor(ctx context.Context, caller runtime.Call, state *machine.State, g *machine.Graph) (*veil, error) {
+	asks := false
+	for _, tool := range g.Tools {
+		asks = asks || tool.Approval != nil
+	}
+	if !asks || !s.cfg.Within && caller.Principal.Scopes.Has(runtime.ScopeValuesSensitive) {
+		return nil, nil
+	}
+	p, err := s.cfg.Engine.PackOf(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
+	if err != nil {
+		return nil, err
+	}
+	return &veil{x: p.XPawl()}, nil
 }

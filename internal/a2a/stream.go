@@ -89,6 +89,9 @@ func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtim
 		return nil, nil, err
 	}
 	t := &tail{projector: newProjector(answer.State, graph)}
+	if t.veil, err = s.veilFor(ctx, caller, answer.State, graph); err != nil {
+		return nil, nil, err
+	}
 	f := newFold(t.projector)
 	after := uint64(0)
 	if answer.Entry.First == 1 && len(answer.Entry.Records) > 0 {

@@ -15,7 +15,7 @@ var everyKind = []machine.RecordKind{
 	machine.RecStepRequested, machine.RecStepResolved, machine.RecStepRejected, machine.RecStepCancelled,
 	machine.RecArtifactsSet, machine.RecPaused, machine.RecResumed, machine.RecOrigin, machine.RecEnded,
 	machine.RecTurnReady, machine.RecOutputWritten, machine.RecStepDelegated, machine.RecNoted, machine.RecModelNoted, machine.RecStepDoubted, machine.RecCompensationBegun,
-	machine.RecSteered, machine.RecStopped, machine.RecNoticed,
+	machine.RecSteered, machine.RecStopped, machine.RecNoticed, machine.RecStepDecided, machine.RecBudgetRaised,
 }
 
 // reading is what a tail is read for.
@@ -45,6 +45,9 @@ func (s *Service) tail(ctx context.Context, caller runtime.Call, state *machine.
 		return nil, err
 	}
 	t := &tail{projector: newProjector(state, graph)}
+	if t.veil, err = s.veilFor(ctx, caller, state, graph); err != nil {
+		return nil, err
+	}
 	return t, t.open(ctx, s.cfg.Engine, caller, 0, with)
 }
 

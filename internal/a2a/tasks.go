@@ -198,14 +198,24 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 			return nil, err
 		}
 	}
-	if state.Status != machine.Cancelled {
-		return nil, failAt(taskNotCancelable, "id", "task %s has ended (%s)", state.RunID, state.Reason)
+	// Effects are undone first: the task is told to be cancelled when they are.
+	cancelling := state.Undo != nil && state.Undo.Status == machine.Cancelled
+	if state.Status != machine.Cancelled && !cancelling {
+		return nil, failAt(taskNotCancelable, "id", "task %s %s", state.RunID, endOf(state))
 	}
 	f, err := s.read(ctx, caller, state)
 	if err != nil {
 		return nil, err
 	}
 	return f.view(nil, true), nil
+}
+
+// endOf says why a run ended, or will when its effects are undone.
+func endOf(state *machine.State) string {
+	if state.Undo != nil {
+		return "ends as soon as its effects are undone (" + state.Undo.Reason + ")"
+	}
+	return "has ended (" + state.Reason + ")"
 }
 
 // reasonOf is the reason of a refusal of the engine, "" = it is none.

@@ -153,6 +153,12 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	}
 	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
+	if ok && fault.Kind == machine.AgentRefuses {
+		// Somebody else may have answered, and the task be over: its end counts.
+		if now, gone := peer.Get(ctx, del.Remote.TaskID); gone == nil && now.State.Ended() {
+			return now, nil
+		}
+	}
 	if !ok || fault.Kind != machine.AgentDenies {
 		return task, err
 	}

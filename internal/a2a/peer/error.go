@@ -11,6 +11,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 )
 
 // maxForeignError is how much of an agent's error is read, bytes.
@@ -19,14 +21,19 @@ const maxForeignError = 64 << 10
 var (
 	// errRefused is an agent's no that is no error of the protocol.
 	errRefused = errors.New("the agent refuses")
-	// errDenied is its no to who asks.
+	// errDenied is its no to who asks, or to what is decided: somebody else, or another
+	// answer, may be taken.
 	errDenied = errors.New("the agent refuses")
 	// errNotTaken is its no for now: it did nothing.
 	errNotTaken = errors.New("the agent takes nothing now")
 )
 
-// scopeMissing is the reason with which a sidecar says no to who asks.
-const scopeMissing = "SCOPE_MISSING"
+// denials are the reasons with which a sidecar says no to who asks, or to a decision about a
+// held call, so that the question stands.
+var denials = map[string]bool{
+	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
+	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, terms.DecisionInvalid: true,
+}
 
 // named is the error that the protocol calls by a reason; nil = none.
 func named(reason, message string) error {
@@ -54,7 +61,7 @@ func ofGRPC(err error) error {
 	if err := named(reason, st.Message()); err != nil {
 		return err
 	}
-	if reason == scopeMissing {
+	if denials[reason] {
 		return fmt.Errorf("%w: %s: %s", errDenied, reason, st.Message())
 	}
 	switch st.Code() {
@@ -76,6 +83,20 @@ var passing = map[int]bool{
 // next try: proxies answer it by themselves where the agent broke off in the middle, too.
 func notTaken(resp *http.Response) bool {
 	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
+}
+
+// ofRPC reads an error that JSON-RPC tells in an answer of status 200: the SDK keeps the
+// protocol's own reasons, and of others the metadata.
+func ofRPC(err error) error {
+	told, ok := errors.AsType[*a2a.Error](err)
+	if !ok {
+		return err
+	}
+	meta, _ := told.ErrorInfo().Value["metadata"].(map[string]string)
+	if reason := meta["reason"]; denials[reason] {
+		return fmt.Errorf("%w: %s: %s", errDenied, reason, told.Message)
+	}
+	return err
 }
 
 type errorDetail struct {
@@ -108,7 +129,7 @@ func ofHTTP(resp *http.Response) error {
 	if err := named(reason, body.Error.Message); err != nil {
 		return err
 	}
-	if reason == scopeMissing {
+	if denials[reason] {
 		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
 	}
 	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)

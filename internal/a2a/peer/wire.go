@@ -94,7 +94,7 @@ func (w httpWire) send(ctx context.Context, params a2aclient.ServiceParams, req 
 	}
 	result, err := w.transport.SendMessage(ctx, params, &out)
 	if err != nil {
-		return nil, err
+		return nil, ofRPC(err)
 	}
 	resp := &a2apb.SendMessageResponse{}
 	return resp, reread(&a2a.StreamResponse{Event: result}, resp)

@@ -11,7 +11,14 @@ const (
 	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
 	// IdempotentURI: the same message sent again is the same task.
 	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"
+	// ApprovalURI: a task that waits for a person asks with a data part that has, under this
+	// URI, the call that is held, and is answered with one that has the decision there.
+	ApprovalURI = "https://pawl.dev/a2a/approval/v1"
 )
+
+// DecisionInvalid is the reason with which what should be a decision is refused. No
+// delegation fails by it: the question stands.
+const DecisionInvalid = "DECISION_INVALID"
 
 // Keys of metadata that both sides know.
 const (

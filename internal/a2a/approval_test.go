@@ -1,0 +1,336 @@
+package a2a_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// till is what the tools of a rig did.
+type till struct {
+	mu   sync.Mutex
+	paid []string
+}
+
+func (c *till) pay(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paid = append(c.paid, step.Assignment.GetPayloadJson())
+	return json.RawMessage(`"paid"`), nil
+}
+
+func (c *till) did() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.paid, " ")
+}
+
+// withTill gives a rig the pack whose calls are approved, and its tools.
+func withTill(c *till) func(*rig) {
+	return func(r *rig) {
+		r.config.Packs, r.config.AllowTools = []string{"testdata/approvals.yaml"}, []string{"*"}
+		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay}
+	}
+}
+
+// asked is what a question tells of a call.
+type asked struct {
+	Step      uint32            `json:"step"`
+	Tool      string            `json:"tool"`
+	Digest    string            `json:"digest"`
+	Payload   json.RawMessage   `json:"payload"`
+	Deadline  string            `json:"deadline"`
+	OnTimeout string            `json:"on_timeout"`
+	Redacted  bool              `json:"redacted"`
+	Starter   bool              `json:"not_starter"`
+	Answers   map[string]string `json:"answers"`
+}
+
+// question reads what a status message asks.
+func question(t *testing.T, parts []*a2apb.Part) asked {
+	t.Helper()
+	for _, p := range parts {
+		if value := p.GetData().GetStructValue().GetFields()[terms.ApprovalURI]; value != nil {
+			var q asked
+			if err := json.Unmarshal(terms.ValueFromProto(value), &q); err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+	}
+	t.Fatalf("nothing is asked: %v", parts)
+	return asked{}
+}
+
+// holds sends words by which a call is held, and returns the task and what it asks.
+func (r *rig) holds(t *testing.T, name, agent, words string) (*a2apb.Task, asked) {
+	t.Helper()
+	task := r.send(r.context(name), message(agent, words))
+	if task.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
+		t.Fatalf("the task is %v", task)
+	}
+	return task, question(t, task.GetStatus().GetMessage().GetParts())
+}
+
+// answering is a message with a decision, and words beside it.
+func answering(t *testing.T, task *a2apb.Task, agent, words string, decision map[string]any) *a2apb.SendMessageRequest {
+	t.Helper()
+	value, err := structpb.NewValue(map[string]any{terms.ApprovalURI: decision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := message(agent, "decide "+words)
+	req.Message.TaskId = task.GetId()
+	req.Message.Parts = []*a2apb.Part{{Content: &a2apb.Part_Data{Data: value}}}
+	if words != "" {
+		req.Message.Parts = append(req.Message.Parts, &a2apb.Part{Content: &a2apb.Part_Text{Text: words}})
+	}
+	return req
+}
+
+// refusedBy is the reason of an error.
+func refusedBy(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return fmt.Sprint(err)
+}
+
+// output is what the task's last turn said.
+func output(task *a2apb.Task) string {
+	for _, a := range task.GetArtifacts() {
+		if a.GetName() == terms.OutputArtifact {
+			return a.GetParts()[0].GetText()
+		}
+	}
+	return ""
+}
+
+// TestHeldCallAsks: a task that waits for an approval says for what, and whoever has the
+// right answers it by a message, once.
+func TestHeldCallAsks(t *testing.T) {
+	t.Parallel()
+	c := &till{}
+	r := newRig(t, withTokens, withTill(c))
+	task, q := r.holds(t, carol, "till/clerk", `call refund {"order":"7","amount":150}`)
+	if q.Step != 1 || q.Tool != "refund" || string(q.Payload) != `{"amount":150,"order":"7"}` || q.OnTimeout != "deny" || q.Deadline == "" || len(q.Answers) != 3 {
+		t.Fatalf("asked %+v", q)
+	}
+	decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}
+	for reason, change := range map[string]map[string]any{
+		"DIGEST_MISMATCH": {"digest": "sha256:" + strings.Repeat("0", 64)}, "NOTHING_TO_DECIDE": {"step": 9},
+		"EXPIRES_IN_PAST": {"expires": "2001-01-01T00:00:00Z"}, "EDIT_REFUSED": {"decision": "edit", "payload": map[string]any{"order": "8", "amount": 1}},
+		"DECISION_INVALID": {"decision": "maybe"},
+	} {
+		bad := map[string]any{}
+		for _, from := range []map[string]any{decision, change} {
+			maps.Copy(bad, from)
+		}
+		if _, err := r.client.SendMessage(r.context(carol), answering(t, task, "till/clerk", "", bad)); refusedBy(err) != reason {
+			t.Errorf("%v: %v, want %s", change, err, reason)
+		}
+	}
+	for name, bad := range map[string]map[string]any{
+		"no digest": {"step": 1, "decision": "deny"}, "no step": {"digest": q.Digest, "decision": "deny"}, "a word of yesterday": {"step": 1, "digest": q.Digest, "verdict": "deny"},
+	} {
+		if _, err := r.client.SendMessage(r.context(carol), answering(t, task, "till/clerk", "", bad)); refusedBy(err) != "DECISION_INVALID" || status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got := r.send(r.context(carol), answering(t, task, "till/clerk", "a good customer", decision))
+	if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || output(got) != `"paid"` || c.did() != `{"order":"7","amount":150}` {
+		t.Errorf("approved: %v, paid %s", got, c.did())
+	}
+	if h := fmt.Sprint(got.GetHistory()); !strings.Contains(h, "was approved") || !strings.Contains(h, "a good customer") {
+		t.Errorf("the history does not tell the decision: %v", h)
+	}
+	_, err := r.client.SendMessage(r.context(carol), answering(t, task, "till/clerk", "", decision))
+	if reason := refusedBy(err); reason != "UNSUPPORTED_OPERATION" && reason != "ALREADY_DECIDED" {
+		t.Errorf("behind the end: %v", err)
+	}
+}
+
+// TestDeniedByMessage: the turn hears of a denial as of any error, and of an edit the answer
+// of the call that went out instead.
+func TestDeniedByMessage(t *testing.T) {
+	t.Parallel()
+	c := &till{}
+	r := newRig(t, withTokens, withTill(c))
+	task, q := r.holds(t, carol, "till/clerk", `call refund {"order":"7","amount":150}`)
+	got := r.send(r.context(carol), answering(t, task, "till/clerk", "not this one", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "deny"}))
+	if output(got) != "DENIED: not this one" || c.did() != "" {
+		t.Errorf("denied: %v, paid %s", got, c.did())
+	}
+	task, q = r.holds(t, carol, "till/clerk", `call refund {"order":"7","amount":160}`)
+	got = r.send(r.context(carol), answering(t, task, "till/clerk", "", map[string]any{
+		"step": q.Step, "digest": q.Digest, "decision": "edit", "payload": map[string]any{"order": "7", "amount": 20},
+	}))
+	if output(got) != `"paid"` || c.did() != `{"amount":20,"order":"7"}` {
+		t.Errorf("edited: %v, paid %s", got, c.did())
+	}
+}
+
+// TestDecidersByMessage: without the scope the call stays held; the second of two deciders
+// is told who was first; who may not see the arguments is not given the digest, and who
+// started the task does not decide where the pack says so.
+func TestDecidersByMessage(t *testing.T) {
+	t.Parallel()
+	c := &till{}
+	r := newRig(t, withTokens, withTill(c))
+	task, q := r.holds(t, alice, "till/clerk", `call refund {"order":"7","amount":150}`)
+	decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}
+	_, err := r.client.SendMessage(r.context(alice), answering(t, task, "till/clerk", "", decision))
+	if refusedBy(err) != "SCOPE_MISSING" || status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "steps:approve") {
+		t.Errorf("without the scope: %v", err)
+	}
+	if _, err := r.client.SendMessage(r.context(carol), answering(t, task, "till/clerk", "", decision)); refusedBy(err) != "TASK_NOT_FOUND" {
+		t.Errorf("about another's task: %v", err)
+	}
+	now, err := r.client.GetTask(r.context(alice), &a2apb.GetTaskRequest{Tenant: "till/clerk", Id: task.GetId()})
+	if err != nil || question(t, now.GetStatus().GetMessage().GetParts()).Digest != q.Digest || c.did() != "" {
+		t.Fatalf("the call is not held any more: %v, %v, paid %s", now, err, c.did())
+	}
+
+	both := make(chan error, 2)
+	for _, name := range []string{boss, "control"} {
+		go func() {
+			if name == boss {
+				_, err := r.client.SendMessage(r.context(boss), answering(t, task, "till/clerk", "", decision))
+				both <- err
+				return
+			}
+			conn := r.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(carol))))
+			_, err := pawlv1.NewControlServiceClient(conn).DecideStep(r.context(""), &pawlv1.DecideStepRequest{
+				RunId: task.GetId(), Step: q.Step, Digest: q.Digest, Decision: pawlv1.StepDecision_STEP_DECISION_DENY,
+			})
+			both <- err
+		}()
+	}
+	var lost []string
+	for range 2 {
+		if err := <-both; err != nil {
+			lost = append(lost, refusedBy(err))
+		}
+	}
+	if len(lost) != 1 || lost[0] != "ALREADY_DECIDED" && lost[0] != "RUN_TERMINAL" && lost[0] != "UNSUPPORTED_OPERATION" && lost[0] != "NOTHING_TO_DECIDE" {
+		t.Errorf("of two who decide %v were refused", lost)
+	}
+
+	task, q = r.holds(t, carol, "till/secret", `call payout {"to":"DE89"}`)
+	if !q.Redacted || q.Digest != "" || q.Payload != nil || !q.Starter || strings.Contains(fmt.Sprint(task.GetStatus()), "DE89") {
+		t.Errorf("a sensitive call is asked about as %+v: %v", q, task)
+	}
+	task, q = r.holds(t, boss, "till/secret", `call payout {"to":"DE90"}`)
+	if q.Redacted || q.Digest == "" {
+		t.Errorf("to who may see all: %+v", q)
+	}
+	_, err = r.client.SendMessage(r.context(boss), answering(t, task, "till/secret", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
+	if refusedBy(err) != "APPROVER_IS_STARTER" {
+		t.Errorf("who started the task decides: %v", err)
+	}
+}
+
+// TestHeldCallOverAHop: what the agent of a delegation has to have approved is asked in the
+// run that delegates, within a sidecar and over the wire on each binding, and decided there
+// by its rights; what is wrong with a decision is said, and the question stands.
+func TestHeldCallOverAHop(t *testing.T) {
+	t.Parallel()
+	for _, binding := range []string{"", "GRPC", "JSONRPC", "HTTP+JSON"} {
+		t.Run("over "+binding, func(t *testing.T) {
+			t.Parallel()
+			c := &till{}
+			r := newRig(t, withTokens, withTill(c))
+			if binding != "" {
+				r = r.through(t, binding)
+			}
+			task, q := r.holds(t, carol, "till/desk", `pass call refund {"order":"7","amount":150}`)
+			if q.Tool != "refund" || string(q.Payload) != `{"amount":150,"order":"7"}` {
+				t.Fatalf("the parent asks %+v", q)
+			}
+			wrong := map[string]any{"step": q.Step, "digest": "sha256:" + strings.Repeat("0", 64), "decision": "approve"}
+			got := r.send(r.context(carol), answering(t, task, "till/desk", "", wrong))
+			for strings.Contains(got.GetStatus().GetState().String(), "WORKING") {
+				got = r.now(t, carol, "till/desk", task.GetId())
+			}
+			if again := question(t, got.GetStatus().GetMessage().GetParts()); again.Digest != q.Digest || !strings.Contains(fmt.Sprint(got.GetStatus()), "was not taken") {
+				t.Errorf("with a wrong digest the parent is %v", got.GetStatus())
+			}
+			got = r.send(r.context(carol), answering(t, task, "till/desk", "fine", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
+			if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_COMPLETED || !strings.Contains(output(got), `"COMPLETED"`) || c.did() != `{"order":"7","amount":150}` {
+				t.Errorf("approved over the hop: %v, paid %s", got, c.did())
+			}
+		})
+	}
+}
+
+// now is a task as it is.
+func (r *rig) now(t *testing.T, name, agent, id string) *a2apb.Task {
+	t.Helper()
+	got, err := r.client.GetTask(r.context(name), &a2apb.GetTaskRequest{Tenant: agent, Id: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// through is another sidecar, whose clerk is this one's, reached over a binding by carol.
+func (r *rig) through(t *testing.T, binding string) *rig {
+	t.Helper()
+	card := r.cardWith(t, "till/clerk", binding)
+	return newRig(t, withTokens, withTill(&till{}), func(near *rig) {
+		near.config.Agents = map[string]config.Agent{"till/clerk": {Card: card, TokenFile: writeSecret(t, carol)}}
+	})
+}
+
+// cardWith serves the card of one of the rig's agents with one of its interfaces alone.
+func (r *rig) cardWith(t *testing.T, agent, binding string) string {
+	t.Helper()
+	card := r.card("/a2a/" + agent)
+	card.SupportedInterfaces = slices.DeleteFunc(card.GetSupportedInterfaces(), func(i *a2apb.AgentInterface) bool { return i.GetProtocolBinding() != binding })
+	raw, err := protojson.Marshal(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(raw)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/card.json"
+}
+
+// writeSecret is a file with a principal's token.
+func writeSecret(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(secretOf(name)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,122 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// maxReason bounds the words of a decision, bytes, as those of DecideStep.
+const maxReason = 4096
+
+// verdicts are the answers that a message gives.
+var verdicts = map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited}
+
+// decided is the object of [terms.ApprovalURI] in a data part of a message: a decision.
+type decided struct {
+	Step     uint32          `json:"step"`
+	Digest   string          `json:"digest"`
+	Decision string          `json:"decision"`
+	Payload  json.RawMessage `json:"payload"`
+	Reason   string          `json:"reason"`
+	Expires  *time.Time      `json:"expires"`
+}
+
+// badDecision refuses a data part that is no decision.
+func badDecision(field, format string, args ...any) error {
+	return &machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: terms.DecisionInvalid, Field: "message.parts." + field,
+		Message: fmt.Sprintf(format, args...), Allowed: []string{"approve", "deny", "edit"},
+	}
+}
+
+// decisionOf reads the decision of a message; nil = it has none. It comes alone, or with
+// texts, which are the reason where none is given.
+func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
+	var raw json.RawMessage
+	var texts []string
+	others := false
+	for i := range parts {
+		var object map[string]json.RawMessage
+		switch p := &parts[i]; {
+		case p.Kind == machine.PartText:
+			texts = append(texts, p.Text)
+		case p.Kind == machine.PartJSON && json.Unmarshal(p.Data, &object) == nil && object[terms.ApprovalURI] != nil:
+			if raw != nil {
+				return nil, badDecision(terms.ApprovalURI, "a message decides about one call")
+			}
+			raw, others = object[terms.ApprovalURI], others || len(object) > 1
+		default:
+			others = true
+		}
+	}
+	switch {
+	case raw == nil:
+		return nil, nil
+	case others:
+		return nil, badDecision(terms.ApprovalURI, "a decision comes with nothing but texts")
+	}
+	return readDecision(raw, strings.Join(texts, "\n"))
+}
+
+// readDecision reads the object.
+func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error) {
+	var d decided
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return nil, badDecision(terms.ApprovalURI, "want an object {step, digest, decision, payload, reason, expires}: %v", err)
+	}
+	if d.Reason == "" {
+		d.Reason = words
+	}
+	digest, err := hex.DecodeString(strings.TrimPrefix(d.Digest, digestMark))
+	switch {
+	case d.Step == 0:
+		return nil, badDecision("step", "is required: the number that the question tells")
+	case err != nil || len(digest) != 32 || !strings.HasPrefix(d.Digest, digestMark):
+		return nil, badDecision("digest", "want the digest that the question tells, sha256: and 64 hexadecimal digits")
+	case verdicts[d.Decision] == 0:
+		return nil, badDecision("decision", "%q is none", clip(d.Decision, 100))
+	case len(d.Reason) > maxReason:
+		return nil, badDecision("reason", "has %d bytes, at most %d", len(d.Reason), maxReason)
+	}
+	c := &machine.DecideStep{Step: d.Step, Digest: [32]byte(digest), Verdict: verdicts[d.Decision], Payload: d.Payload, Reason: d.Reason}
+	if d.Expires != nil {
+		c.Expires = nanosOf(*d.Expires)
+	}
+	return c, nil
+}
+
+// decide brings a decision to the run of its task. Who speaks needs the scope, whatever the
+// task's sender may do.
+func (s *Service) decide(ctx context.Context, m *sending, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
+	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
+		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,
+	})
+	if reasonOf(err) == "RUN_TERMINAL" {
+		return answer, failAt(unsupportedOperation, "message.taskId", "task %s has ended, nothing is left to decide", state.RunID)
+	}
+	return answer, err
+}
+
+// passesOn: the decision is about a call of the run behind a delegation that asks, not about one of this run.
+func passesOn(state *machine.State, c *machine.DecideStep) bool {
+	if askingStep(state) == 0 {
+		return false
+	}
+	for i := range state.Steps {
+		if p := &state.Steps[i]; p.Step == c.Step && p.Awaits() && p.Approval.Digest == c.Digest {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,219 @@
+package a2a
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// Bounds of what a question shows of a call's arguments, bytes: in its data, and in the text
+// for people.
+const (
+	maxAskedPayload = 64 << 10
+	maxAskedText    = 1024
+)
+
+// digestMark begins digests of calls on the wire.
+const digestMark = "sha256:"
+
+// heldCall is a call that the pack holds, or held: what a person is asked about.
+type heldCall struct {
+	step    uint32
+	tool    string
+	payload []byte
+	digest  [32]byte
+	why     string
+	// deadline is when nobody has decided in time, Unix nanoseconds.
+	deadline int64
+	// open: it waits for a decision.
+	open bool
+}
+
+// veil says what of held calls its reader is not told; nil = all is told. Nobody decides
+// about what they may not see.
+type veil struct{ x *pack.XPawl }
+
+// hides reports whether the arguments of a tool are sensitive: the pack says so of the tool,
+// or of the artifact that its answers are written to.
+func (v *veil) hides(tool string) bool {
+	if v == nil || v.x.Sensitive == nil {
+		return false
+	}
+	bound, s := v.x.ResultBindings[tool], v.x.Sensitive
+	if slices.Contains(s.Tools, tool) || bound != "" && slices.Contains(s.Artifacts, bound) {
+		return true
+	}
+	return bound != "" && slices.ContainsFunc(s.Tools, func(other string) bool { return v.x.ResultBindings[other] == bound })
+}
+
+// hidesWhy: why a condition failed may quote what it looked at.
+func (v *veil) hidesWhy() bool { return v != nil && v.x.Sensitive != nil }
+
+// asked follows a call that is held.
+func (p *projector) asked(b *machine.StepRequested) {
+	p.begun, p.backoff = true, false
+	if b.Hold == nil {
+		return
+	}
+	p.held = append(p.held, heldCall{
+		step: b.Step, tool: b.Tool, payload: b.Payload, why: b.Hold.Why, deadline: b.Deadline, open: true,
+		digest: machine.CallDigest(b.Tool, p.pack, p.taskID, b.Step, request.PayloadHash(b.Payload)),
+	})
+	p.requestion = true
+}
+
+// decided follows what became of a held call. What was said about it is part of the history.
+func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
+	i := slices.IndexFunc(p.held, func(h heldCall) bool { return h.step == b.Step })
+	if i < 0 {
+		return nil
+	}
+	h := &p.held[i]
+	h.open, h.digest, p.requestion = b.Verdict == machine.Lapsed, b.Digest, true
+	switch b.Verdict {
+	case machine.Edited:
+		h.payload = b.Payload
+	case machine.Lapsed:
+		h.deadline = b.Deadline
+		return nil
+	case machine.TimedOut:
+		return nil
+	}
+	return []event{{seq: seq, message: p.decision(h, b)}}
+}
+
+// decision is, in the history, what somebody decided.
+func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message {
+	said := map[string]any{"step": b.Step, "tool": b.Tool, "decision": wordOf(b.Verdict)}
+	if !p.veil.hides(b.Tool) {
+		said["digest"] = digestText(b.Digest)
+		if b.Verdict == machine.Edited {
+			said["payload"] = json.RawMessage(b.Payload)
+		}
+		if b.Reason != "" {
+			said["reason"] = b.Reason
+		}
+	}
+	text := fmt.Sprintf("%s, step %d, was %s", h.tool, h.step, b.Verdict)
+	return &a2apb.Message{
+		MessageId: p.messageID(), TaskId: p.taskID, ContextId: p.contextID, Role: a2apb.Role_ROLE_USER,
+		Parts: []*a2apb.Part{textPart(text), approvalPart(said)},
+	}
+}
+
+// letGo forgets a call that is answered or cancelled.
+func (p *projector) letGo(step uint32) {
+	n := len(p.held)
+	p.held = slices.DeleteFunc(p.held, func(h heldCall) bool { return h.step == step })
+	p.requestion = p.requestion || len(p.held) != n
+}
+
+// holds reports whether a call waits for a decision.
+func (p *projector) holds() bool {
+	return slices.ContainsFunc(p.held, func(h heldCall) bool { return h.open })
+}
+
+// ask makes the calls that wait part of the question, whenever one of them is new or gone,
+// and reports whether what was asked is no more.
+func (p *projector) ask() (stale bool) {
+	again, asked := p.requestion, p.askedHeld
+	p.requestion, p.askedHeld = false, p.holds() && !p.final.Terminal()
+	if !again || p.final.Terminal() || !asked && !p.askedHeld {
+		return false
+	}
+	var parts []*a2apb.Part
+	if len(p.asking) > 0 {
+		parts = terms.PartsToProto(p.asking[0].question)
+	}
+	for i := range p.held {
+		if p.held[i].open {
+			parts = append(parts, p.questionOf(&p.held[i])...)
+		}
+	}
+	p.question = cmp.Or(p.question, p.says(parts))
+	if p.askedHeld {
+		p.question = p.says(parts)
+	}
+	return true
+}
+
+// questionOf is what one call asks: a text for people, and the same as data.
+func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
+	at := time.Unix(0, h.deadline).UTC().Format(time.RFC3339)
+	rule := p.graph.Tools[h.tool].Approval
+	timeout, late := "deny", fmt.Sprintf("at %s it is denied", at)
+	if rule != nil && rule.Escalate {
+		timeout, late = "escalate", fmt.Sprintf("at %s the run ends ESCALATED", at)
+	}
+	asked := map[string]any{
+		"step": h.step, "tool": h.tool, "deadline": at, "on_timeout": timeout, "answers": answersOf(p.graph.Tools[h.tool].Dedupe),
+	}
+	if rule != nil && rule.NotStarter {
+		asked["not_starter"] = true
+	}
+	if h.why != "" && !p.veil.hidesWhy() {
+		asked["why"] = h.why
+	}
+	var shown string
+	switch {
+	case p.veil.hides(h.tool):
+		asked["redacted"] = true
+		shown = "Its arguments are told to who may read sensitive values, and they decide."
+	case len(h.payload) > maxAskedPayload:
+		asked["omitted"] = len(h.payload)
+		shown = fmt.Sprintf("Its arguments have %d bytes; GetRun tells them, and DecideStep decides.", len(h.payload))
+	default:
+		asked["payload"], asked["digest"] = json.RawMessage(h.payload), digestText(h.digest)
+		shown = "Arguments: " + clip(string(h.payload), maxAskedText)
+	}
+	text := fmt.Sprintf("Step %d, a call of %s, waits for approval: approve, edit or deny; %s. %s", h.step, h.tool, late, shown)
+	return []*a2apb.Part{textPart(text), approvalPart(asked)}
+}
+
+// answersOf says where each answer leads.
+func answersOf(dedupe []string) map[string]string {
+	edit := "the call goes out with payload instead, which has to be what the tool takes"
+	if len(dedupe) > 0 {
+		edit += ", with the same " + strings.Join(dedupe, ", ")
+	}
+	return map[string]string{
+		"approve": "the call goes out as it is",
+		"edit":    edit,
+		"deny":    "the call is not made; the agent is answered with the error DENIED and the reason",
+	}
+}
+
+// approvalPart is the data of a question or of an answer to one.
+func approvalPart(value any) *a2apb.Part {
+	raw, err := json.Marshal(map[string]any{terms.ApprovalURI: value})
+	if err != nil {
+		// Payloads are JSON that was read before.
+		raw = []byte("null")
+	}
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, raw)
+	return &a2apb.Part{Content: &a2apb.Part_Data{Data: terms.ValueToProto(compact.Bytes())}}
+}
+
+func digestText(d [32]byte) string { return digestMark + hex.EncodeToString(d[:]) }
+
+func wordOf(v machine.Verdict) string {
+	for word, verdict := range verdicts {
+		if verdict == v {
+			return word
+		}
+	}
+	return v.String()
+}

@@ -129,6 +129,9 @@ func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 	a.FinishReason = "tool_calls"
 	for i := range 1 + e.dice.IntN(3) {
 		c := &pawlv1.ModelCall{Id: fmt.Sprintf("call-%d-%d", n, i), Name: "charge", Arguments: fmt.Sprintf(`{"order":"%d.%d"}`, n, i)}
+		if !slices.Contains(o.tools, c.GetName()) {
+			c.Name, c.Arguments = e.ware(o, fmt.Sprintf("%d.%d", n, i))
+		}
 		switch what := e.dice.IntN(8); {
 		case what == 0 && slices.Contains(o.tools, "helper"):
 			c.Name, c.Arguments = "helper", fmt.Sprintf(`{"message":"help with %d"}`, n)
@@ -138,6 +141,15 @@ func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 		a.Calls = append(a.Calls, c)
 	}
 	return a
+}
+
+// ware is a call of testdata/till.json.
+func (e *endpoint) ware(o *offer, order string) (tool, arguments string) {
+	tool = o.tools[e.dice.IntN(len(o.tools))]
+	if costs[tool] == 0 {
+		return tool, fmt.Sprintf(`{"message":"go %s"}`, order)
+	}
+	return tool, fmt.Sprintf(`{"amount":%d,"order":%q}`, 20+10*e.dice.IntN(7), order)
 }
 
 // leave ends the turn.

@@ -59,6 +59,7 @@ func (w *world) heal() {
 // help gives each run what it waits for from people.
 func (w *world) help() {
 	for i, n := range w.nodes {
+		w.people.letAll(n)
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].states)) {
 			s := w.oracles[i].states[run]
 			if s.Status.Terminal() {

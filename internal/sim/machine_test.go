@@ -105,8 +105,10 @@ func (n *node) start() {
 		return
 	}
 	n.world.note("%s lives (%d)", n.name, n.lives)
-	if err := p.register(context.Background(), packDocument); err != nil && p.ctx.Err() == nil {
-		n.world.fail("register", "%s: %v", n.name, err)
+	for _, document := range [][]byte{packDocument, tillDocument} {
+		if err := p.register(context.Background(), document); err != nil && p.ctx.Err() == nil {
+			n.world.fail("register", "%s: %v", n.name, err)
+		}
 	}
 	n.mu.Lock()
 	n.live = p

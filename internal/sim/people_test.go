@@ -160,6 +160,12 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 	case "start":
 		pp.start(n, dice)
 		return
+	case "start till":
+		pp.startTill(n, dice)
+		return
+	case "consider":
+		pp.consider(n, dice)
+		return
 	case "again":
 		if len(pp.asked) > 0 {
 			pp.again(pp.asked[max(0, len(pp.asked)-1-dice.IntN(12))])
@@ -178,8 +184,12 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 		return
 	}
 	run := runs[max(0, len(runs)-1-dice.IntN(4))]
-	if k == "crowd" {
+	switch k {
+	case "crowd":
 		pp.crowd(n, run, dice)
+		return
+	case "raise":
+		pp.raise(n, run, dice)
 		return
 	}
 	pp.steer(k, n, run, dice)
@@ -322,7 +332,7 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		pp.drive(n, run, dice)
 		return
 	case "talk":
-		if s := pp.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller {
+		if s := pp.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller && s.PackID != tillPack {
 			pp.talk(n, run, dice.Uint64(), dice.IntN(2) == 0)
 		}
 		return
@@ -369,6 +379,11 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 	id := pp.id()
 	ref := runtime.RunRef{Call: driver, RunID: run}
 	step, event := dice.IntN(3) == 0, pick(dice, "Again", "Ask", "Share", "Finish", "")
+	tool, used := "charge", machine.Usage{InputTokens: 10, Model: modelName}
+	if s := pp.world.oracle(n).states[run]; s != nil && s.PackID == tillPack {
+		tool, used = pick(dice, "buy", "pay", "refund", "runner"), machine.Usage{}
+	}
+	payload := []byte(wares(tool, id, dice))
 	pp.call(n, "turn "+id, func(ctx context.Context, p *process) error {
 		turn, err := p.house.GetTurn(ctx, ref)
 		if err != nil {
@@ -380,12 +395,12 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 		}
 		if step && len(turn.Events) > 0 {
 			pp.ask(n, "request "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.RequestSteps{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
-				return p.house.RequestSteps(ctx, runtime.StepsRequest{TurnCall: call, Requests: []machine.StepRequest{{Key: id, Tool: "charge", Payload: []byte(`{}`)}}})
+				return p.house.RequestSteps(ctx, runtime.StepsRequest{TurnCall: call, Requests: []machine.StepRequest{{Key: id, Tool: tool, Payload: payload}}})
 			})
 			return nil
 		}
 		pp.ask(n, "complete "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.CompleteTurn{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
-			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: machine.Usage{InputTokens: 10, Model: modelName}})
+			return p.house.CompleteTurn(ctx, runtime.CompleteRequest{TurnCall: call, Event: event, Usage: used})
 		})
 		return nil
 	})

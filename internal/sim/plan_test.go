@@ -61,6 +61,7 @@ var kinds = []struct {
 	{"answer", 6, false}, {"crowd", 6, false}, {"delete", 4, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
 	{"talk", 10, false}, {"fork", 4, false},
 	{"say", 6, false}, {"stop", 3, false},
+	{"start till", 9, false}, {"consider", 12, false}, {"raise", 4, false},
 	{"kill", 3, true}, {"power", 3, true}, {"cut", 3, true}, {"kill worker", 3, true}, {"full", 1, true},
 	{"slow disk", 2, true}, {"broken disk", 1, true}, {"rot", 1, true}, {"jump", 2, true}, {"trip", 8, true}, {"wait", 6, false},
 }

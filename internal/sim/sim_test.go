@@ -87,7 +87,7 @@ func TestSim(t *testing.T) {
 			}
 		}
 	}
-	fmt.Printf("%d seeds %d lives %d calls %d loops %d commits\n", blockSize, total.lives, total.calls, total.stuck, total.entries)
+	fmt.Printf("%d seeds %d lives %d calls %d loops %d sales %d decided %d commits\n", blockSize, total.lives, total.calls, total.stuck, total.sales, total.decided, total.entries)
 }
 
 // again is how many interleavings of a seed's plan are tried for a violation.

@@ -125,7 +125,7 @@ func (o *oracle) requested(e *machine.Entry, b *machine.StepRequested, s *spent)
 	for _, u := range t.held {
 		tokens, cost = tokens+max(1, u.InputTokens+u.OutputTokens), cost+max(1, u.CostMicro)
 	}
-	if tokens > maxTokens || cost > maxCost {
+	if tokens > s.limit.Tokens || cost > s.limit.CostMicro {
 		o.world.fail("no budget is overspent", "%s: step %d of %s is asked for with %d tokens and %d micro-dollars used or held", o.node.name, b.Step, e.RunID, tokens, cost)
 	}
 }

@@ -308,7 +308,7 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 		Tool: call.GetName(), PayloadJson: strings.TrimSuffix(call.GetArguments(), "}") + fmt.Sprintf(`,"again":"%x"}`, again),
 		Call: &pawlv1.ToolCallRef{ModelStep: c.last, Index: int32(i)},
 	}
-	if call.GetName() != "charge" {
+	if call.GetName() != "charge" && costs[call.GetName()] == 0 {
 		asked.PayloadJson = call.GetArguments()
 	}
 	c.world.pass(c.node)

@@ -42,8 +42,8 @@ func (m *workman) start() {
 	}
 	turns := map[string]worker.TurnFunc{"*": m.turn}
 	w, err := worker.New(worker.Config{
-		Conn: conn, ID: m.name, Prompts: turns, Agents: turns, Tools: map[string]worker.ToolFunc{"charge": m.world.tools.charge},
-		Turns: 2, Steps: 2, Grace: time.Millisecond,
+		Conn: conn, ID: m.name, Prompts: turns, Agents: turns, Tools: m.tools(),
+		Turns: 4, Steps: 3, Grace: time.Millisecond,
 	})
 	if err != nil {
 		m.world.fail("worker", "%v", err)
@@ -60,6 +60,11 @@ func (m *workman) start() {
 	}()
 }
 
+// tools are all that it makes.
+func (m *workman) tools() map[string]worker.ToolFunc {
+	return map[string]worker.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
+}
+
 // stop ends the process; nobody is told.
 func (m *workman) stop() {
 	m.halt()
@@ -74,7 +79,10 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	dice := diceOf(lease.GetRunId(), lease.GetTurnSeq(), uint64(lease.GetAttempt()))
 	m.world.note("%s has turn %d.%d.%d of %s", m.name, lease.GetTurnSeq(), lease.GetAttempt(), lease.GetDelivery(), short(lease.GetRunId()))
 	usage := &pawlv1.Usage{InputTokens: int64(dice.IntN(30)), Model: modelName}
-	if diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
+	if sells[turn.GetPrompt()] {
+		usage = nil // nobody reserved it
+	}
+	if !sells[turn.GetPrompt()] && diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
 		return m.talk(ctx, t, dice)
 	}
 	if m.world.healing {
@@ -83,7 +91,11 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	if err := pause(ctx, time.Duration(dice.IntN(1500))*time.Millisecond); err != nil {
 		return worker.Completion{}, err
 	}
-	switch dice.IntN(10) {
+	what := dice.IntN(10)
+	if what > 1 && sells[turn.GetPrompt()] {
+		return m.shop(ctx, t, dice)
+	}
+	switch what {
 	case 0:
 		return worker.Completion{}, fmt.Errorf("attempt %d fails", lease.GetAttempt())
 	case 1:
@@ -211,17 +223,8 @@ func (t *tools) order(s *worker.Step) {
 // charge is a tool that takes money: under two keys it would do so twice.
 func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
-	step := fmt.Sprintf("%s/%d", lease.GetRunId(), lease.GetStep())
 	t.order(s)
-	t.mu.Lock()
-	first, known := t.keys[step]
-	if !known {
-		t.keys[step] = s.IdempotencyKey()
-	}
-	t.mu.Unlock()
-	if known && first != s.IdempotencyKey() {
-		t.world.fail("one effect outside", "step %s was called under the keys %q and %q", step, first, s.IdempotencyKey())
-	}
+	t.keyed(s)
 	dice := diceOf(lease.GetRunId(), uint64(lease.GetStep()), uint64(lease.GetAttempt()))
 	if !t.world.healing {
 		if err := pause(ctx, time.Duration(dice.IntN(800))*time.Millisecond); err != nil {
@@ -235,4 +238,18 @@ func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, er
 	defer t.mu.Unlock()
 	t.receipt++
 	return fmt.Appendf(nil, `{"receipt":%d}`, t.receipt), nil
+}
+
+// keyed: all calls of a step have one key.
+func (t *tools) keyed(s *worker.Step) {
+	step := fmt.Sprintf("%s/%d", s.Assignment.GetLease().GetRunId(), s.Assignment.GetLease().GetStep())
+	t.mu.Lock()
+	first, known := t.keys[step]
+	if !known {
+		t.keys[step] = s.IdempotencyKey()
+	}
+	t.mu.Unlock()
+	if known && first != s.IdempotencyKey() {
+		t.world.fail("one effect outside", "step %s was called under the keys %q and %q", step, first, s.IdempotencyKey())
+	}
 }

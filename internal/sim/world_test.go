@@ -34,6 +34,8 @@ type world struct {
 	receivers *receivers
 	tools     *tools
 	endpoint  *endpoint
+	till      *till
+	deciders  *deciders
 	ledger    *ledger
 	oracles   [2]*oracle
 
@@ -105,13 +107,15 @@ type outcome struct {
 }
 
 // stats count what happened in simulations.
-type stats struct{ entries, calls, lives, stuck int }
+type stats struct{ entries, calls, lives, stuck, sales, decided int }
 
 func (s *stats) add(more stats) {
 	s.entries += more.entries
 	s.calls += more.calls
 	s.lives += more.lives
 	s.stuck += more.stuck
+	s.sales += more.sales
+	s.decided += more.decided
 }
 
 // run simulates a plan. It must be called in a bubble.
@@ -125,6 +129,7 @@ func run(p plan, keep bool) (out outcome) {
 	}()
 	w.people, w.receivers, w.tools = newPeople(w), newReceivers(w), newTools(w)
 	w.endpoint, w.ledger = newEndpoint(w), newLedger(w)
+	w.till, w.deciders = newTill(w), newDeciders(w)
 	current.Store(w)
 	for i := range w.nodes {
 		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
@@ -180,6 +185,7 @@ func (w *world) look() {
 	for _, o := range w.oracles {
 		o.look()
 	}
+	w.solvent()
 }
 
 // leave ends everything, so that the bubble can end.
@@ -213,7 +219,7 @@ func (w *world) leave() {
 const lastSleep = 2 * time.Minute
 
 func (w *world) stats() stats {
-	s := stats{calls: w.people.calls, stuck: w.stuck}
+	s := stats{calls: w.people.calls, stuck: w.stuck, sales: len(w.till.sales), decided: w.deciders.count()}
 	for i, n := range w.nodes {
 		s.lives += n.lives
 		s.entries += len(w.oracles[i].journal)

@@ -40,7 +40,6 @@ BY_HAND: dict[str, tuple[type, ...]] = {
     "GetRunResponse": (Snapshot,),
     "WaitRunResponse": (Waited,),
     "Snapshot": (Snapshot,),
-    "RaiseBudgetResponse": (Outcome,),
     "SteerRunResponse": (Outcome,),
     "StopRunResponse": (Outcome,),
     "StreamTransitionsResponse": (Record,),
@@ -61,13 +60,16 @@ EXEMPT: dict[str, str] = {
     "ImportRunResponse.run": "import_run returns it",
     "ImportRunResponse.duplicate": "import_run returns it",
     "ListTransitionsResponse.next_page_token": "Run.records reads page after page",
-    "RaiseBudgetResponse.remaining": "Run.snapshot tells what is left",
     "DecideStepResponse.decided": "decide_step returns it",
     "DecideStepResponse.status": "decide_step returns the record",
     "DecideStepResponse.seq": "the record has it",
     "DecideStepResponse.duplicate": "decide_step returns the first record again",
     "ListApprovalsResponse.approvals": "list_approvals yields them",
     "ListApprovalsResponse.next_page_token": "list_approvals reads page after page",
+    "ListBudgetsResponse.accounts": "list_budgets yields them",
+    "ListBudgetsResponse.next_page_token": "list_budgets reads page after page",
+    "ListLimitsResponse.limits": "list_limits returns them",
+    "ListSchedulesResponse.schedules": "list_schedules returns them",
     "ListPacksResponse.packs": "list_packs yields them",
     "ListPacksResponse.next_page_token": "list_packs reads page after page",
     "StreamTransitionsResponse.record": "transitions yields it",
@@ -95,16 +97,7 @@ PROTOCOL = {
     "ServerDrain",
     "LeaseExtension",
     "OutputProgress",
-    "ListSchedulesResponse",
-    "Schedule",
-    "ScheduleFault",
-    "ListLimitsResponse",
-    "Limit",
-    "LimitUse",
-    "TenantQueue",
     "ListWorkersResponse",
-    "ListBudgetsResponse",
-    "Account",
     "ConnectedWorker",
     "HeldWork",
     "ReadyWork",
@@ -112,8 +105,8 @@ PROTOCOL = {
     "DriveAnswer",
 }
 """Messages of the protocols of workers and of drivers, which the Worker and `run` alone
-speak, and of the lists of workers, accounts, limits and schedules, which the page and the
-command line read; `pawl.v1` has them all."""
+speak, and of the list of workers, which the page and the command line read; `pawl.v1` has
+them all."""
 
 
 def answers() -> Iterator[Descriptor]:

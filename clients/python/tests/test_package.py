@@ -22,11 +22,11 @@ import pawl.openai
 import pawl.testing
 from pawl import _convert, _enums
 from pawl._convert import from_proto, record_from_proto
-from pawl.v1 import pack_pb2, record_pb2, run_pb2, worker_pb2
+from pawl.v1 import control_pb2, pack_pb2, record_pb2, run_pb2, worker_pb2
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = Path(__file__).resolve().parents[1]
-MODULES = (record_pb2, run_pb2, pack_pb2)
+MODULES = (record_pb2, run_pb2, pack_pb2, control_pb2)
 
 
 @pytest.mark.parametrize("module", [pawl, pawl.anthropic, pawl.openai, pawl.testing])

@@ -32,7 +32,7 @@ export class PawlClient extends BaseClient {
   }
 }
 
-export type { Approval, Pack, RunFilter } from "./client_base.js";
+export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
 export type { Json } from "./exact_json.js";

@@ -14,7 +14,13 @@ import {
 import { follow } from "./follow.js";
 import {
   ListApprovalsResponseSchema,
+  ListBudgetsResponseSchema,
+  ListLimitsResponseSchema,
+  ListSchedulesResponseSchema,
+  type Account as WireAccount,
   type Approval as WireApproval,
+  type Limit as WireLimit,
+  type Schedule as WireSchedule,
 } from "./gen/pawl/v1/control_pb.js";
 import {
   type GetPackGraphResponse,
@@ -44,6 +50,18 @@ export type Pack = Plain<WirePack>;
 
 /** One thing that waits for a person: a held call, or an event from outside. */
 export type Approval = Plain<WireApproval>;
+
+/**
+ * What all runs of a namespace with a label have reserved and settled in a window, one of the
+ * operator's accounts. A limit of 0: there is none.
+ */
+export type Account = Plain<WireAccount>;
+
+/** An entry of the operator's limits, with what is counted of it now. 0: any number. */
+export type Limit = Plain<WireLimit>;
+
+/** An entry of the operator's schedules: runs that begin by the clock. */
+export type Schedule = Plain<WireSchedule>;
 
 /**
  * Selects runs; all fields that are set must hold.
@@ -148,6 +166,66 @@ export class BaseClient {
       );
       return { items: page.approvals, next: page.nextPageToken };
     });
+  }
+
+  /**
+   * The operator's accounts over runs (`--budgets`) by name, read page by page: settled,
+   * reserved and refused, the limit, and when the window ends. They change nothing. Scope
+   * runs:read.
+   *
+   *     for await (const account of client.listBudgets({ namePrefix: "tenant=acme/" })) {
+   *       const { settledCostMicroUsd, reservedCostMicroUsd, maxCostMicroUsd } = account;
+   *       console.log(account.name, maxCostMicroUsd - settledCostMicroUsd - reservedCostMicroUsd);
+   *     }
+   */
+  listBudgets(
+    options: CallOptions & { readonly namePrefix?: string; readonly pageSize?: number } = {},
+  ): AsyncGenerator<Account, void, undefined> {
+    const { namespace, control } = this.connection;
+    const { namePrefix = "", pageSize = 0 } = options;
+    return pages(async (pageToken) => {
+      const page = await this.connection.call(
+        ListBudgetsResponseSchema,
+        (rpc) => control.listBudgets({ namespace, namePrefix, pageSize, pageToken }, rpc),
+        options,
+      );
+      return { items: page.accounts, next: page.nextPageToken };
+    });
+  }
+
+  /**
+   * What the operator's limits (`--limits`) count now, in all namespaces, in the order of the
+   * file. Scope store:read.
+   *
+   *     const [first] = await client.listLimits();
+   *     console.log(first?.id, first?.uses.map(({ key, open, waiting }) => [key, open, waiting]));
+   */
+  async listLimits(options: CallOptions = {}): Promise<readonly Limit[]> {
+    const { control } = this.connection;
+    const { limits } = await this.connection.call(
+      ListLimitsResponseSchema,
+      (rpc) => control.listLimits({}, rpc),
+      options,
+    );
+    return limits;
+  }
+
+  /**
+   * The operator's schedules (`--schedules`) by id: their next instants, the newest run, and
+   * what is wrong. Scope runs:read.
+   *
+   *     for (const { scheduleId, next, fault } of await client.listSchedules()) {
+   *       console.log(scheduleId, next[0], fault?.message);
+   *     }
+   */
+  async listSchedules(options: CallOptions = {}): Promise<readonly Schedule[]> {
+    const { namespace, control } = this.connection;
+    const { schedules } = await this.connection.call(
+      ListSchedulesResponseSchema,
+      (rpc) => control.listSchedules({ namespace }, rpc),
+      options,
+    );
+    return schedules;
   }
 
   /** How many runs there are of each status, statuses without runs included. */

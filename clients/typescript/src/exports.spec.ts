@@ -70,6 +70,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
 
 const TYPES: { readonly [entry: string]: readonly string[] } = {
   index: [
+    "Account",
     "AgentResult",
     "AnyPack",
     "AnyTurn",
@@ -94,6 +95,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "Handlers",
     "IdOptions",
     "Json",
+    "Limit",
     "Log",
     "MediaPart",
     "MessageLike",
@@ -126,6 +128,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "RunInfo",
     "RunOptions",
     "RunResult",
+    "Schedule",
     "Slots",
     "StandardSchema",
     "StartOptions",
@@ -156,6 +159,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "Writes",
   ],
   browser: [
+    "Account",
     "Approval",
     "ArtifactData",
     "Artifacts",
@@ -168,6 +172,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "GatewayOptions",
     "IdOptions",
     "Json",
+    "Limit",
     "OutputChunk",
     "OutputOptions",
     "OutputPosition",
@@ -178,6 +183,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "RunFilter",
     "RunInfo",
     "RunResult",
+    "Schedule",
     "TransitionsOptions",
     "Violation",
     "Winner",

@@ -1,10 +1,11 @@
 /** What a worker executes, by name. */
 
 import { failTurn, PawlError } from "./errors.js";
-import type { HeldStep, ToolCall } from "./held_step.js";
+import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
 import type { Json } from "./plain.js";
 import { checkSchema } from "./schema.js";
+import type { ToolCall } from "./tool_call.js";
 import { traced } from "./tracing.js";
 import type { Handler } from "./turn.js";
 

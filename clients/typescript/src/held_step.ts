@@ -7,35 +7,15 @@ import {
 } from "./gen/pawl/v1/worker_pb.js";
 import { Held } from "./held.js";
 import { type Json, plain } from "./plain.js";
-import type { answerOf } from "./request.js";
+import { type answerOf, usageOf } from "./request.js";
 import type { WorkInit } from "./session.js";
-
-/** The tool call that a handler makes now. The payload cannot override these. */
-export interface ToolCall {
-  readonly runId: string;
-  readonly step: number;
-  readonly tool: string;
-  readonly attempt: number;
-  /** Unique in the visit. */
-  readonly key: string;
-  /**
-   * "RUN/STEP", the same for every attempt of the call: hand it to whatever the tool changes
-   * elsewhere, so that an attempt whose answer was lost, came too late or was an error has
-   * no second effect there. Not `attempt`, which rises exactly then.
-   */
-  readonly idempotencyKey: string;
-  readonly turnSeq: number;
-  /** When its outcome counts as unknown. */
-  readonly deadline: Date | undefined;
-  /** Aborted when the call is not wanted any more, or its time is up. */
-  readonly signal: AbortSignal;
-}
+import { Spending, type ToolCall } from "./tool_call.js";
 
 /** A step that is held. Its lease changes when the worker connects again. */
 export class HeldStep extends Held {
   lease: StepLease;
   readonly payload: Json;
-  readonly call: ToolCall;
+  readonly #spending: Spending;
   /** W3C trace context of the attempt; empty: none. */
   readonly traceparent: string;
 
@@ -50,7 +30,7 @@ export class HeldStep extends Held {
     this.payload = payload === undefined ? {} : payload;
     const { runId, step, tool, attempt } = lease;
     const { handling } = this;
-    this.call = {
+    this.#spending = new Spending({
       runId,
       step,
       tool,
@@ -62,7 +42,11 @@ export class HeldStep extends Held {
       get signal() {
         return handling.signal;
       },
-    };
+    });
+  }
+
+  get call(): ToolCall {
+    return this.#spending.call;
   }
 
   /** As errors name it. */
@@ -70,10 +54,11 @@ export class HeldStep extends Held {
     return `step ${this.lease.step} of ${this.lease.runId}`;
   }
 
-  /** The request that answers it. */
+  /** The request that answers it, with what its handler said that it consumed. */
   resolution(answer: ReturnType<typeof answerOf>): WorkInit {
     const { runId, step, tool, attempt, token } = this.lease;
-    const value = { runId, step, tool, attempt, turnToken: token, ...answer };
+    const usage = usageOf(this.#spending.usage);
+    const value = { runId, step, tool, attempt, turnToken: token, usage, ...answer };
     return { item: { case: "resolveStep", value } };
   }
 }

@@ -5,13 +5,14 @@ import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { AnswerModelResponse, StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import { faultOf } from "./handler_fault.js";
-import type { ToolCall } from "./held_step.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import { ownOrAny } from "./own.js";
 import { type Json, keepSource, type Plain } from "./plain.js";
+import type { Usage } from "./reply.js";
 import type { OutputPiece, TurnRef } from "./request.js";
 import { newId, sleep } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
+import { Spending, type ToolCall } from "./tool_call.js";
 import type { Record } from "./transitions.js";
 import type { Step, StepCall, TurnHost } from "./turn.js";
 import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
@@ -137,37 +138,36 @@ export class Holder implements TurnHost {
     let body: Plain<StepResolved> | undefined;
     let attempt = step.attempt;
     do {
-      body = await this.#resolve(step, attempt, await this.#outcome(tool, step, attempt));
+      const spending = this.#spending(step, attempt);
+      const answer = await outcomeOf(tool, step, spending.call);
+      body = await this.#resolve(step, attempt, answer, spending.usage);
       attempt = body?.next ?? 0;
     } while (attempt > 0);
     return body;
   }
 
-  async #outcome(tool: Tool, step: Step, attempt: number): Promise<StepAnswer> {
-    const { key, idempotencyKey, turnSeq, deadline } = step;
-    const call: ToolCall = {
-      runId: this.turn.runId,
-      step: step.step,
-      tool: step.tool,
+  #spending({ step, tool, key, idempotencyKey, turnSeq, deadline }: Step, attempt: number) {
+    const { runId } = this.turn;
+    const signal = this.signal ?? new AbortController().signal;
+    return new Spending({
+      runId,
+      step,
+      tool,
       attempt,
       key,
       idempotencyKey,
       turnSeq,
       deadline,
-      signal: this.signal ?? new AbortController().signal,
-    };
-    try {
-      return { result: (await tool(step.payload === undefined ? {} : step.payload, call)) ?? null };
-    } catch (error) {
-      return { error: faultOf(error) };
-    }
+      signal,
+    });
   }
 
-  async #resolve(step: Step, attempt: number, answer: StepAnswer) {
+  async #resolve(step: Step, attempt: number, answer: StepAnswer, usage: Usage | undefined) {
     const given = await this.withToken((turn) =>
       this.run.resolveStep(step.step, step.tool, answer, {
         attempt,
         token: turn.token,
+        usage,
         signal: this.signal,
       }),
     );
@@ -193,6 +193,14 @@ export class Holder implements TurnHost {
       }
     }
     return { ...step, status: StepStatus.CANCELLED };
+  }
+}
+
+async function outcomeOf(tool: Tool, { payload }: Step, call: ToolCall): Promise<StepAnswer> {
+  try {
+    return { result: (await tool(payload === undefined ? {} : payload, call)) ?? null };
+  } catch (error) {
+    return { error: faultOf(error) };
   }
 }
 

@@ -12,7 +12,7 @@ export {
   type RunOptions,
   type StartOptions,
 } from "./client.js";
-export type { Approval, Pack, RunFilter } from "./client_base.js";
+export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Handlers } from "./drive.js";
@@ -42,7 +42,6 @@ export {
 } from "./gen/pawl/v1/record_pb.js";
 export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
-export type { ToolCall } from "./held_step.js";
 export type { Tool, Tools } from "./holder.js";
 export type { Log } from "./log.js";
 export type {
@@ -70,6 +69,7 @@ export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { StandardSchema } from "./standard_schema.js";
+export type { ToolCall } from "./tool_call.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export type { DiffOptions, ForkOptions } from "./travel.js";
 export {

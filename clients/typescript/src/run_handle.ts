@@ -160,8 +160,13 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
   }
 
   /**
-   * Lets the run consume more in all than it may, for a reason that is recorded. Reasons:
-   * RUN_TERMINAL, BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED.
+   * Lets the run consume more in all than it may, for a reason that is recorded. Scope
+   * budgets:write.
+   *
+   *     const raised = await run.raiseBudget("the customer agreed", { maxCostMicroUsd: 2e6 });
+   *     console.log(raised.remaining?.costMicroUsd, "are left");
+   *
+   * Reasons: RUN_TERMINAL, BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED.
    */
   raiseBudget(
     reason: string,

@@ -211,13 +211,18 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
 
   /**
    * Answers a step with a result or an error. `token` is that of the turn that asked;
-   * `attempt` 0 (default) is the current one.
+   * `attempt` 0 (default) is the current one; `usage` is what it really consumed (default:
+   * what the pack says that it costs at most).
    */
   resolveStep(
     step: number,
     tool: string,
     answer: { readonly result: Json } | { readonly error: StepFault },
-    options: CallOptions & { readonly attempt?: number; readonly token?: string } = {},
+    options: CallOptions & {
+      readonly attempt?: number;
+      readonly token?: string;
+      readonly usage?: Usage | undefined;
+    } = {},
   ): Promise<Plain<ResolveStepResponse>> {
     const request = {
       ...this.target,
@@ -225,6 +230,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
       tool,
       attempt: options.attempt ?? 0,
       turnToken: options.token ?? "",
+      usage: usageOf(options.usage),
       ...answerOf(answer),
     };
     const { runs } = this.connection;

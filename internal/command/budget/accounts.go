@@ -61,6 +61,9 @@ func printAccounts(p *cli.Printer, all []*pawlv1.Account) error {
 		p.Printf("%s\n", a.GetName())
 		p.Printf("  cost    %s settled, %s reserved of %s\n", cli.Dollars(a.GetSettledCostMicroUsd()), cli.Dollars(a.GetReservedCostMicroUsd()), of(cli.Dollars(a.GetMaxCostMicroUsd()), a.GetMaxCostMicroUsd()))
 		p.Printf("  tokens  %d settled, %d reserved of %s\n", a.GetSettledTokens(), a.GetReservedTokens(), of(fmt.Sprint(a.GetMaxTokens()), a.GetMaxTokens()))
+		if a.GetRefused() > 0 {
+			p.Printf("  refused %d since the sidecar began\n", a.GetRefused())
+		}
 		if end := a.GetWindowEnd(); end != nil {
 			p.Printf("  until   %s\n", end.AsTime().Format(time.RFC3339))
 		}

@@ -3,6 +3,7 @@ package convert
 import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // AccountToProto shows an account as it stands.
@@ -11,6 +12,20 @@ func AccountToProto(v *account.View) *pawlv1.Account {
 		Name: v.Name, WindowStart: TimeToProto(v.Begin), WindowEnd: TimeToProto(v.End),
 		SettledTokens: v.Settled.Tokens, SettledCostMicroUsd: v.Settled.CostMicro,
 		ReservedTokens: v.Held.Tokens, ReservedCostMicroUsd: v.Held.CostMicro,
-		MaxTokens: v.Limit.Tokens, MaxCostMicroUsd: v.Limit.CostMicro,
+		MaxTokens: v.Limit.Tokens, MaxCostMicroUsd: v.Limit.CostMicro, Refused: v.Refused,
 	}
+}
+
+// sharesToProto shows what a run takes of the accounts.
+func sharesToProto(charges []machine.Charge) []*pawlv1.AccountShare {
+	shares := make([]*pawlv1.AccountShare, len(charges))
+	for i := range charges {
+		c := &charges[i]
+		shares[i] = &pawlv1.AccountShare{
+			Name: c.Account, WindowStart: TimeToProto(c.Window),
+			SettledTokens: c.Tokens, SettledCostMicroUsd: c.CostMicro,
+			ReservedTokens: c.HeldTokens, ReservedCostMicroUsd: c.HeldCostMicro,
+		}
+	}
+	return shares
 }

@@ -48,6 +48,9 @@ func countsToProto(out *pawlv1.Run, s *machine.State) {
 	out.ToolCalls, out.Reframes = int32(s.ToolCalls), int32(s.Reframes)
 	out.Tokens, out.CostMicroUsd = s.Tokens, s.CostMicro
 	out.ReservedTokens, out.ReservedCostMicroUsd = rules.Reserved(s, -1)
+	lent := rules.Lent(s)
+	out.LentTokens, out.LentCostMicroUsd = lent.Tokens, lent.CostMicro
+	out.Accounts = sharesToProto(s.Charges)
 	out.Leased = s.Account != nil && s.Account.Leased
 	out.Visits = make(map[string]int32, len(s.Visits))
 	for _, c := range s.Visits {

@@ -17,6 +17,8 @@ type View struct {
 	Settled, Held machine.Amount
 	// Limit is 0 where there is none.
 	Limit machine.Amount
+	// Refused is how often an input did not fit, since the start.
+	Refused int64
 }
 
 // List shows the accounts of a namespace whose names begin with a prefix and come after
@@ -64,7 +66,7 @@ func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	if known := l.rows[key{namespace, name}]; known != nil {
 		row = *known
 	}
-	v := View{Name: name, Begin: row.Window}
+	v := View{Name: name, Begin: row.Window, Refused: l.refused[key{namespace, name}]}
 	if s, entry := l.table.named(name); entry != nil {
 		row.Turn(s.begin(now.UnixNano()))
 		v.Begin, v.Limit = row.Window, machine.Amount{Tokens: entry.MaxTokens, CostMicro: entry.MaxCostMicro}
@@ -124,7 +126,7 @@ func (l *Ledger) Figures(now time.Time) []Figure {
 	places := make(map[*Account]*Figure, len(figures))
 	for i := range l.table.accounts {
 		a := &l.table.accounts[i]
-		figures[i] = Figure{Limit: machine.Amount{Tokens: a.MaxTokens, CostMicro: a.MaxCostMicro}, Refused: l.refused[*a]}
+		figures[i] = Figure{Limit: machine.Amount{Tokens: a.MaxTokens, CostMicro: a.MaxCostMicro}}
 		places[a] = &figures[i]
 	}
 	for _, s := range l.table.slots {
@@ -139,6 +141,7 @@ func (l *Ledger) Figures(now time.Time) []Figure {
 		}
 		f, v := places[entry], l.view(k.namespace, k.account, now)
 		f.Accounts++
+		f.Refused += v.Refused
 		f.Settled.Tokens, f.Settled.CostMicro = sum(f.Settled.Tokens, v.Settled.Tokens), sum(f.Settled.CostMicro, v.Settled.CostMicro)
 		f.Held.Tokens, f.Held.CostMicro = sum(f.Held.Tokens, v.Held.Tokens), sum(f.Held.CostMicro, v.Held.CostMicro)
 	}

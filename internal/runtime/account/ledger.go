@@ -19,13 +19,13 @@ type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refused counts by entry of the table.
-	refused map[Account]int64
+	// refused counts the inputs that did not fit, since the start.
+	refused map[key]int64
 }
 
 // New makes a ledger of the rows that a store has.
 func New(table *Table, rows []machine.AccountRow) *Ledger {
-	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refused: map[Account]int64{}}
+	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refused: map[key]int64{}}
 	for i := range rows {
 		l.rows[key{rows[i].Namespace, rows[i].Account}] = &rows[i]
 	}
@@ -193,7 +193,7 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 		tokens, cost = sum(tokens, held(before).Tokens-was.HeldTokens), sum(cost, held(before).CostMicro-was.HeldCostMicro)
 		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, left(maxTokens, tokens), left(maxCost, cost)
 		if h.entry != nil {
-			l.refused[*h.entry]++
+			l.refused[key{after.Namespace, h.name}]++
 		}
 	}
 	return bills

@@ -335,7 +335,7 @@ func TestListAndFigures(t *testing.T) {
 	page, more := l.List(0, "tenant=x", "", 2, noon)
 	want := View{
 		Name: "tenant=x/day", Begin: noon.Add(-12 * time.Hour).UnixNano(), End: noon.Add(12 * time.Hour).UnixNano(),
-		Settled: machine.Amount{Tokens: 30, CostMicro: 30}, Limit: machine.Amount{CostMicro: 100},
+		Settled: machine.Amount{Tokens: 30, CostMicro: 30}, Limit: machine.Amount{CostMicro: 100}, Refused: 1,
 	}
 	if len(page) != 1 || more || page[0] != want {
 		t.Errorf("%+v, %v, want %+v", page, more, want)

@@ -15,6 +15,15 @@ from pawl._binary import sidecar_path
 from pawl._blobs import AsyncBlobData, BlobData
 from pawl._client import Client
 from pawl._consumers import Consumer
+from pawl._control import (
+    Account,
+    Limit,
+    LimitUse,
+    RaisedBudget,
+    Schedule,
+    ScheduleFault,
+    TenantQueue,
+)
 from pawl._enums import (
     ApprovalTimeout,
     ArtifactMode,
@@ -156,6 +165,7 @@ from pawl._records import (
 )
 from pawl._run import Handler, Handlers, Run, Tool
 from pawl._runs import (
+    AccountShare,
     ArtifactSlot,
     EdgeCount,
     Erasure,
@@ -214,6 +224,8 @@ from pawl._worker import Worker
 
 __all__ = [
     "DEFAULT_ADDRESS",
+    "Account",
+    "AccountShare",
     "AgentResult",
     "AlreadyDecidedError",
     "AnsweredModel",
@@ -285,8 +297,10 @@ __all__ = [
     "InputReceived",
     "Json",
     "JsonValue",
+    "Limit",
     "LimitError",
     "LimitKey",
+    "LimitUse",
     "LimitWait",
     "Message",
     "ModelAnswer",
@@ -325,6 +339,7 @@ __all__ = [
     "PermissionDeniedError",
     "PositionError",
     "ProviderLimits",
+    "RaisedBudget",
     "Record",
     "RecordKind",
     "Redirect",
@@ -347,6 +362,8 @@ __all__ = [
     "RunResult",
     "RunStatus",
     "RunTerminalError",
+    "Schedule",
+    "ScheduleFault",
     "SchemaError",
     "SeqMismatchError",
     "ServerError",
@@ -390,6 +407,7 @@ __all__ = [
     "StreamGapError",
     "SuspendTurn",
     "Task",
+    "TenantQueue",
     "Termination",
     "Tls",
     "TokenSource",

@@ -13,6 +13,7 @@ from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
 from pawl._base import document, start_of
 from pawl._blobs import AsyncBlobData
 from pawl._consumers import Consumer
+from pawl._control import Account, Limit, Schedule
 from pawl._enums import RunStatus
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
@@ -197,6 +198,41 @@ class AsyncClient(AsyncCaller):
                 yield item
             if not token:
                 return
+
+    async def list_budgets(
+        self, *, name_prefix: str = "", page_size: int = 100
+    ) -> AsyncIterator[Account]:
+        """The operator's accounts over runs (`--budgets`) by name, read page by page: what
+        is settled, reserved and refused, the limit, and when the window ends. They change
+        nothing. `name_prefix` is for example "tenant=acme/". Scope runs:read.
+
+            full = [a.name for a in client.list_budgets() if a.left_cost_micro_usd == 0]
+        """
+        token = ""
+        while True:
+            call = self._controls.list_budgets(name_prefix, page_size, token)
+            page, token = await self.call(call)
+            for item in page:
+                yield item
+            if not token:
+                return
+
+    async def list_limits(self) -> tuple[Limit, ...]:
+        """What the operator's limits (`--limits`) count now, in all namespaces, in the
+        order of the file. Scope store:read.
+
+            waiting = {use.key: use.waiting for limit in client.list_limits() for use in limit.uses}
+        """
+        return await self.call(self._controls.list_limits())
+
+    async def list_schedules(self) -> tuple[Schedule, ...]:
+        """The operator's schedules (`--schedules`) by id: their next instants, the newest
+        run, and what is wrong. Scope runs:read.
+
+            for schedule in client.list_schedules():
+                print(schedule.schedule_id, schedule.next[:1], schedule.fault)
+        """
+        return await self.call(self._controls.list_schedules())
 
     async def import_run(
         self, data: AsyncBlobData, *, timeout: float | None = None

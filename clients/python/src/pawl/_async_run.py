@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, cast
 from pawl._async_caller import AsyncCaller
 from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
+from pawl._control import RaisedBudget
 from pawl._drive import Driver, Holder
 from pawl._enums import SteerWhen, StepDecision
 from pawl._fault import told_of
@@ -226,13 +227,15 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         token: str = "",
         final: bool = False,
         retry_after: float | None = None,
+        usage: Usage | None = None,
     ) -> StepAnswer:
         """Answers a step with a JSON value or a Fault. `token` is that of the turn that
         asked; attempt 0 is the current one. Of a Fault: `final`, no further attempt can
-        help, or `retry_after`, the next one waits at least so many seconds."""
+        help, or `retry_after`, the next one waits at least so many seconds. `usage` is what
+        the attempt really consumed (None: what the pack says that it costs at most)."""
         told = told_of(answer, final, retry_after)
         return await self._client.call(
-            self._runs.resolve_step(self.id, step, tool, attempt, told, token)
+            self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)
         )
 
     async def request_model(
@@ -290,12 +293,21 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         max_cost_micro_usd: int = 0,
         max_tokens: int = 0,
         request_id: str = "",
-    ) -> Outcome:
+    ) -> RaisedBudget:
         """Lets the run consume more in all than it may, for a reason that is recorded; 0
-        leaves a limit as it is. Scope budgets:write. Raises RunTerminalError, StateError
-        (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED)."""
-        call = self._runs.raise_budget(self.id, max_tokens, max_cost_micro_usd, reason, request_id)
-        return await self._client.call(call)
+        leaves a limit as it is. Scope budgets:write.
+
+            raised = run.raise_budget("the customer agreed", max_cost_micro_usd=2_000_000)
+            print(raised.remaining.cost_micro_usd, "are left")
+
+        Raises RunTerminalError, StateError (BUDGET_NOT_RAISED, BUDGET_UNLIMITED,
+        BUDGET_LEASED), RequestError (NO_BUDGET).
+        """
+        return await self._client.call(
+            self._client._controls.raise_budget(
+                self.id, max_tokens, max_cost_micro_usd, reason, request_id
+            )
+        )
 
     async def decide_step(
         self,

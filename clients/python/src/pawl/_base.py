@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl._consumers import Consumers, ConsumerTail
+from pawl._control_operations import Controls
 from pawl._flow import Flow, Follow, Operation, T, attempt
 from pawl._history_operations import Histories, RunFile
 from pawl._operations import Runs, Start
@@ -48,6 +49,7 @@ class BaseClient:
         self._packs = Packs(namespace)
         self._histories = Histories(namespace)
         self._consumers = Consumers(namespace)
+        self._controls = Controls(namespace)
         self._connect()
 
     def _connect(self) -> None:

@@ -13,6 +13,7 @@ from pawl._base import document, start_of
 from pawl._blobs import BlobData
 from pawl._caller import Caller
 from pawl._consumers import Consumer
+from pawl._control import Account, Limit, Schedule
 from pawl._enums import RunStatus
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
@@ -194,6 +195,38 @@ class Client(Caller):
             yield from page
             if not token:
                 return
+
+    def list_budgets(self, *, name_prefix: str = "", page_size: int = 100) -> Iterator[Account]:
+        """The operator's accounts over runs (`--budgets`) by name, read page by page: what
+        is settled, reserved and refused, the limit, and when the window ends. They change
+        nothing. `name_prefix` is for example "tenant=acme/". Scope runs:read.
+
+            full = [a.name for a in client.list_budgets() if a.left_cost_micro_usd == 0]
+        """
+        token = ""
+        while True:
+            call = self._controls.list_budgets(name_prefix, page_size, token)
+            page, token = self.call(call)
+            yield from page
+            if not token:
+                return
+
+    def list_limits(self) -> tuple[Limit, ...]:
+        """What the operator's limits (`--limits`) count now, in all namespaces, in the
+        order of the file. Scope store:read.
+
+            waiting = {use.key: use.waiting for limit in client.list_limits() for use in limit.uses}
+        """
+        return self.call(self._controls.list_limits())
+
+    def list_schedules(self) -> tuple[Schedule, ...]:
+        """The operator's schedules (`--schedules`) by id: their next instants, the newest
+        run, and what is wrong. Scope runs:read.
+
+            for schedule in client.list_schedules():
+                print(schedule.schedule_id, schedule.next[:1], schedule.fault)
+        """
+        return self.call(self._controls.list_schedules())
 
     def import_run(self, data: BlobData, *, timeout: float | None = None) -> tuple[RunInfo, bool]:
         """Stores a run out of a file of `Run.export`, to be shown, compared and forked,

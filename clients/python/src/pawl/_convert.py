@@ -21,6 +21,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from pawl import (
     _approvals,
+    _control,
     _enums,
     _history,
     _model_calls,
@@ -45,7 +46,7 @@ def _named(*modules: Any) -> dict[str, type]:
     }
 
 
-_CLASSES = _named(_values, _models, _runs, _packs, _records, _history, _approvals)
+_CLASSES = _named(_values, _models, _runs, _packs, _records, _history, _approvals, _control)
 _ALIASES = {
     "Run": _runs.RunInfo,
     "GetTurnResponse": _runs.TurnInfo,
@@ -66,6 +67,7 @@ _ALIASES = {
     "GetModelStepResponse": _model_calls.ShownModel,
     "PutBlobResponse": _values.BlobHead,
     "GetBlobResponse": _values.BlobPiece,
+    "RaiseBudgetResponse": _control.RaisedBudget,
 }
 _ENUMS: dict[str, type] = _named(_enums)
 

@@ -195,11 +195,12 @@ class Holder:
         number = step.attempt
         while number:
             result: Json | Fault
+            call = self._call_of(step, number)
             try:
-                result = yield Handle(within(self._call_of(step, number), local), (step.payload,))
+                result = yield Handle(within(call, local), (step.payload,))
             except Exception as error:
                 result = step_fault_of(error)
-            body = yield from self._resolve(step, number, result)
+            body = yield from self._resolve(step, call, result)
             if body is None or not body.next:
                 return body
             number = body.next
@@ -217,10 +218,12 @@ class Holder:
             deadline=step.deadline,
         )
 
-    def _resolve(self, step: Step, number: int, result: Json | Fault) -> Flow[StepResolved | None]:
+    def _resolve(
+        self, step: Step, call: ToolCall, result: Json | Fault
+    ) -> Flow[StepResolved | None]:
         answer = yield from self.with_token(
             lambda turn: self.runs.resolve_step(
-                turn.run_id, step.step, step.tool, number, result, turn.token
+                turn.run_id, step.step, step.tool, call.attempt, result, turn.token, call.usage
             )
         )
         record = answer.record

@@ -224,9 +224,16 @@ class Runs:
         )
 
     def resolve_step(
-        self, run_id: str, step: int, tool: str, attempt: int, answer: Json | Fault, token: str
+        self,
+        run_id: str,
+        step: int,
+        tool: str,
+        attempt: int,
+        answer: Json | Fault,
+        token: str,
+        usage: Usage | None = None,
     ) -> Operation[StepAnswer]:
-        request = resolve_request(self.namespace, run_id, step, tool, attempt, answer, token)
+        request = resolve_request(self.namespace, run_id, step, tool, attempt, answer, token, usage)
         return Operation(
             _RUN + "ResolveStep", request, run_pb2.ResolveStepResponse, outcomes.step_answer
         )
@@ -336,21 +343,6 @@ class Runs:
             namespace=self.namespace, run_id=run_id, note=note, request_id=request_id or new_id()
         )
         return Operation(_RUN + "PauseRun", request, run_pb2.PauseRunResponse, outcomes.outcome)
-
-    def raise_budget(
-        self, run_id: str, max_tokens: int, max_cost_micro_usd: int, reason: str, request_id: str
-    ) -> Operation[Outcome]:
-        request = control_pb2.RaiseBudgetRequest(
-            namespace=self.namespace,
-            run_id=run_id,
-            max_tokens=max_tokens,
-            max_cost_micro_usd=max_cost_micro_usd,
-            reason=reason,
-            request_id=request_id or new_id(),
-        )
-        return Operation(
-            _CONTROL + "RaiseBudget", request, control_pb2.RaiseBudgetResponse, outcomes.outcome
-        )
 
     def decide_step(
         self,

@@ -228,7 +228,8 @@ class StepResolved:
     worker: str
     artifacts_written: tuple[ArtifactWrite, ...]
     usage: Usage | None = None
-    """What a delegation or a call of a model consumed, settled into this run; None: neither."""
+    """What it consumed, settled into this run: a delegation, a call of a model, an attempt of a
+    tool that costs or tells it; None: nothing is known or counted."""
     kind: StepKind = StepKind.UNSPECIFIED
     answer: ModelAnswer | None = None
     not_before: datetime | None = None

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl._caller import Caller
+from pawl._control import RaisedBudget
 from pawl._drive import Driver, Holder
 from pawl._driven_turn import DrivenTurn
 from pawl._enums import SteerWhen, StepDecision
@@ -223,12 +224,16 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         token: str = "",
         final: bool = False,
         retry_after: float | None = None,
+        usage: Usage | None = None,
     ) -> StepAnswer:
         """Answers a step with a JSON value or a Fault. `token` is that of the turn that
         asked; attempt 0 is the current one. Of a Fault: `final`, no further attempt can
-        help, or `retry_after`, the next one waits at least so many seconds."""
+        help, or `retry_after`, the next one waits at least so many seconds. `usage` is what
+        the attempt really consumed (None: what the pack says that it costs at most)."""
         told = told_of(answer, final, retry_after)
-        return self._client.call(self._runs.resolve_step(self.id, step, tool, attempt, told, token))
+        return self._client.call(
+            self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)
+        )
 
     def request_model(
         self,
@@ -283,12 +288,21 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         max_cost_micro_usd: int = 0,
         max_tokens: int = 0,
         request_id: str = "",
-    ) -> Outcome:
+    ) -> RaisedBudget:
         """Lets the run consume more in all than it may, for a reason that is recorded; 0
-        leaves a limit as it is. Scope budgets:write. Raises RunTerminalError, StateError
-        (BUDGET_NOT_RAISED, BUDGET_UNLIMITED, BUDGET_LEASED)."""
-        call = self._runs.raise_budget(self.id, max_tokens, max_cost_micro_usd, reason, request_id)
-        return self._client.call(call)
+        leaves a limit as it is. Scope budgets:write.
+
+            raised = run.raise_budget("the customer agreed", max_cost_micro_usd=2_000_000)
+            print(raised.remaining.cost_micro_usd, "are left")
+
+        Raises RunTerminalError, StateError (BUDGET_NOT_RAISED, BUDGET_UNLIMITED,
+        BUDGET_LEASED), RequestError (NO_BUDGET).
+        """
+        return self._client.call(
+            self._client._controls.raise_budget(
+                self.id, max_tokens, max_cost_micro_usd, reason, request_id
+            )
+        )
 
     def decide_step(
         self,

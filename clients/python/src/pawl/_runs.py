@@ -229,6 +229,20 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountShare:
+    """What a run takes of one of the operator's accounts over runs (`Client.list_budgets`):
+    settled in the window that began at `window_start` (None: it lasts for ever), and
+    reserved by its steps under way."""
+
+    name: str
+    window_start: datetime | None
+    settled_tokens: int
+    settled_cost_micro_usd: int
+    reserved_tokens: int
+    reserved_cost_micro_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitKey:
     """What calls are counted together by: an entry of the operator's limits, and what its
     expression gives."""
@@ -314,6 +328,11 @@ class RunInfo:
     reserved_cost_micro_usd: int = 0
     leased: bool = False
     """It spends of the account of the run that started it."""
+    accounts: tuple[AccountShare, ...] = ()
+    """What it takes of each of the operator's accounts over runs in which it was counted."""
+    lent_tokens: int = 0
+    """What of reserved_tokens is leased to the runs of agents under way."""
+    lent_cost_micro_usd: int = 0
     waiting_for: tuple[LimitWait, ...] = ()
     """Its calls that wait for the operator's limits, as of when it was asked for."""
     compensating: bool = False

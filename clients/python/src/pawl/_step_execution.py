@@ -80,7 +80,14 @@ class StepExecution:
         lease = self._held.lease
         return worker_pb2.WorkRequest(
             resolve_step=resolve_request(
-                "", lease.run_id, lease.step, lease.tool, lease.attempt, answer, lease.token
+                "",
+                lease.run_id,
+                lease.step,
+                lease.tool,
+                lease.attempt,
+                answer,
+                lease.token,
+                self._held.call.usage,
             )
         )
 

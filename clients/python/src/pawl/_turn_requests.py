@@ -127,10 +127,17 @@ def resolve_request(
     attempt: int,
     answer: Json | Fault,
     token: str,
+    usage: Usage | None = None,
 ) -> run_pb2.ResolveStepRequest:
-    """The request that answers a step."""
+    """The request that answers a step, and tells what the attempt consumed."""
     request = run_pb2.ResolveStepRequest(
-        namespace=namespace, run_id=run_id, step=step, tool=tool, attempt=attempt, turn_token=token
+        namespace=namespace,
+        run_id=run_id,
+        step=step,
+        tool=tool,
+        attempt=attempt,
+        turn_token=token,
+        usage=wire.usage(usage),
     )
     if isinstance(answer, Fault):
         request.error.CopyFrom(wire.fault(answer))

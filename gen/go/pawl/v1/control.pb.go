@@ -2063,8 +2063,11 @@ type Account struct {
 	MaxTokens int64 `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
 	// The limit of the costs in millionths of a US dollar; 0 = there is none.
 	MaxCostMicroUsd int64 `protobuf:"varint,9,opt,name=max_cost_micro_usd,json=maxCostMicroUsd,proto3" json:"max_cost_micro_usd,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Inputs that it did not hold since the sidecar began; a restart forgets them, the runs'
+	// records do not.
+	Refused       int64 `protobuf:"varint,10,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -2156,6 +2159,13 @@ func (x *Account) GetMaxTokens() int64 {
 func (x *Account) GetMaxCostMicroUsd() int64 {
 	if x != nil {
 		return x.MaxCostMicroUsd
+	}
+	return 0
+}
+
+func (x *Account) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
 	}
 	return 0
 }
@@ -2326,7 +2336,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"k\n" +
 	"\x13ListBudgetsResponse\x12,\n" +
 	"\baccounts\x18\x01 \x03(\v2\x10.pawl.v1.AccountR\baccounts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9f\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x03\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
 	"\fwindow_start\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vwindowStart\x129\n" +
@@ -2338,7 +2348,9 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x17reserved_cost_micro_usd\x18\a \x01(\x03R\x14reservedCostMicroUsd\x12\x1d\n" +
 	"\n" +
 	"max_tokens\x18\b \x01(\x03R\tmaxTokens\x12+\n" +
-	"\x12max_cost_micro_usd\x18\t \x01(\x03R\x0fmaxCostMicroUsd*x\n" +
+	"\x12max_cost_micro_usd\x18\t \x01(\x03R\x0fmaxCostMicroUsd\x12\x18\n" +
+	"\arefused\x18\n" +
+	" \x01(\x03R\arefused*x\n" +
 	"\fStepDecision\x12\x1d\n" +
 	"\x19STEP_DECISION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STEP_DECISION_APPROVE\x10\x01\x12\x16\n" +

@@ -360,6 +360,14 @@ type Run struct {
 	ReservedCostMicroUsd int64 `protobuf:"varint,51,opt,name=reserved_cost_micro_usd,json=reservedCostMicroUsd,proto3" json:"reserved_cost_micro_usd,omitempty"`
 	// True: it spends of the account of the run that started it, and gives back the rest at its end.
 	Leased bool `protobuf:"varint,52,opt,name=leased,proto3" json:"leased,omitempty"`
+	// The operator's accounts (`--budgets`) in which something of it was counted, and what it
+	// takes of each; of a run that another one of this store started those of that one count.
+	Accounts []*AccountShare `protobuf:"bytes,53,rep,name=accounts,proto3" json:"accounts,omitempty"`
+	// Tokens that are reserved for the runs of agents under way: of reserved_tokens the part
+	// that is leased to them.
+	LentTokens int64 `protobuf:"varint,54,opt,name=lent_tokens,json=lentTokens,proto3" json:"lent_tokens,omitempty"`
+	// The same of reserved_cost_micro_usd.
+	LentCostMicroUsd int64 `protobuf:"varint,55,opt,name=lent_cost_micro_usd,json=lentCostMicroUsd,proto3" json:"lent_cost_micro_usd,omitempty"`
 	// Its values were erased: steps, artifacts and everything that held one are not told.
 	// Unset: they were not.
 	Erased *Erasure `protobuf:"bytes,83,opt,name=erased,proto3" json:"erased,omitempty"`
@@ -738,6 +746,27 @@ func (x *Run) GetLeased() bool {
 	return false
 }
 
+func (x *Run) GetAccounts() []*AccountShare {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *Run) GetLentTokens() int64 {
+	if x != nil {
+		return x.LentTokens
+	}
+	return 0
+}
+
+func (x *Run) GetLentCostMicroUsd() int64 {
+	if x != nil {
+		return x.LentCostMicroUsd
+	}
+	return 0
+}
+
 func (x *Run) GetErased() *Erasure {
 	if x != nil {
 		return x.Erased
@@ -757,6 +786,97 @@ func (x *Run) GetCompensating() bool {
 		return x.Compensating
 	}
 	return false
+}
+
+// AccountShare is what a run takes of one of the operator's accounts over runs.
+type AccountShare struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the account, as ListBudgets has it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When the window began in which it was settled; unset: it lasts for ever.
+	WindowStart *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
+	// What it consumed in the window: tokens.
+	SettledTokens int64 `protobuf:"varint,3,opt,name=settled_tokens,json=settledTokens,proto3" json:"settled_tokens,omitempty"`
+	// The same in millionths of a US dollar.
+	SettledCostMicroUsd int64 `protobuf:"varint,4,opt,name=settled_cost_micro_usd,json=settledCostMicroUsd,proto3" json:"settled_cost_micro_usd,omitempty"`
+	// What its steps under way may consume at most: tokens.
+	ReservedTokens int64 `protobuf:"varint,5,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
+	// The same in millionths of a US dollar.
+	ReservedCostMicroUsd int64 `protobuf:"varint,6,opt,name=reserved_cost_micro_usd,json=reservedCostMicroUsd,proto3" json:"reserved_cost_micro_usd,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *AccountShare) Reset() {
+	*x = AccountShare{}
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountShare) ProtoMessage() {}
+
+func (x *AccountShare) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountShare.ProtoReflect.Descriptor instead.
+func (*AccountShare) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AccountShare) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AccountShare) GetWindowStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowStart
+	}
+	return nil
+}
+
+func (x *AccountShare) GetSettledTokens() int64 {
+	if x != nil {
+		return x.SettledTokens
+	}
+	return 0
+}
+
+func (x *AccountShare) GetSettledCostMicroUsd() int64 {
+	if x != nil {
+		return x.SettledCostMicroUsd
+	}
+	return 0
+}
+
+func (x *AccountShare) GetReservedTokens() int64 {
+	if x != nil {
+		return x.ReservedTokens
+	}
+	return 0
+}
+
+func (x *AccountShare) GetReservedCostMicroUsd() int64 {
+	if x != nil {
+		return x.ReservedCostMicroUsd
+	}
+	return 0
 }
 
 // LimitWait is a call of a run that waits for the operator's limits.
@@ -780,7 +900,7 @@ type LimitWait struct {
 
 func (x *LimitWait) Reset() {
 	*x = LimitWait{}
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +912,7 @@ func (x *LimitWait) String() string {
 func (*LimitWait) ProtoMessage() {}
 
 func (x *LimitWait) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[1]
+	mi := &file_pawl_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +925,7 @@ func (x *LimitWait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitWait.ProtoReflect.Descriptor instead.
 func (*LimitWait) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LimitWait) GetLimits() []*LimitKey {
@@ -863,7 +983,7 @@ type LimitKey struct {
 
 func (x *LimitKey) Reset() {
 	*x = LimitKey{}
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +995,7 @@ func (x *LimitKey) String() string {
 func (*LimitKey) ProtoMessage() {}
 
 func (x *LimitKey) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[2]
+	mi := &file_pawl_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1008,7 @@ func (x *LimitKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitKey.ProtoReflect.Descriptor instead.
 func (*LimitKey) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LimitKey) GetLimit() string {
@@ -932,7 +1052,7 @@ type RunBudgets struct {
 
 func (x *RunBudgets) Reset() {
 	*x = RunBudgets{}
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1064,7 @@ func (x *RunBudgets) String() string {
 func (*RunBudgets) ProtoMessage() {}
 
 func (x *RunBudgets) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[3]
+	mi := &file_pawl_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1077,7 @@ func (x *RunBudgets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBudgets.ProtoReflect.Descriptor instead.
 func (*RunBudgets) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RunBudgets) GetMaxTotalVisits() int32 {
@@ -1031,7 +1151,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1163,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[4]
+	mi := &file_pawl_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1176,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -1097,7 +1217,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1229,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[5]
+	mi := &file_pawl_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1242,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Parent) GetRunId() string {
@@ -1168,7 +1288,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1300,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[6]
+	mi := &file_pawl_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1313,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Task) GetContextId() string {
@@ -1236,7 +1356,7 @@ type RunLimits struct {
 
 func (x *RunLimits) Reset() {
 	*x = RunLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1368,7 @@ func (x *RunLimits) String() string {
 func (*RunLimits) ProtoMessage() {}
 
 func (x *RunLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[7]
+	mi := &file_pawl_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1381,7 @@ func (x *RunLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunLimits.ProtoReflect.Descriptor instead.
 func (*RunLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunLimits) GetMaxTransitions() int32 {
@@ -1321,7 +1441,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1453,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[8]
+	mi := &file_pawl_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1466,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelStep) GetRequest() *ModelRequest {
@@ -1446,7 +1566,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1578,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[9]
+	mi := &file_pawl_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1591,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetStep() uint32 {
@@ -1647,7 +1767,7 @@ type StepApproval struct {
 
 func (x *StepApproval) Reset() {
 	*x = StepApproval{}
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1779,7 @@ func (x *StepApproval) String() string {
 func (*StepApproval) ProtoMessage() {}
 
 func (x *StepApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[10]
+	mi := &file_pawl_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1792,7 @@ func (x *StepApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
 func (*StepApproval) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StepApproval) GetHeld() bool {
@@ -1763,7 +1883,7 @@ type RunFilter struct {
 
 func (x *RunFilter) Reset() {
 	*x = RunFilter{}
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1895,7 @@ func (x *RunFilter) String() string {
 func (*RunFilter) ProtoMessage() {}
 
 func (x *RunFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[11]
+	mi := &file_pawl_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1908,7 @@ func (x *RunFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFilter.ProtoReflect.Descriptor instead.
 func (*RunFilter) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunFilter) GetPack() string {
@@ -1898,7 +2018,7 @@ type StartRunRequest struct {
 
 func (x *StartRunRequest) Reset() {
 	*x = StartRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2030,7 @@ func (x *StartRunRequest) String() string {
 func (*StartRunRequest) ProtoMessage() {}
 
 func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[12]
+	mi := &file_pawl_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2043,7 @@ func (x *StartRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunRequest.ProtoReflect.Descriptor instead.
 func (*StartRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartRunRequest) GetNamespace() string {
@@ -2044,7 +2164,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2176,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[13]
+	mi := &file_pawl_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2189,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -2117,7 +2237,7 @@ type ForkedFrom struct {
 
 func (x *ForkedFrom) Reset() {
 	*x = ForkedFrom{}
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2249,7 @@ func (x *ForkedFrom) String() string {
 func (*ForkedFrom) ProtoMessage() {}
 
 func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[14]
+	mi := &file_pawl_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2262,7 @@ func (x *ForkedFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedFrom.ProtoReflect.Descriptor instead.
 func (*ForkedFrom) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ForkedFrom) GetRunId() string {
@@ -2210,7 +2330,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2342,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[15]
+	mi := &file_pawl_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2355,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ForkRunRequest) GetNamespace() string {
@@ -2339,7 +2459,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2471,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[16]
+	mi := &file_pawl_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2484,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2414,7 +2534,7 @@ type DiffRunsRequest struct {
 
 func (x *DiffRunsRequest) Reset() {
 	*x = DiffRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2546,7 @@ func (x *DiffRunsRequest) String() string {
 func (*DiffRunsRequest) ProtoMessage() {}
 
 func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[17]
+	mi := &file_pawl_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2559,7 @@ func (x *DiffRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsRequest.ProtoReflect.Descriptor instead.
 func (*DiffRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DiffRunsRequest) GetNamespace() string {
@@ -2500,7 +2620,7 @@ type RunPoint struct {
 
 func (x *RunPoint) Reset() {
 	*x = RunPoint{}
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2632,7 @@ func (x *RunPoint) String() string {
 func (*RunPoint) ProtoMessage() {}
 
 func (x *RunPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[18]
+	mi := &file_pawl_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2645,7 @@ func (x *RunPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPoint.ProtoReflect.Descriptor instead.
 func (*RunPoint) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunPoint) GetRunId() string {
@@ -2594,7 +2714,7 @@ type PathStep struct {
 
 func (x *PathStep) Reset() {
 	*x = PathStep{}
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2726,7 @@ func (x *PathStep) String() string {
 func (*PathStep) ProtoMessage() {}
 
 func (x *PathStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[19]
+	mi := &file_pawl_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2739,7 @@ func (x *PathStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
 func (*PathStep) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PathStep) GetSeq() uint64 {
@@ -2665,7 +2785,7 @@ type CountChange struct {
 
 func (x *CountChange) Reset() {
 	*x = CountChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2797,7 @@ func (x *CountChange) String() string {
 func (*CountChange) ProtoMessage() {}
 
 func (x *CountChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[20]
+	mi := &file_pawl_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2810,7 @@ func (x *CountChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountChange.ProtoReflect.Descriptor instead.
 func (*CountChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CountChange) GetName() string {
@@ -2731,7 +2851,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2863,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[21]
+	mi := &file_pawl_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2876,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ValueChange) GetPath() string {
@@ -2813,7 +2933,7 @@ type ArtifactChange struct {
 
 func (x *ArtifactChange) Reset() {
 	*x = ArtifactChange{}
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2945,7 @@ func (x *ArtifactChange) String() string {
 func (*ArtifactChange) ProtoMessage() {}
 
 func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[22]
+	mi := &file_pawl_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2958,7 @@ func (x *ArtifactChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactChange.ProtoReflect.Descriptor instead.
 func (*ArtifactChange) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ArtifactChange) GetName() string {
@@ -2930,7 +3050,7 @@ type DiffRunsResponse struct {
 
 func (x *DiffRunsResponse) Reset() {
 	*x = DiffRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3062,7 @@ func (x *DiffRunsResponse) String() string {
 func (*DiffRunsResponse) ProtoMessage() {}
 
 func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[23]
+	mi := &file_pawl_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3075,7 @@ func (x *DiffRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRunsResponse.ProtoReflect.Descriptor instead.
 func (*DiffRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DiffRunsResponse) GetBase() *RunPoint {
@@ -3048,7 +3168,7 @@ type VerifyRunRequest struct {
 
 func (x *VerifyRunRequest) Reset() {
 	*x = VerifyRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3180,7 @@ func (x *VerifyRunRequest) String() string {
 func (*VerifyRunRequest) ProtoMessage() {}
 
 func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[24]
+	mi := &file_pawl_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3193,7 @@ func (x *VerifyRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *VerifyRunRequest) GetNamespace() string {
@@ -3114,7 +3234,7 @@ type VerifyRunResponse struct {
 
 func (x *VerifyRunResponse) Reset() {
 	*x = VerifyRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3246,7 @@ func (x *VerifyRunResponse) String() string {
 func (*VerifyRunResponse) ProtoMessage() {}
 
 func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[25]
+	mi := &file_pawl_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3259,7 @@ func (x *VerifyRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRunResponse.ProtoReflect.Descriptor instead.
 func (*VerifyRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *VerifyRunResponse) GetOk() bool {
@@ -3204,7 +3324,7 @@ type ExportRunRequest struct {
 
 func (x *ExportRunRequest) Reset() {
 	*x = ExportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3336,7 @@ func (x *ExportRunRequest) String() string {
 func (*ExportRunRequest) ProtoMessage() {}
 
 func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[26]
+	mi := &file_pawl_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3349,7 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
 func (*ExportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportRunRequest) GetNamespace() string {
@@ -3257,7 +3377,7 @@ type ExportRunResponse struct {
 
 func (x *ExportRunResponse) Reset() {
 	*x = ExportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +3389,7 @@ func (x *ExportRunResponse) String() string {
 func (*ExportRunResponse) ProtoMessage() {}
 
 func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[27]
+	mi := &file_pawl_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +3402,7 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
 func (*ExportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExportRunResponse) GetData() []byte {
@@ -3306,7 +3426,7 @@ type ImportRunRequest struct {
 
 func (x *ImportRunRequest) Reset() {
 	*x = ImportRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3438,7 @@ func (x *ImportRunRequest) String() string {
 func (*ImportRunRequest) ProtoMessage() {}
 
 func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[28]
+	mi := &file_pawl_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3451,7 @@ func (x *ImportRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunRequest.ProtoReflect.Descriptor instead.
 func (*ImportRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ImportRunRequest) GetNamespace() string {
@@ -3361,7 +3481,7 @@ type ImportRunResponse struct {
 
 func (x *ImportRunResponse) Reset() {
 	*x = ImportRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3493,7 @@ func (x *ImportRunResponse) String() string {
 func (*ImportRunResponse) ProtoMessage() {}
 
 func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[29]
+	mi := &file_pawl_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3506,7 @@ func (x *ImportRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRunResponse.ProtoReflect.Descriptor instead.
 func (*ImportRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ImportRunResponse) GetRun() *Run {
@@ -3431,7 +3551,7 @@ type EmitEventRequest struct {
 
 func (x *EmitEventRequest) Reset() {
 	*x = EmitEventRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3563,7 @@ func (x *EmitEventRequest) String() string {
 func (*EmitEventRequest) ProtoMessage() {}
 
 func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[30]
+	mi := &file_pawl_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3576,7 @@ func (x *EmitEventRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventRequest.ProtoReflect.Descriptor instead.
 func (*EmitEventRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EmitEventRequest) GetNamespace() string {
@@ -3532,7 +3652,7 @@ type EmitEventResponse struct {
 
 func (x *EmitEventResponse) Reset() {
 	*x = EmitEventResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3664,7 @@ func (x *EmitEventResponse) String() string {
 func (*EmitEventResponse) ProtoMessage() {}
 
 func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[31]
+	mi := &file_pawl_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3677,7 @@ func (x *EmitEventResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEventResponse.ProtoReflect.Descriptor instead.
 func (*EmitEventResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EmitEventResponse) GetTransition() *Record {
@@ -3633,7 +3753,7 @@ type SendInputRequest struct {
 
 func (x *SendInputRequest) Reset() {
 	*x = SendInputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3765,7 @@ func (x *SendInputRequest) String() string {
 func (*SendInputRequest) ProtoMessage() {}
 
 func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[32]
+	mi := &file_pawl_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3778,7 @@ func (x *SendInputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputRequest.ProtoReflect.Descriptor instead.
 func (*SendInputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SendInputRequest) GetNamespace() string {
@@ -3725,7 +3845,7 @@ type SendInputResponse struct {
 
 func (x *SendInputResponse) Reset() {
 	*x = SendInputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3737,7 +3857,7 @@ func (x *SendInputResponse) String() string {
 func (*SendInputResponse) ProtoMessage() {}
 
 func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[33]
+	mi := &file_pawl_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3750,7 +3870,7 @@ func (x *SendInputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInputResponse.ProtoReflect.Descriptor instead.
 func (*SendInputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SendInputResponse) GetRecord() *Record {
@@ -3808,7 +3928,7 @@ type GetTurnRequest struct {
 
 func (x *GetTurnRequest) Reset() {
 	*x = GetTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +3940,7 @@ func (x *GetTurnRequest) String() string {
 func (*GetTurnRequest) ProtoMessage() {}
 
 func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[34]
+	mi := &file_pawl_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +3953,7 @@ func (x *GetTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnRequest.ProtoReflect.Descriptor instead.
 func (*GetTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetTurnRequest) GetNamespace() string {
@@ -3902,7 +4022,7 @@ type GetTurnResponse struct {
 
 func (x *GetTurnResponse) Reset() {
 	*x = GetTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3914,7 +4034,7 @@ func (x *GetTurnResponse) String() string {
 func (*GetTurnResponse) ProtoMessage() {}
 
 func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[35]
+	mi := &file_pawl_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3927,7 +4047,7 @@ func (x *GetTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTurnResponse.ProtoReflect.Descriptor instead.
 func (*GetTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetTurnResponse) GetTurn() *TurnRef {
@@ -4077,7 +4197,7 @@ type Remaining struct {
 
 func (x *Remaining) Reset() {
 	*x = Remaining{}
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4209,7 @@ func (x *Remaining) String() string {
 func (*Remaining) ProtoMessage() {}
 
 func (x *Remaining) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[36]
+	mi := &file_pawl_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4222,7 @@ func (x *Remaining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remaining.ProtoReflect.Descriptor instead.
 func (*Remaining) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Remaining) GetVisits() int64 {
@@ -4164,7 +4284,7 @@ type ToolSpec struct {
 
 func (x *ToolSpec) Reset() {
 	*x = ToolSpec{}
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4176,7 +4296,7 @@ func (x *ToolSpec) String() string {
 func (*ToolSpec) ProtoMessage() {}
 
 func (x *ToolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[37]
+	mi := &file_pawl_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4189,7 +4309,7 @@ func (x *ToolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSpec.ProtoReflect.Descriptor instead.
 func (*ToolSpec) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ToolSpec) GetName() string {
@@ -4237,7 +4357,7 @@ type ArtifactSlot struct {
 
 func (x *ArtifactSlot) Reset() {
 	*x = ArtifactSlot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4249,7 +4369,7 @@ func (x *ArtifactSlot) String() string {
 func (*ArtifactSlot) ProtoMessage() {}
 
 func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[38]
+	mi := &file_pawl_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4262,7 +4382,7 @@ func (x *ArtifactSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactSlot.ProtoReflect.Descriptor instead.
 func (*ArtifactSlot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ArtifactSlot) GetName() string {
@@ -4308,7 +4428,7 @@ type ShowTurnRequest struct {
 
 func (x *ShowTurnRequest) Reset() {
 	*x = ShowTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4440,7 @@ func (x *ShowTurnRequest) String() string {
 func (*ShowTurnRequest) ProtoMessage() {}
 
 func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[39]
+	mi := &file_pawl_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4453,7 @@ func (x *ShowTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnRequest.ProtoReflect.Descriptor instead.
 func (*ShowTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ShowTurnRequest) GetNamespace() string {
@@ -4371,7 +4491,7 @@ type ShowTurnResponse struct {
 
 func (x *ShowTurnResponse) Reset() {
 	*x = ShowTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4503,7 @@ func (x *ShowTurnResponse) String() string {
 func (*ShowTurnResponse) ProtoMessage() {}
 
 func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[40]
+	mi := &file_pawl_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4516,7 @@ func (x *ShowTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowTurnResponse.ProtoReflect.Descriptor instead.
 func (*ShowTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ShowTurnResponse) GetTurn() *GetTurnResponse {
@@ -4438,7 +4558,7 @@ type SetArtifactsRequest struct {
 
 func (x *SetArtifactsRequest) Reset() {
 	*x = SetArtifactsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4450,7 +4570,7 @@ func (x *SetArtifactsRequest) String() string {
 func (*SetArtifactsRequest) ProtoMessage() {}
 
 func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[41]
+	mi := &file_pawl_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4463,7 +4583,7 @@ func (x *SetArtifactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsRequest.ProtoReflect.Descriptor instead.
 func (*SetArtifactsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetArtifactsRequest) GetNamespace() string {
@@ -4523,7 +4643,7 @@ type SetArtifactsResponse struct {
 
 func (x *SetArtifactsResponse) Reset() {
 	*x = SetArtifactsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4655,7 @@ func (x *SetArtifactsResponse) String() string {
 func (*SetArtifactsResponse) ProtoMessage() {}
 
 func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[42]
+	mi := &file_pawl_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4668,7 @@ func (x *SetArtifactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifactsResponse.ProtoReflect.Descriptor instead.
 func (*SetArtifactsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetArtifactsResponse) GetRecord() *Record {
@@ -4622,7 +4742,7 @@ type CompleteTurnRequest struct {
 
 func (x *CompleteTurnRequest) Reset() {
 	*x = CompleteTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4634,7 +4754,7 @@ func (x *CompleteTurnRequest) String() string {
 func (*CompleteTurnRequest) ProtoMessage() {}
 
 func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[43]
+	mi := &file_pawl_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4647,7 +4767,7 @@ func (x *CompleteTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CompleteTurnRequest) GetNamespace() string {
@@ -4781,7 +4901,7 @@ type CompleteTurnResponse struct {
 
 func (x *CompleteTurnResponse) Reset() {
 	*x = CompleteTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +4913,7 @@ func (x *CompleteTurnResponse) String() string {
 func (*CompleteTurnResponse) ProtoMessage() {}
 
 func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[44]
+	mi := &file_pawl_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +4926,7 @@ func (x *CompleteTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurnResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CompleteTurnResponse) GetRecord() *Record {
@@ -4898,7 +5018,7 @@ type FailTurnRequest struct {
 
 func (x *FailTurnRequest) Reset() {
 	*x = FailTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4910,7 +5030,7 @@ func (x *FailTurnRequest) String() string {
 func (*FailTurnRequest) ProtoMessage() {}
 
 func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[45]
+	mi := &file_pawl_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4923,7 +5043,7 @@ func (x *FailTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnRequest.ProtoReflect.Descriptor instead.
 func (*FailTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FailTurnRequest) GetNamespace() string {
@@ -5018,7 +5138,7 @@ type FailTurnResponse struct {
 
 func (x *FailTurnResponse) Reset() {
 	*x = FailTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5150,7 @@ func (x *FailTurnResponse) String() string {
 func (*FailTurnResponse) ProtoMessage() {}
 
 func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[46]
+	mi := &file_pawl_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5163,7 @@ func (x *FailTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurnResponse.ProtoReflect.Descriptor instead.
 func (*FailTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FailTurnResponse) GetRecord() *Record {
@@ -5114,7 +5234,7 @@ type WriteOutputRequest struct {
 
 func (x *WriteOutputRequest) Reset() {
 	*x = WriteOutputRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5246,7 @@ func (x *WriteOutputRequest) String() string {
 func (*WriteOutputRequest) ProtoMessage() {}
 
 func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[47]
+	mi := &file_pawl_v1_run_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5259,7 @@ func (x *WriteOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputRequest.ProtoReflect.Descriptor instead.
 func (*WriteOutputRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{47}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WriteOutputRequest) GetNamespace() string {
@@ -5206,7 +5326,7 @@ type WriteOutputResponse struct {
 
 func (x *WriteOutputResponse) Reset() {
 	*x = WriteOutputResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5218,7 +5338,7 @@ func (x *WriteOutputResponse) String() string {
 func (*WriteOutputResponse) ProtoMessage() {}
 
 func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[48]
+	mi := &file_pawl_v1_run_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5231,7 +5351,7 @@ func (x *WriteOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutputResponse.ProtoReflect.Descriptor instead.
 func (*WriteOutputResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{48}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WriteOutputResponse) GetRecord() *Record {
@@ -5279,7 +5399,7 @@ type SuspendTurnRequest struct {
 
 func (x *SuspendTurnRequest) Reset() {
 	*x = SuspendTurnRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +5411,7 @@ func (x *SuspendTurnRequest) String() string {
 func (*SuspendTurnRequest) ProtoMessage() {}
 
 func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[49]
+	mi := &file_pawl_v1_run_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +5424,7 @@ func (x *SuspendTurnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnRequest.ProtoReflect.Descriptor instead.
 func (*SuspendTurnRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{49}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SuspendTurnRequest) GetNamespace() string {
@@ -5366,7 +5486,7 @@ type SuspendTurnResponse struct {
 
 func (x *SuspendTurnResponse) Reset() {
 	*x = SuspendTurnResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5378,7 +5498,7 @@ func (x *SuspendTurnResponse) String() string {
 func (*SuspendTurnResponse) ProtoMessage() {}
 
 func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[50]
+	mi := &file_pawl_v1_run_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5391,7 +5511,7 @@ func (x *SuspendTurnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurnResponse.ProtoReflect.Descriptor instead.
 func (*SuspendTurnResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{50}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SuspendTurnResponse) GetRecord() *Record {
@@ -5446,7 +5566,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5458,7 +5578,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[51]
+	mi := &file_pawl_v1_run_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5471,7 +5591,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{51}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -5535,7 +5655,7 @@ type RequestStepRequest struct {
 
 func (x *RequestStepRequest) Reset() {
 	*x = RequestStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5547,7 +5667,7 @@ func (x *RequestStepRequest) String() string {
 func (*RequestStepRequest) ProtoMessage() {}
 
 func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[52]
+	mi := &file_pawl_v1_run_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5560,7 +5680,7 @@ func (x *RequestStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepRequest.ProtoReflect.Descriptor instead.
 func (*RequestStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{52}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RequestStepRequest) GetNamespace() string {
@@ -5649,7 +5769,7 @@ type RequestModelRequest struct {
 
 func (x *RequestModelRequest) Reset() {
 	*x = RequestModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5661,7 +5781,7 @@ func (x *RequestModelRequest) String() string {
 func (*RequestModelRequest) ProtoMessage() {}
 
 func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[53]
+	mi := &file_pawl_v1_run_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5674,7 +5794,7 @@ func (x *RequestModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelRequest.ProtoReflect.Descriptor instead.
 func (*RequestModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{53}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RequestModelRequest) GetNamespace() string {
@@ -5779,7 +5899,7 @@ type RequestModelResponse struct {
 
 func (x *RequestModelResponse) Reset() {
 	*x = RequestModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5791,7 +5911,7 @@ func (x *RequestModelResponse) String() string {
 func (*RequestModelResponse) ProtoMessage() {}
 
 func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[54]
+	mi := &file_pawl_v1_run_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5804,7 +5924,7 @@ func (x *RequestModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModelResponse.ProtoReflect.Descriptor instead.
 func (*RequestModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{54}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RequestModelResponse) GetKey() string {
@@ -5910,7 +6030,7 @@ type AnswerModelRequest struct {
 
 func (x *AnswerModelRequest) Reset() {
 	*x = AnswerModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5922,7 +6042,7 @@ func (x *AnswerModelRequest) String() string {
 func (*AnswerModelRequest) ProtoMessage() {}
 
 func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[55]
+	mi := &file_pawl_v1_run_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5935,7 +6055,7 @@ func (x *AnswerModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelRequest.ProtoReflect.Descriptor instead.
 func (*AnswerModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{55}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AnswerModelRequest) GetNamespace() string {
@@ -6048,7 +6168,7 @@ type ProviderLimits struct {
 
 func (x *ProviderLimits) Reset() {
 	*x = ProviderLimits{}
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6060,7 +6180,7 @@ func (x *ProviderLimits) String() string {
 func (*ProviderLimits) ProtoMessage() {}
 
 func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[56]
+	mi := &file_pawl_v1_run_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6073,7 +6193,7 @@ func (x *ProviderLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderLimits.ProtoReflect.Descriptor instead.
 func (*ProviderLimits) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{56}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ProviderLimits) GetRequests() int64 {
@@ -6121,7 +6241,7 @@ type ModelFailure struct {
 
 func (x *ModelFailure) Reset() {
 	*x = ModelFailure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6133,7 +6253,7 @@ func (x *ModelFailure) String() string {
 func (*ModelFailure) ProtoMessage() {}
 
 func (x *ModelFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[57]
+	mi := &file_pawl_v1_run_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6146,7 +6266,7 @@ func (x *ModelFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFailure.ProtoReflect.Descriptor instead.
 func (*ModelFailure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{57}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ModelFailure) GetError() *Fault {
@@ -6196,7 +6316,7 @@ type AnswerModelResponse struct {
 
 func (x *AnswerModelResponse) Reset() {
 	*x = AnswerModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6208,7 +6328,7 @@ func (x *AnswerModelResponse) String() string {
 func (*AnswerModelResponse) ProtoMessage() {}
 
 func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[58]
+	mi := &file_pawl_v1_run_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6221,7 +6341,7 @@ func (x *AnswerModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModelResponse.ProtoReflect.Descriptor instead.
 func (*AnswerModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{58}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AnswerModelResponse) GetDisposition() Disposition {
@@ -6301,7 +6421,7 @@ type NoteModelRequest struct {
 
 func (x *NoteModelRequest) Reset() {
 	*x = NoteModelRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6313,7 +6433,7 @@ func (x *NoteModelRequest) String() string {
 func (*NoteModelRequest) ProtoMessage() {}
 
 func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[59]
+	mi := &file_pawl_v1_run_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6326,7 +6446,7 @@ func (x *NoteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelRequest.ProtoReflect.Descriptor instead.
 func (*NoteModelRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{59}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NoteModelRequest) GetNamespace() string {
@@ -6386,7 +6506,7 @@ type NoteModelResponse struct {
 
 func (x *NoteModelResponse) Reset() {
 	*x = NoteModelResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6398,7 +6518,7 @@ func (x *NoteModelResponse) String() string {
 func (*NoteModelResponse) ProtoMessage() {}
 
 func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[60]
+	mi := &file_pawl_v1_run_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6411,7 +6531,7 @@ func (x *NoteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteModelResponse.ProtoReflect.Descriptor instead.
 func (*NoteModelResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{60}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NoteModelResponse) GetDisposition() Disposition {
@@ -6450,7 +6570,7 @@ type GetModelStepRequest struct {
 
 func (x *GetModelStepRequest) Reset() {
 	*x = GetModelStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6462,7 +6582,7 @@ func (x *GetModelStepRequest) String() string {
 func (*GetModelStepRequest) ProtoMessage() {}
 
 func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[61]
+	mi := &file_pawl_v1_run_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6475,7 +6595,7 @@ func (x *GetModelStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{61}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetModelStepRequest) GetNamespace() string {
@@ -6521,7 +6641,7 @@ type GetModelStepResponse struct {
 
 func (x *GetModelStepResponse) Reset() {
 	*x = GetModelStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6533,7 +6653,7 @@ func (x *GetModelStepResponse) String() string {
 func (*GetModelStepResponse) ProtoMessage() {}
 
 func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[62]
+	mi := &file_pawl_v1_run_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6546,7 +6666,7 @@ func (x *GetModelStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStepResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{62}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetModelStepResponse) GetStep() *Step {
@@ -6608,7 +6728,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6620,7 +6740,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[63]
+	mi := &file_pawl_v1_run_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6633,7 +6753,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{63}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StepOutcome) GetKey() string {
@@ -6684,7 +6804,7 @@ type RequestStepResponse struct {
 
 func (x *RequestStepResponse) Reset() {
 	*x = RequestStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6696,7 +6816,7 @@ func (x *RequestStepResponse) String() string {
 func (*RequestStepResponse) ProtoMessage() {}
 
 func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[64]
+	mi := &file_pawl_v1_run_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6709,7 +6829,7 @@ func (x *RequestStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestStepResponse.ProtoReflect.Descriptor instead.
 func (*RequestStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{64}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RequestStepResponse) GetOutcomes() []*StepOutcome {
@@ -6784,7 +6904,7 @@ type ResolveStepRequest struct {
 
 func (x *ResolveStepRequest) Reset() {
 	*x = ResolveStepRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6796,7 +6916,7 @@ func (x *ResolveStepRequest) String() string {
 func (*ResolveStepRequest) ProtoMessage() {}
 
 func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[65]
+	mi := &file_pawl_v1_run_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6809,7 +6929,7 @@ func (x *ResolveStepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepRequest.ProtoReflect.Descriptor instead.
 func (*ResolveStepRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{65}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ResolveStepRequest) GetNamespace() string {
@@ -6937,7 +7057,7 @@ type ResolveStepResponse struct {
 
 func (x *ResolveStepResponse) Reset() {
 	*x = ResolveStepResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6949,7 +7069,7 @@ func (x *ResolveStepResponse) String() string {
 func (*ResolveStepResponse) ProtoMessage() {}
 
 func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[66]
+	mi := &file_pawl_v1_run_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6962,7 +7082,7 @@ func (x *ResolveStepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStepResponse.ProtoReflect.Descriptor instead.
 func (*ResolveStepResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{66}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ResolveStepResponse) GetDisposition() Disposition {
@@ -7041,7 +7161,7 @@ type StreamTransitionsRequest struct {
 
 func (x *StreamTransitionsRequest) Reset() {
 	*x = StreamTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7053,7 +7173,7 @@ func (x *StreamTransitionsRequest) String() string {
 func (*StreamTransitionsRequest) ProtoMessage() {}
 
 func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[67]
+	mi := &file_pawl_v1_run_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7066,7 +7186,7 @@ func (x *StreamTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{67}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StreamTransitionsRequest) GetNamespace() string {
@@ -7172,7 +7292,7 @@ type StreamTransitionsResponse struct {
 
 func (x *StreamTransitionsResponse) Reset() {
 	*x = StreamTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7184,7 +7304,7 @@ func (x *StreamTransitionsResponse) String() string {
 func (*StreamTransitionsResponse) ProtoMessage() {}
 
 func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[68]
+	mi := &file_pawl_v1_run_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7197,7 +7317,7 @@ func (x *StreamTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*StreamTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{68}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StreamTransitionsResponse) GetItem() isStreamTransitionsResponse_Item {
@@ -7279,7 +7399,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7291,7 +7411,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[69]
+	mi := &file_pawl_v1_run_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7304,7 +7424,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{69}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Heartbeat) GetCursor() string {
@@ -7336,7 +7456,7 @@ type OutputPosition struct {
 
 func (x *OutputPosition) Reset() {
 	*x = OutputPosition{}
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7348,7 +7468,7 @@ func (x *OutputPosition) String() string {
 func (*OutputPosition) ProtoMessage() {}
 
 func (x *OutputPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[70]
+	mi := &file_pawl_v1_run_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7361,7 +7481,7 @@ func (x *OutputPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPosition.ProtoReflect.Descriptor instead.
 func (*OutputPosition) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{70}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *OutputPosition) GetTurnSeq() uint64 {
@@ -7409,7 +7529,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7421,7 +7541,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[71]
+	mi := &file_pawl_v1_run_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7434,7 +7554,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{71}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *OutputChunk) GetTurnSeq() uint64 {
@@ -7492,7 +7612,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7504,7 +7624,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[72]
+	mi := &file_pawl_v1_run_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7517,7 +7637,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{72}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Snapshot) GetRun() *Run {
@@ -7559,7 +7679,7 @@ type ListTransitionsRequest struct {
 
 func (x *ListTransitionsRequest) Reset() {
 	*x = ListTransitionsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7571,7 +7691,7 @@ func (x *ListTransitionsRequest) String() string {
 func (*ListTransitionsRequest) ProtoMessage() {}
 
 func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[73]
+	mi := &file_pawl_v1_run_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7584,7 +7704,7 @@ func (x *ListTransitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTransitionsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{73}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListTransitionsRequest) GetNamespace() string {
@@ -7651,7 +7771,7 @@ type ListTransitionsResponse struct {
 
 func (x *ListTransitionsResponse) Reset() {
 	*x = ListTransitionsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7663,7 +7783,7 @@ func (x *ListTransitionsResponse) String() string {
 func (*ListTransitionsResponse) ProtoMessage() {}
 
 func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[74]
+	mi := &file_pawl_v1_run_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7676,7 +7796,7 @@ func (x *ListTransitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTransitionsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{74}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ListTransitionsResponse) GetRecords() []*Record {
@@ -7719,7 +7839,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7731,7 +7851,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[75]
+	mi := &file_pawl_v1_run_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7744,7 +7864,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{75}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *GetRunRequest) GetNamespace() string {
@@ -7810,7 +7930,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7822,7 +7942,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[76]
+	mi := &file_pawl_v1_run_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7835,7 +7955,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{76}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -7908,7 +8028,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7920,7 +8040,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[77]
+	mi := &file_pawl_v1_run_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7933,7 +8053,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{77}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -7984,7 +8104,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7996,7 +8116,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[78]
+	mi := &file_pawl_v1_run_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8009,7 +8129,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{78}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -8037,7 +8157,7 @@ type CountRunsRequest struct {
 
 func (x *CountRunsRequest) Reset() {
 	*x = CountRunsRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8049,7 +8169,7 @@ func (x *CountRunsRequest) String() string {
 func (*CountRunsRequest) ProtoMessage() {}
 
 func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[79]
+	mi := &file_pawl_v1_run_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8062,7 +8182,7 @@ func (x *CountRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsRequest.ProtoReflect.Descriptor instead.
 func (*CountRunsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{79}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CountRunsRequest) GetNamespace() string {
@@ -8083,7 +8203,7 @@ type CountRunsResponse struct {
 
 func (x *CountRunsResponse) Reset() {
 	*x = CountRunsResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8095,7 +8215,7 @@ func (x *CountRunsResponse) String() string {
 func (*CountRunsResponse) ProtoMessage() {}
 
 func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[80]
+	mi := &file_pawl_v1_run_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8108,7 +8228,7 @@ func (x *CountRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRunsResponse.ProtoReflect.Descriptor instead.
 func (*CountRunsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{80}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *CountRunsResponse) GetCounts() []*StatusCount {
@@ -8131,7 +8251,7 @@ type StatusCount struct {
 
 func (x *StatusCount) Reset() {
 	*x = StatusCount{}
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8143,7 +8263,7 @@ func (x *StatusCount) String() string {
 func (*StatusCount) ProtoMessage() {}
 
 func (x *StatusCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[81]
+	mi := &file_pawl_v1_run_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8156,7 +8276,7 @@ func (x *StatusCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
 func (*StatusCount) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{81}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StatusCount) GetStatus() RunStatus {
@@ -8184,7 +8304,7 @@ type GetCallerRequest struct {
 
 func (x *GetCallerRequest) Reset() {
 	*x = GetCallerRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8196,7 +8316,7 @@ func (x *GetCallerRequest) String() string {
 func (*GetCallerRequest) ProtoMessage() {}
 
 func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[82]
+	mi := &file_pawl_v1_run_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8209,7 +8329,7 @@ func (x *GetCallerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerRequest.ProtoReflect.Descriptor instead.
 func (*GetCallerRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{82}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetCallerRequest) GetNamespace() string {
@@ -8236,7 +8356,7 @@ type GetCallerResponse struct {
 
 func (x *GetCallerResponse) Reset() {
 	*x = GetCallerResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8248,7 +8368,7 @@ func (x *GetCallerResponse) String() string {
 func (*GetCallerResponse) ProtoMessage() {}
 
 func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[83]
+	mi := &file_pawl_v1_run_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8261,7 +8381,7 @@ func (x *GetCallerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallerResponse.ProtoReflect.Descriptor instead.
 func (*GetCallerResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{83}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetCallerResponse) GetPrincipal() string {
@@ -8302,7 +8422,7 @@ type WaitRunRequest struct {
 
 func (x *WaitRunRequest) Reset() {
 	*x = WaitRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8314,7 +8434,7 @@ func (x *WaitRunRequest) String() string {
 func (*WaitRunRequest) ProtoMessage() {}
 
 func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[84]
+	mi := &file_pawl_v1_run_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8327,7 +8447,7 @@ func (x *WaitRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunRequest.ProtoReflect.Descriptor instead.
 func (*WaitRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{84}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *WaitRunRequest) GetNamespace() string {
@@ -8371,7 +8491,7 @@ type WaitRunResponse struct {
 
 func (x *WaitRunResponse) Reset() {
 	*x = WaitRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8383,7 +8503,7 @@ func (x *WaitRunResponse) String() string {
 func (*WaitRunResponse) ProtoMessage() {}
 
 func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[85]
+	mi := &file_pawl_v1_run_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8396,7 +8516,7 @@ func (x *WaitRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRunResponse.ProtoReflect.Descriptor instead.
 func (*WaitRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{85}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *WaitRunResponse) GetRun() *Run {
@@ -8432,7 +8552,7 @@ type PauseRunRequest struct {
 
 func (x *PauseRunRequest) Reset() {
 	*x = PauseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8444,7 +8564,7 @@ func (x *PauseRunRequest) String() string {
 func (*PauseRunRequest) ProtoMessage() {}
 
 func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[86]
+	mi := &file_pawl_v1_run_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8457,7 +8577,7 @@ func (x *PauseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunRequest.ProtoReflect.Descriptor instead.
 func (*PauseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{86}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PauseRunRequest) GetNamespace() string {
@@ -8505,7 +8625,7 @@ type PauseRunResponse struct {
 
 func (x *PauseRunResponse) Reset() {
 	*x = PauseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8517,7 +8637,7 @@ func (x *PauseRunResponse) String() string {
 func (*PauseRunResponse) ProtoMessage() {}
 
 func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[87]
+	mi := &file_pawl_v1_run_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8530,7 +8650,7 @@ func (x *PauseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRunResponse.ProtoReflect.Descriptor instead.
 func (*PauseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{87}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PauseRunResponse) GetRecord() *Record {
@@ -8580,7 +8700,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +8712,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[88]
+	mi := &file_pawl_v1_run_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +8725,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{88}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ResumeRunRequest) GetNamespace() string {
@@ -8653,7 +8773,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8665,7 +8785,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[89]
+	mi := &file_pawl_v1_run_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8678,7 +8798,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{89}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ResumeRunResponse) GetRecord() *Record {
@@ -8728,7 +8848,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8740,7 +8860,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[90]
+	mi := &file_pawl_v1_run_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8753,7 +8873,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{90}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *CancelRunRequest) GetNamespace() string {
@@ -8801,7 +8921,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8813,7 +8933,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[91]
+	mi := &file_pawl_v1_run_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8826,7 +8946,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{91}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *CancelRunResponse) GetEnded() *Record {
@@ -8870,7 +8990,7 @@ type DeleteRunRequest struct {
 
 func (x *DeleteRunRequest) Reset() {
 	*x = DeleteRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8882,7 +9002,7 @@ func (x *DeleteRunRequest) String() string {
 func (*DeleteRunRequest) ProtoMessage() {}
 
 func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[92]
+	mi := &file_pawl_v1_run_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8895,7 +9015,7 @@ func (x *DeleteRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{92}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DeleteRunRequest) GetNamespace() string {
@@ -8935,7 +9055,7 @@ type DeleteRunResponse struct {
 
 func (x *DeleteRunResponse) Reset() {
 	*x = DeleteRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8947,7 +9067,7 @@ func (x *DeleteRunResponse) String() string {
 func (*DeleteRunResponse) ProtoMessage() {}
 
 func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[93]
+	mi := &file_pawl_v1_run_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8960,7 +9080,7 @@ func (x *DeleteRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRunResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{93}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *DeleteRunResponse) GetDeletedAt() *timestamppb.Timestamp {
@@ -9027,7 +9147,7 @@ type EraseRunRequest struct {
 
 func (x *EraseRunRequest) Reset() {
 	*x = EraseRunRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9039,7 +9159,7 @@ func (x *EraseRunRequest) String() string {
 func (*EraseRunRequest) ProtoMessage() {}
 
 func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[94]
+	mi := &file_pawl_v1_run_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9052,7 +9172,7 @@ func (x *EraseRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunRequest.ProtoReflect.Descriptor instead.
 func (*EraseRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{94}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *EraseRunRequest) GetNamespace() string {
@@ -9095,7 +9215,7 @@ type EraseRunResponse struct {
 
 func (x *EraseRunResponse) Reset() {
 	*x = EraseRunResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9107,7 +9227,7 @@ func (x *EraseRunResponse) String() string {
 func (*EraseRunResponse) ProtoMessage() {}
 
 func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[95]
+	mi := &file_pawl_v1_run_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9120,7 +9240,7 @@ func (x *EraseRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRunResponse.ProtoReflect.Descriptor instead.
 func (*EraseRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{95}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *EraseRunResponse) GetErasure() *Erasure {
@@ -9174,7 +9294,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9186,7 +9306,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[96]
+	mi := &file_pawl_v1_run_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9199,7 +9319,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{96}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Erasure) GetAt() *timestamppb.Timestamp {
@@ -9251,7 +9371,7 @@ type PutBlobRequest struct {
 
 func (x *PutBlobRequest) Reset() {
 	*x = PutBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9263,7 +9383,7 @@ func (x *PutBlobRequest) String() string {
 func (*PutBlobRequest) ProtoMessage() {}
 
 func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[97]
+	mi := &file_pawl_v1_run_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9276,7 +9396,7 @@ func (x *PutBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobRequest.ProtoReflect.Descriptor instead.
 func (*PutBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{97}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *PutBlobRequest) GetNamespace() string {
@@ -9343,7 +9463,7 @@ type PutBlobResponse struct {
 
 func (x *PutBlobResponse) Reset() {
 	*x = PutBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9355,7 +9475,7 @@ func (x *PutBlobResponse) String() string {
 func (*PutBlobResponse) ProtoMessage() {}
 
 func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[98]
+	mi := &file_pawl_v1_run_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9368,7 +9488,7 @@ func (x *PutBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutBlobResponse.ProtoReflect.Descriptor instead.
 func (*PutBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{98}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *PutBlobResponse) GetRef() string {
@@ -9407,7 +9527,7 @@ type GetBlobRequest struct {
 
 func (x *GetBlobRequest) Reset() {
 	*x = GetBlobRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9419,7 +9539,7 @@ func (x *GetBlobRequest) String() string {
 func (*GetBlobRequest) ProtoMessage() {}
 
 func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[99]
+	mi := &file_pawl_v1_run_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9432,7 +9552,7 @@ func (x *GetBlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobRequest.ProtoReflect.Descriptor instead.
 func (*GetBlobRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{99}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetBlobRequest) GetNamespace() string {
@@ -9474,7 +9594,7 @@ type GetBlobResponse struct {
 
 func (x *GetBlobResponse) Reset() {
 	*x = GetBlobResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9486,7 +9606,7 @@ func (x *GetBlobResponse) String() string {
 func (*GetBlobResponse) ProtoMessage() {}
 
 func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[100]
+	mi := &file_pawl_v1_run_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9499,7 +9619,7 @@ func (x *GetBlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBlobResponse.ProtoReflect.Descriptor instead.
 func (*GetBlobResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{100}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetBlobResponse) GetSize() int64 {
@@ -9545,7 +9665,7 @@ type DriveRequest struct {
 
 func (x *DriveRequest) Reset() {
 	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[101]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9557,7 +9677,7 @@ func (x *DriveRequest) String() string {
 func (*DriveRequest) ProtoMessage() {}
 
 func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[101]
+	mi := &file_pawl_v1_run_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9570,7 +9690,7 @@ func (x *DriveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
 func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{101}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DriveRequest) GetNamespace() string {
@@ -9625,7 +9745,7 @@ type DriveCommand struct {
 
 func (x *DriveCommand) Reset() {
 	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9637,7 +9757,7 @@ func (x *DriveCommand) String() string {
 func (*DriveCommand) ProtoMessage() {}
 
 func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
+	mi := &file_pawl_v1_run_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9650,7 +9770,7 @@ func (x *DriveCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
 func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *DriveCommand) GetId() uint64 {
@@ -9964,7 +10084,7 @@ type DriveResponse struct {
 
 func (x *DriveResponse) Reset() {
 	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
+	mi := &file_pawl_v1_run_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9976,7 +10096,7 @@ func (x *DriveResponse) String() string {
 func (*DriveResponse) ProtoMessage() {}
 
 func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
+	mi := &file_pawl_v1_run_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9989,7 +10109,7 @@ func (x *DriveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
 func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *DriveResponse) GetAnswers() []*DriveAnswer {
@@ -10040,7 +10160,7 @@ type DriveAnswer struct {
 
 func (x *DriveAnswer) Reset() {
 	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[104]
+	mi := &file_pawl_v1_run_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10052,7 +10172,7 @@ func (x *DriveAnswer) String() string {
 func (*DriveAnswer) ProtoMessage() {}
 
 func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[104]
+	mi := &file_pawl_v1_run_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10065,7 +10185,7 @@ func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
 func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{104}
+	return file_pawl_v1_run_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DriveAnswer) GetId() uint64 {
@@ -10378,7 +10498,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xbc\x10\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xbf\x11\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -10432,7 +10552,11 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\berasable\x18R \x01(\bR\berasable\x12'\n" +
 	"\x0freserved_tokens\x182 \x01(\x03R\x0ereservedTokens\x125\n" +
 	"\x17reserved_cost_micro_usd\x183 \x01(\x03R\x14reservedCostMicroUsd\x12\x16\n" +
-	"\x06leased\x184 \x01(\bR\x06leased\x12(\n" +
+	"\x06leased\x184 \x01(\bR\x06leased\x121\n" +
+	"\baccounts\x185 \x03(\v2\x15.pawl.v1.AccountShareR\baccounts\x12\x1f\n" +
+	"\vlent_tokens\x186 \x01(\x03R\n" +
+	"lentTokens\x12-\n" +
+	"\x13lent_cost_micro_usd\x187 \x01(\x03R\x10lentCostMicroUsd\x12(\n" +
 	"\x06erased\x18S \x01(\v2\x10.pawl.v1.ErasureR\x06erased\x123\n" +
 	"\vwaiting_for\x18A \x03(\v2\x12.pawl.v1.LimitWaitR\n" +
 	"waitingFor\x12#\n" +
@@ -10442,7 +10566,14 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vVisitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x9d\x02\n" +
+	"\fAccountShare\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12=\n" +
+	"\fwindow_start\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vwindowStart\x12%\n" +
+	"\x0esettled_tokens\x18\x03 \x01(\x03R\rsettledTokens\x123\n" +
+	"\x16settled_cost_micro_usd\x18\x04 \x01(\x03R\x13settledCostMicroUsd\x12'\n" +
+	"\x0freserved_tokens\x18\x05 \x01(\x03R\x0ereservedTokens\x125\n" +
+	"\x17reserved_cost_micro_usd\x18\x06 \x01(\x03R\x14reservedCostMicroUsd\"\xbd\x01\n" +
 	"\tLimitWait\x12)\n" +
 	"\x06limits\x18\x01 \x03(\v2\x11.pawl.v1.LimitKeyR\x06limits\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -11326,457 +11457,460 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
 	(WaitUntil)(0),                    // 2: pawl.v1.WaitUntil
 	(ChangeKind)(0),                   // 3: pawl.v1.ChangeKind
 	(*Run)(nil),                       // 4: pawl.v1.Run
-	(*LimitWait)(nil),                 // 5: pawl.v1.LimitWait
-	(*LimitKey)(nil),                  // 6: pawl.v1.LimitKey
-	(*RunBudgets)(nil),                // 7: pawl.v1.RunBudgets
-	(*EdgeCount)(nil),                 // 8: pawl.v1.EdgeCount
-	(*Parent)(nil),                    // 9: pawl.v1.Parent
-	(*Task)(nil),                      // 10: pawl.v1.Task
-	(*RunLimits)(nil),                 // 11: pawl.v1.RunLimits
-	(*ModelStep)(nil),                 // 12: pawl.v1.ModelStep
-	(*Step)(nil),                      // 13: pawl.v1.Step
-	(*StepApproval)(nil),              // 14: pawl.v1.StepApproval
-	(*RunFilter)(nil),                 // 15: pawl.v1.RunFilter
-	(*StartRunRequest)(nil),           // 16: pawl.v1.StartRunRequest
-	(*StartRunResponse)(nil),          // 17: pawl.v1.StartRunResponse
-	(*ForkedFrom)(nil),                // 18: pawl.v1.ForkedFrom
-	(*ForkRunRequest)(nil),            // 19: pawl.v1.ForkRunRequest
-	(*ForkRunResponse)(nil),           // 20: pawl.v1.ForkRunResponse
-	(*DiffRunsRequest)(nil),           // 21: pawl.v1.DiffRunsRequest
-	(*RunPoint)(nil),                  // 22: pawl.v1.RunPoint
-	(*PathStep)(nil),                  // 23: pawl.v1.PathStep
-	(*CountChange)(nil),               // 24: pawl.v1.CountChange
-	(*ValueChange)(nil),               // 25: pawl.v1.ValueChange
-	(*ArtifactChange)(nil),            // 26: pawl.v1.ArtifactChange
-	(*DiffRunsResponse)(nil),          // 27: pawl.v1.DiffRunsResponse
-	(*VerifyRunRequest)(nil),          // 28: pawl.v1.VerifyRunRequest
-	(*VerifyRunResponse)(nil),         // 29: pawl.v1.VerifyRunResponse
-	(*ExportRunRequest)(nil),          // 30: pawl.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),         // 31: pawl.v1.ExportRunResponse
-	(*ImportRunRequest)(nil),          // 32: pawl.v1.ImportRunRequest
-	(*ImportRunResponse)(nil),         // 33: pawl.v1.ImportRunResponse
-	(*EmitEventRequest)(nil),          // 34: pawl.v1.EmitEventRequest
-	(*EmitEventResponse)(nil),         // 35: pawl.v1.EmitEventResponse
-	(*SendInputRequest)(nil),          // 36: pawl.v1.SendInputRequest
-	(*SendInputResponse)(nil),         // 37: pawl.v1.SendInputResponse
-	(*GetTurnRequest)(nil),            // 38: pawl.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 39: pawl.v1.GetTurnResponse
-	(*Remaining)(nil),                 // 40: pawl.v1.Remaining
-	(*ToolSpec)(nil),                  // 41: pawl.v1.ToolSpec
-	(*ArtifactSlot)(nil),              // 42: pawl.v1.ArtifactSlot
-	(*ShowTurnRequest)(nil),           // 43: pawl.v1.ShowTurnRequest
-	(*ShowTurnResponse)(nil),          // 44: pawl.v1.ShowTurnResponse
-	(*SetArtifactsRequest)(nil),       // 45: pawl.v1.SetArtifactsRequest
-	(*SetArtifactsResponse)(nil),      // 46: pawl.v1.SetArtifactsResponse
-	(*CompleteTurnRequest)(nil),       // 47: pawl.v1.CompleteTurnRequest
-	(*CompleteTurnResponse)(nil),      // 48: pawl.v1.CompleteTurnResponse
-	(*FailTurnRequest)(nil),           // 49: pawl.v1.FailTurnRequest
-	(*FailTurnResponse)(nil),          // 50: pawl.v1.FailTurnResponse
-	(*WriteOutputRequest)(nil),        // 51: pawl.v1.WriteOutputRequest
-	(*WriteOutputResponse)(nil),       // 52: pawl.v1.WriteOutputResponse
-	(*SuspendTurnRequest)(nil),        // 53: pawl.v1.SuspendTurnRequest
-	(*SuspendTurnResponse)(nil),       // 54: pawl.v1.SuspendTurnResponse
-	(*StepRequest)(nil),               // 55: pawl.v1.StepRequest
-	(*RequestStepRequest)(nil),        // 56: pawl.v1.RequestStepRequest
-	(*RequestModelRequest)(nil),       // 57: pawl.v1.RequestModelRequest
-	(*RequestModelResponse)(nil),      // 58: pawl.v1.RequestModelResponse
-	(*AnswerModelRequest)(nil),        // 59: pawl.v1.AnswerModelRequest
-	(*ProviderLimits)(nil),            // 60: pawl.v1.ProviderLimits
-	(*ModelFailure)(nil),              // 61: pawl.v1.ModelFailure
-	(*AnswerModelResponse)(nil),       // 62: pawl.v1.AnswerModelResponse
-	(*NoteModelRequest)(nil),          // 63: pawl.v1.NoteModelRequest
-	(*NoteModelResponse)(nil),         // 64: pawl.v1.NoteModelResponse
-	(*GetModelStepRequest)(nil),       // 65: pawl.v1.GetModelStepRequest
-	(*GetModelStepResponse)(nil),      // 66: pawl.v1.GetModelStepResponse
-	(*StepOutcome)(nil),               // 67: pawl.v1.StepOutcome
-	(*RequestStepResponse)(nil),       // 68: pawl.v1.RequestStepResponse
-	(*ResolveStepRequest)(nil),        // 69: pawl.v1.ResolveStepRequest
-	(*ResolveStepResponse)(nil),       // 70: pawl.v1.ResolveStepResponse
-	(*StreamTransitionsRequest)(nil),  // 71: pawl.v1.StreamTransitionsRequest
-	(*StreamTransitionsResponse)(nil), // 72: pawl.v1.StreamTransitionsResponse
-	(*Heartbeat)(nil),                 // 73: pawl.v1.Heartbeat
-	(*OutputPosition)(nil),            // 74: pawl.v1.OutputPosition
-	(*OutputChunk)(nil),               // 75: pawl.v1.OutputChunk
-	(*Snapshot)(nil),                  // 76: pawl.v1.Snapshot
-	(*ListTransitionsRequest)(nil),    // 77: pawl.v1.ListTransitionsRequest
-	(*ListTransitionsResponse)(nil),   // 78: pawl.v1.ListTransitionsResponse
-	(*GetRunRequest)(nil),             // 79: pawl.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 80: pawl.v1.GetRunResponse
-	(*ListRunsRequest)(nil),           // 81: pawl.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),          // 82: pawl.v1.ListRunsResponse
-	(*CountRunsRequest)(nil),          // 83: pawl.v1.CountRunsRequest
-	(*CountRunsResponse)(nil),         // 84: pawl.v1.CountRunsResponse
-	(*StatusCount)(nil),               // 85: pawl.v1.StatusCount
-	(*GetCallerRequest)(nil),          // 86: pawl.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),         // 87: pawl.v1.GetCallerResponse
-	(*WaitRunRequest)(nil),            // 88: pawl.v1.WaitRunRequest
-	(*WaitRunResponse)(nil),           // 89: pawl.v1.WaitRunResponse
-	(*PauseRunRequest)(nil),           // 90: pawl.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),          // 91: pawl.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),          // 92: pawl.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),         // 93: pawl.v1.ResumeRunResponse
-	(*CancelRunRequest)(nil),          // 94: pawl.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),         // 95: pawl.v1.CancelRunResponse
-	(*DeleteRunRequest)(nil),          // 96: pawl.v1.DeleteRunRequest
-	(*DeleteRunResponse)(nil),         // 97: pawl.v1.DeleteRunResponse
-	(*EraseRunRequest)(nil),           // 98: pawl.v1.EraseRunRequest
-	(*EraseRunResponse)(nil),          // 99: pawl.v1.EraseRunResponse
-	(*Erasure)(nil),                   // 100: pawl.v1.Erasure
-	(*PutBlobRequest)(nil),            // 101: pawl.v1.PutBlobRequest
-	(*PutBlobResponse)(nil),           // 102: pawl.v1.PutBlobResponse
-	(*GetBlobRequest)(nil),            // 103: pawl.v1.GetBlobRequest
-	(*GetBlobResponse)(nil),           // 104: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 105: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 106: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 107: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 108: pawl.v1.DriveAnswer
-	nil,                               // 109: pawl.v1.Run.LabelsEntry
-	nil,                               // 110: pawl.v1.Run.VisitsEntry
-	nil,                               // 111: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 112: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 113: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 114: pawl.v1.PackRef
-	(Execution)(0),                    // 115: pawl.v1.Execution
-	(RunStatus)(0),                    // 116: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 117: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 118: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 119: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 120: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 121: google.protobuf.Duration
-	(*ModelRequest)(nil),              // 122: pawl.v1.ModelRequest
-	(*ModelAnswer)(nil),               // 123: pawl.v1.ModelAnswer
-	(*Usage)(nil),                     // 124: pawl.v1.Usage
-	(StepStatus)(0),                   // 125: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 126: pawl.v1.Fault
-	(StepKind)(0),                     // 127: pawl.v1.StepKind
-	(*ToolCallRef)(nil),               // 128: pawl.v1.ToolCallRef
-	(*Remote)(nil),                    // 129: pawl.v1.Remote
-	(*StepAbout)(nil),                 // 130: pawl.v1.StepAbout
-	(StepVerdict)(0),                  // 131: pawl.v1.StepVerdict
-	(*Part)(nil),                      // 132: pawl.v1.Part
-	(*Record)(nil),                    // 133: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 134: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 135: pawl.v1.Message
-	(ArtifactMode)(0),                 // 136: pawl.v1.ArtifactMode
-	(*OutputPiece)(nil),               // 137: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 138: pawl.v1.Denial
-	(*Heed)(nil),                      // 139: pawl.v1.Heed
-	(RecordKind)(0),                   // 140: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 141: pawl.v1.Artifact
-	(*status.Status)(nil),             // 142: google.rpc.Status
+	(*AccountShare)(nil),              // 5: pawl.v1.AccountShare
+	(*LimitWait)(nil),                 // 6: pawl.v1.LimitWait
+	(*LimitKey)(nil),                  // 7: pawl.v1.LimitKey
+	(*RunBudgets)(nil),                // 8: pawl.v1.RunBudgets
+	(*EdgeCount)(nil),                 // 9: pawl.v1.EdgeCount
+	(*Parent)(nil),                    // 10: pawl.v1.Parent
+	(*Task)(nil),                      // 11: pawl.v1.Task
+	(*RunLimits)(nil),                 // 12: pawl.v1.RunLimits
+	(*ModelStep)(nil),                 // 13: pawl.v1.ModelStep
+	(*Step)(nil),                      // 14: pawl.v1.Step
+	(*StepApproval)(nil),              // 15: pawl.v1.StepApproval
+	(*RunFilter)(nil),                 // 16: pawl.v1.RunFilter
+	(*StartRunRequest)(nil),           // 17: pawl.v1.StartRunRequest
+	(*StartRunResponse)(nil),          // 18: pawl.v1.StartRunResponse
+	(*ForkedFrom)(nil),                // 19: pawl.v1.ForkedFrom
+	(*ForkRunRequest)(nil),            // 20: pawl.v1.ForkRunRequest
+	(*ForkRunResponse)(nil),           // 21: pawl.v1.ForkRunResponse
+	(*DiffRunsRequest)(nil),           // 22: pawl.v1.DiffRunsRequest
+	(*RunPoint)(nil),                  // 23: pawl.v1.RunPoint
+	(*PathStep)(nil),                  // 24: pawl.v1.PathStep
+	(*CountChange)(nil),               // 25: pawl.v1.CountChange
+	(*ValueChange)(nil),               // 26: pawl.v1.ValueChange
+	(*ArtifactChange)(nil),            // 27: pawl.v1.ArtifactChange
+	(*DiffRunsResponse)(nil),          // 28: pawl.v1.DiffRunsResponse
+	(*VerifyRunRequest)(nil),          // 29: pawl.v1.VerifyRunRequest
+	(*VerifyRunResponse)(nil),         // 30: pawl.v1.VerifyRunResponse
+	(*ExportRunRequest)(nil),          // 31: pawl.v1.ExportRunRequest
+	(*ExportRunResponse)(nil),         // 32: pawl.v1.ExportRunResponse
+	(*ImportRunRequest)(nil),          // 33: pawl.v1.ImportRunRequest
+	(*ImportRunResponse)(nil),         // 34: pawl.v1.ImportRunResponse
+	(*EmitEventRequest)(nil),          // 35: pawl.v1.EmitEventRequest
+	(*EmitEventResponse)(nil),         // 36: pawl.v1.EmitEventResponse
+	(*SendInputRequest)(nil),          // 37: pawl.v1.SendInputRequest
+	(*SendInputResponse)(nil),         // 38: pawl.v1.SendInputResponse
+	(*GetTurnRequest)(nil),            // 39: pawl.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 40: pawl.v1.GetTurnResponse
+	(*Remaining)(nil),                 // 41: pawl.v1.Remaining
+	(*ToolSpec)(nil),                  // 42: pawl.v1.ToolSpec
+	(*ArtifactSlot)(nil),              // 43: pawl.v1.ArtifactSlot
+	(*ShowTurnRequest)(nil),           // 44: pawl.v1.ShowTurnRequest
+	(*ShowTurnResponse)(nil),          // 45: pawl.v1.ShowTurnResponse
+	(*SetArtifactsRequest)(nil),       // 46: pawl.v1.SetArtifactsRequest
+	(*SetArtifactsResponse)(nil),      // 47: pawl.v1.SetArtifactsResponse
+	(*CompleteTurnRequest)(nil),       // 48: pawl.v1.CompleteTurnRequest
+	(*CompleteTurnResponse)(nil),      // 49: pawl.v1.CompleteTurnResponse
+	(*FailTurnRequest)(nil),           // 50: pawl.v1.FailTurnRequest
+	(*FailTurnResponse)(nil),          // 51: pawl.v1.FailTurnResponse
+	(*WriteOutputRequest)(nil),        // 52: pawl.v1.WriteOutputRequest
+	(*WriteOutputResponse)(nil),       // 53: pawl.v1.WriteOutputResponse
+	(*SuspendTurnRequest)(nil),        // 54: pawl.v1.SuspendTurnRequest
+	(*SuspendTurnResponse)(nil),       // 55: pawl.v1.SuspendTurnResponse
+	(*StepRequest)(nil),               // 56: pawl.v1.StepRequest
+	(*RequestStepRequest)(nil),        // 57: pawl.v1.RequestStepRequest
+	(*RequestModelRequest)(nil),       // 58: pawl.v1.RequestModelRequest
+	(*RequestModelResponse)(nil),      // 59: pawl.v1.RequestModelResponse
+	(*AnswerModelRequest)(nil),        // 60: pawl.v1.AnswerModelRequest
+	(*ProviderLimits)(nil),            // 61: pawl.v1.ProviderLimits
+	(*ModelFailure)(nil),              // 62: pawl.v1.ModelFailure
+	(*AnswerModelResponse)(nil),       // 63: pawl.v1.AnswerModelResponse
+	(*NoteModelRequest)(nil),          // 64: pawl.v1.NoteModelRequest
+	(*NoteModelResponse)(nil),         // 65: pawl.v1.NoteModelResponse
+	(*GetModelStepRequest)(nil),       // 66: pawl.v1.GetModelStepRequest
+	(*GetModelStepResponse)(nil),      // 67: pawl.v1.GetModelStepResponse
+	(*StepOutcome)(nil),               // 68: pawl.v1.StepOutcome
+	(*RequestStepResponse)(nil),       // 69: pawl.v1.RequestStepResponse
+	(*ResolveStepRequest)(nil),        // 70: pawl.v1.ResolveStepRequest
+	(*ResolveStepResponse)(nil),       // 71: pawl.v1.ResolveStepResponse
+	(*StreamTransitionsRequest)(nil),  // 72: pawl.v1.StreamTransitionsRequest
+	(*StreamTransitionsResponse)(nil), // 73: pawl.v1.StreamTransitionsResponse
+	(*Heartbeat)(nil),                 // 74: pawl.v1.Heartbeat
+	(*OutputPosition)(nil),            // 75: pawl.v1.OutputPosition
+	(*OutputChunk)(nil),               // 76: pawl.v1.OutputChunk
+	(*Snapshot)(nil),                  // 77: pawl.v1.Snapshot
+	(*ListTransitionsRequest)(nil),    // 78: pawl.v1.ListTransitionsRequest
+	(*ListTransitionsResponse)(nil),   // 79: pawl.v1.ListTransitionsResponse
+	(*GetRunRequest)(nil),             // 80: pawl.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 81: pawl.v1.GetRunResponse
+	(*ListRunsRequest)(nil),           // 82: pawl.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 83: pawl.v1.ListRunsResponse
+	(*CountRunsRequest)(nil),          // 84: pawl.v1.CountRunsRequest
+	(*CountRunsResponse)(nil),         // 85: pawl.v1.CountRunsResponse
+	(*StatusCount)(nil),               // 86: pawl.v1.StatusCount
+	(*GetCallerRequest)(nil),          // 87: pawl.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),         // 88: pawl.v1.GetCallerResponse
+	(*WaitRunRequest)(nil),            // 89: pawl.v1.WaitRunRequest
+	(*WaitRunResponse)(nil),           // 90: pawl.v1.WaitRunResponse
+	(*PauseRunRequest)(nil),           // 91: pawl.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),          // 92: pawl.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),          // 93: pawl.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),         // 94: pawl.v1.ResumeRunResponse
+	(*CancelRunRequest)(nil),          // 95: pawl.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),         // 96: pawl.v1.CancelRunResponse
+	(*DeleteRunRequest)(nil),          // 97: pawl.v1.DeleteRunRequest
+	(*DeleteRunResponse)(nil),         // 98: pawl.v1.DeleteRunResponse
+	(*EraseRunRequest)(nil),           // 99: pawl.v1.EraseRunRequest
+	(*EraseRunResponse)(nil),          // 100: pawl.v1.EraseRunResponse
+	(*Erasure)(nil),                   // 101: pawl.v1.Erasure
+	(*PutBlobRequest)(nil),            // 102: pawl.v1.PutBlobRequest
+	(*PutBlobResponse)(nil),           // 103: pawl.v1.PutBlobResponse
+	(*GetBlobRequest)(nil),            // 104: pawl.v1.GetBlobRequest
+	(*GetBlobResponse)(nil),           // 105: pawl.v1.GetBlobResponse
+	(*DriveRequest)(nil),              // 106: pawl.v1.DriveRequest
+	(*DriveCommand)(nil),              // 107: pawl.v1.DriveCommand
+	(*DriveResponse)(nil),             // 108: pawl.v1.DriveResponse
+	(*DriveAnswer)(nil),               // 109: pawl.v1.DriveAnswer
+	nil,                               // 110: pawl.v1.Run.LabelsEntry
+	nil,                               // 111: pawl.v1.Run.VisitsEntry
+	nil,                               // 112: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 113: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 114: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 115: pawl.v1.PackRef
+	(Execution)(0),                    // 116: pawl.v1.Execution
+	(RunStatus)(0),                    // 117: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 118: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 119: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 120: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 121: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 122: google.protobuf.Duration
+	(*ModelRequest)(nil),              // 123: pawl.v1.ModelRequest
+	(*ModelAnswer)(nil),               // 124: pawl.v1.ModelAnswer
+	(*Usage)(nil),                     // 125: pawl.v1.Usage
+	(StepStatus)(0),                   // 126: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 127: pawl.v1.Fault
+	(StepKind)(0),                     // 128: pawl.v1.StepKind
+	(*ToolCallRef)(nil),               // 129: pawl.v1.ToolCallRef
+	(*Remote)(nil),                    // 130: pawl.v1.Remote
+	(*StepAbout)(nil),                 // 131: pawl.v1.StepAbout
+	(StepVerdict)(0),                  // 132: pawl.v1.StepVerdict
+	(*Part)(nil),                      // 133: pawl.v1.Part
+	(*Record)(nil),                    // 134: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 135: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 136: pawl.v1.Message
+	(ArtifactMode)(0),                 // 137: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 138: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 139: pawl.v1.Denial
+	(*Heed)(nil),                      // 140: pawl.v1.Heed
+	(RecordKind)(0),                   // 141: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 142: pawl.v1.Artifact
+	(*status.Status)(nil),             // 143: google.rpc.Status
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	114, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	115, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	109, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	116, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	110, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
-	8,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	117, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	117, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	117, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	117, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	118, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	117, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
-	13,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	119, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
-	9,   // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
-	11,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	120, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	117, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
-	10,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
-	18,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
-	100, // 20: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
-	5,   // 21: pawl.v1.Run.waiting_for:type_name -> pawl.v1.LimitWait
-	6,   // 22: pawl.v1.LimitWait.limits:type_name -> pawl.v1.LimitKey
-	121, // 23: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
-	121, // 24: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	122, // 25: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
-	123, // 26: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
-	124, // 27: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
-	117, // 28: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
-	125, // 29: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	117, // 30: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	126, // 31: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	127, // 32: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
-	12,  // 33: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
-	128, // 34: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
-	129, // 35: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
-	14,  // 36: pawl.v1.Step.approval:type_name -> pawl.v1.StepApproval
-	130, // 37: pawl.v1.Step.about:type_name -> pawl.v1.StepAbout
-	117, // 38: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
-	131, // 39: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
-	117, // 40: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
-	117, // 41: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
-	116, // 42: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	111, // 43: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	117, // 44: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	117, // 45: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	132, // 46: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	115, // 47: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	112, // 48: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
-	4,   // 49: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	133, // 50: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	118, // 51: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	134, // 52: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	113, // 53: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	115, // 54: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
-	4,   // 55: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	133, // 56: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	118, // 57: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 58: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	116, // 59: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
-	3,   // 60: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
-	3,   // 61: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
-	25,  // 62: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
-	22,  // 63: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
-	22,  // 64: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
-	23,  // 65: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
-	23,  // 66: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
-	24,  // 67: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
-	24,  // 68: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
-	24,  // 69: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
-	26,  // 70: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
-	25,  // 71: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
-	4,   // 72: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	134, // 73: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	133, // 74: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	133, // 75: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	116, // 76: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 77: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	132, // 78: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	133, // 79: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	116, // 80: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 81: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	118, // 82: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	114, // 83: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	135, // 84: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
-	41,  // 85: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
-	13,  // 86: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
-	42,  // 87: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	117, // 88: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	117, // 89: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
-	40,  // 90: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	121, // 91: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	136, // 92: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
-	39,  // 93: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	134, // 94: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	133, // 95: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	132, // 96: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	135, // 97: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	124, // 98: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	134, // 99: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	120, // 100: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	133, // 101: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	133, // 102: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	133, // 103: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	116, // 104: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 105: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	126, // 106: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	124, // 107: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	133, // 108: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	133, // 109: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	116, // 110: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 111: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	137, // 112: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	133, // 113: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	133, // 114: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	116, // 115: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	128, // 116: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
-	55,  // 117: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	122, // 118: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
-	124, // 119: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
-	13,  // 120: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
-	138, // 121: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
-	40,  // 122: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
-	133, // 123: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
-	116, // 124: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	139, // 125: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
-	123, // 126: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
-	61,  // 127: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	124, // 128: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
-	60,  // 129: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
-	121, // 130: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
-	121, // 131: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
-	126, // 132: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	121, // 133: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
-	0,   // 134: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	133, // 135: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	133, // 136: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	116, // 137: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	121, // 138: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
-	0,   // 139: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	133, // 140: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
-	13,  // 141: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	135, // 142: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
-	13,  // 143: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	138, // 144: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
-	67,  // 145: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	133, // 146: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	116, // 147: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	126, // 148: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	121, // 149: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	124, // 150: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
-	0,   // 151: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	133, // 152: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	133, // 153: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	116, // 154: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
-	15,  // 155: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	140, // 156: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	74,  // 157: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	133, // 158: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
-	73,  // 159: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
-	75,  // 160: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
-	76,  // 161: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	117, // 162: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 163: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	141, // 164: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	140, // 165: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	133, // 166: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	76,  // 167: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 168: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	141, // 169: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	7,   // 170: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	15,  // 171: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 172: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 173: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	85,  // 174: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	116, // 175: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 176: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	121, // 177: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 178: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	133, // 179: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	116, // 180: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	133, // 181: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	116, // 182: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	133, // 183: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	116, // 184: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 185: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	116, // 186: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	100, // 187: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	116, // 188: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	117, // 189: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	106, // 190: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	16,  // 191: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	34,  // 192: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	36,  // 193: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	38,  // 194: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	47,  // 195: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	49,  // 196: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	53,  // 197: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	56,  // 198: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	69,  // 199: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	45,  // 200: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	51,  // 201: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	90,  // 202: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	92,  // 203: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	94,  // 204: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	57,  // 205: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	59,  // 206: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	63,  // 207: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	108, // 208: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	142, // 209: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	17,  // 210: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	35,  // 211: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	37,  // 212: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	39,  // 213: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	48,  // 214: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	50,  // 215: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	54,  // 216: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	68,  // 217: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	70,  // 218: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	46,  // 219: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	52,  // 220: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	91,  // 221: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	93,  // 222: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	95,  // 223: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	58,  // 224: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	62,  // 225: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	64,  // 226: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	16,  // 227: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	79,  // 228: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	19,  // 229: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	21,  // 230: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	28,  // 231: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	30,  // 232: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	32,  // 233: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	34,  // 234: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	36,  // 235: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	38,  // 236: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	43,  // 237: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	45,  // 238: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	47,  // 239: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	49,  // 240: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	51,  // 241: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	53,  // 242: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	56,  // 243: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	69,  // 244: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	57,  // 245: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	59,  // 246: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	63,  // 247: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	65,  // 248: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	71,  // 249: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	77,  // 250: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	81,  // 251: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	83,  // 252: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	86,  // 253: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	88,  // 254: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	90,  // 255: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	92,  // 256: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	94,  // 257: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	96,  // 258: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	98,  // 259: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	105, // 260: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	101, // 261: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	103, // 262: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	17,  // 263: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	80,  // 264: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	20,  // 265: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	27,  // 266: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	29,  // 267: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	31,  // 268: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	33,  // 269: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	35,  // 270: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	37,  // 271: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	39,  // 272: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	44,  // 273: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	46,  // 274: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	48,  // 275: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	50,  // 276: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	52,  // 277: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	54,  // 278: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	68,  // 279: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	70,  // 280: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	58,  // 281: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	62,  // 282: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	64,  // 283: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	66,  // 284: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	72,  // 285: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	78,  // 286: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	82,  // 287: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	84,  // 288: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	87,  // 289: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	89,  // 290: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	91,  // 291: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	93,  // 292: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	95,  // 293: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	97,  // 294: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	99,  // 295: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	107, // 296: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	102, // 297: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	104, // 298: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	263, // [263:299] is the sub-list for method output_type
-	227, // [227:263] is the sub-list for method input_type
-	227, // [227:227] is the sub-list for extension type_name
-	227, // [227:227] is the sub-list for extension extendee
-	0,   // [0:227] is the sub-list for field type_name
+	115, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	116, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	110, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	117, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	111, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	9,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
+	118, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	118, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	118, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	118, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	119, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	118, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	14,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
+	120, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	10,  // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
+	12,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
+	121, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	118, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	11,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
+	19,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
+	5,   // 20: pawl.v1.Run.accounts:type_name -> pawl.v1.AccountShare
+	101, // 21: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
+	6,   // 22: pawl.v1.Run.waiting_for:type_name -> pawl.v1.LimitWait
+	118, // 23: pawl.v1.AccountShare.window_start:type_name -> google.protobuf.Timestamp
+	7,   // 24: pawl.v1.LimitWait.limits:type_name -> pawl.v1.LimitKey
+	122, // 25: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
+	122, // 26: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	123, // 27: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
+	124, // 28: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
+	125, // 29: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
+	118, // 30: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
+	126, // 31: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	118, // 32: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	127, // 33: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	128, // 34: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
+	13,  // 35: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
+	129, // 36: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
+	130, // 37: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	15,  // 38: pawl.v1.Step.approval:type_name -> pawl.v1.StepApproval
+	131, // 39: pawl.v1.Step.about:type_name -> pawl.v1.StepAbout
+	118, // 40: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
+	132, // 41: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
+	118, // 42: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
+	118, // 43: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
+	117, // 44: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	112, // 45: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	118, // 46: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	118, // 47: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	133, // 48: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	116, // 49: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	113, // 50: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	4,   // 51: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
+	134, // 52: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	119, // 53: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	135, // 54: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	114, // 55: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	116, // 56: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	4,   // 57: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
+	134, // 58: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	119, // 59: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	115, // 60: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	117, // 61: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	3,   // 62: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
+	3,   // 63: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
+	26,  // 64: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
+	23,  // 65: pawl.v1.DiffRunsResponse.base:type_name -> pawl.v1.RunPoint
+	23,  // 66: pawl.v1.DiffRunsResponse.other:type_name -> pawl.v1.RunPoint
+	24,  // 67: pawl.v1.DiffRunsResponse.base_path:type_name -> pawl.v1.PathStep
+	24,  // 68: pawl.v1.DiffRunsResponse.other_path:type_name -> pawl.v1.PathStep
+	25,  // 69: pawl.v1.DiffRunsResponse.visits:type_name -> pawl.v1.CountChange
+	25,  // 70: pawl.v1.DiffRunsResponse.edges:type_name -> pawl.v1.CountChange
+	25,  // 71: pawl.v1.DiffRunsResponse.budgets:type_name -> pawl.v1.CountChange
+	27,  // 72: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
+	26,  // 73: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
+	4,   // 74: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
+	135, // 75: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	134, // 76: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	134, // 77: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	117, // 78: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	119, // 79: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	133, // 80: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	134, // 81: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	117, // 82: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	119, // 83: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	119, // 84: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	115, // 85: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	136, // 86: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	42,  // 87: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
+	14,  // 88: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
+	43,  // 89: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
+	118, // 90: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	118, // 91: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	41,  // 92: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
+	122, // 93: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	137, // 94: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	40,  // 95: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
+	135, // 96: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	134, // 97: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	133, // 98: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	136, // 99: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	125, // 100: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	135, // 101: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	121, // 102: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	134, // 103: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	134, // 104: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	134, // 105: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	117, // 106: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	119, // 107: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	127, // 108: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	125, // 109: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	134, // 110: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	134, // 111: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	117, // 112: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	119, // 113: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	138, // 114: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	134, // 115: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	134, // 116: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	117, // 117: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	129, // 118: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	56,  // 119: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
+	123, // 120: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	125, // 121: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	14,  // 122: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
+	139, // 123: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	41,  // 124: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
+	134, // 125: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	117, // 126: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	140, // 127: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	124, // 128: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	62,  // 129: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
+	125, // 130: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	61,  // 131: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
+	122, // 132: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
+	122, // 133: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
+	127, // 134: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	122, // 135: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	0,   // 136: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
+	134, // 137: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	134, // 138: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	117, // 139: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	122, // 140: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	0,   // 141: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
+	134, // 142: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	14,  // 143: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
+	136, // 144: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	14,  // 145: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
+	139, // 146: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	68,  // 147: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
+	134, // 148: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	117, // 149: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	127, // 150: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	122, // 151: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	125, // 152: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	0,   // 153: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
+	134, // 154: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	134, // 155: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	117, // 156: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	16,  // 157: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
+	141, // 158: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	75,  // 159: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
+	134, // 160: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	74,  // 161: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
+	76,  // 162: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
+	77,  // 163: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
+	118, // 164: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 165: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	142, // 166: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	141, // 167: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	134, // 168: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	77,  // 169: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 170: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	142, // 171: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	8,   // 172: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	16,  // 173: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 174: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 175: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	86,  // 176: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	117, // 177: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 178: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	122, // 179: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 180: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	134, // 181: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	117, // 182: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	134, // 183: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	117, // 184: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	134, // 185: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	117, // 186: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 187: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	117, // 188: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 189: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	117, // 190: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 191: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	107, // 192: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	17,  // 193: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	35,  // 194: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	37,  // 195: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	39,  // 196: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	48,  // 197: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	50,  // 198: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	54,  // 199: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	57,  // 200: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	70,  // 201: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	46,  // 202: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	52,  // 203: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	91,  // 204: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	93,  // 205: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	95,  // 206: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	58,  // 207: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	60,  // 208: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	64,  // 209: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	109, // 210: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	143, // 211: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	18,  // 212: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	36,  // 213: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	38,  // 214: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	40,  // 215: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	49,  // 216: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	51,  // 217: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	55,  // 218: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	69,  // 219: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	71,  // 220: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	47,  // 221: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	53,  // 222: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	92,  // 223: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	94,  // 224: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	96,  // 225: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	59,  // 226: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	63,  // 227: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	65,  // 228: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	17,  // 229: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	80,  // 230: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	20,  // 231: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	22,  // 232: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	29,  // 233: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	31,  // 234: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	33,  // 235: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	35,  // 236: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	37,  // 237: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	39,  // 238: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	44,  // 239: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	46,  // 240: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	48,  // 241: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	50,  // 242: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	52,  // 243: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	54,  // 244: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	57,  // 245: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	70,  // 246: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	58,  // 247: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	60,  // 248: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	64,  // 249: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	66,  // 250: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	72,  // 251: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	78,  // 252: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	82,  // 253: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	84,  // 254: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	87,  // 255: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	89,  // 256: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	91,  // 257: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	93,  // 258: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	95,  // 259: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	97,  // 260: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	99,  // 261: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	106, // 262: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	102, // 263: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	104, // 264: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	18,  // 265: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	81,  // 266: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	21,  // 267: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	28,  // 268: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	30,  // 269: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	32,  // 270: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	34,  // 271: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	36,  // 272: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	38,  // 273: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	40,  // 274: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	45,  // 275: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	47,  // 276: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	49,  // 277: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	51,  // 278: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	53,  // 279: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	55,  // 280: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	69,  // 281: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	71,  // 282: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	59,  // 283: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	63,  // 284: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	65,  // 285: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	67,  // 286: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	73,  // 287: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	79,  // 288: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	83,  // 289: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	85,  // 290: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	88,  // 291: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	90,  // 292: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	92,  // 293: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	94,  // 294: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	96,  // 295: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	98,  // 296: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	100, // 297: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	108, // 298: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	103, // 299: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	105, // 300: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	265, // [265:301] is the sub-list for method output_type
+	229, // [229:265] is the sub-list for method input_type
+	229, // [229:229] is the sub-list for extension type_name
+	229, // [229:229] is the sub-list for extension extendee
+	0,   // [0:229] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -11785,27 +11919,27 @@ func file_pawl_v1_run_proto_init() {
 		return
 	}
 	file_pawl_v1_record_proto_init()
-	file_pawl_v1_run_proto_msgTypes[12].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[13].OneofWrappers = []any{
 		(*StartRunRequest_Agent)(nil),
 		(*StartRunRequest_State)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[15].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[36].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[55].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[37].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[56].OneofWrappers = []any{
 		(*AnswerModelRequest_Answer)(nil),
 		(*AnswerModelRequest_Failure)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[56].OneofWrappers = []any{}
-	file_pawl_v1_run_proto_msgTypes[65].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[57].OneofWrappers = []any{}
+	file_pawl_v1_run_proto_msgTypes[66].OneofWrappers = []any{
 		(*ResolveStepRequest_ResultJson)(nil),
 		(*ResolveStepRequest_Error)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[68].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[69].OneofWrappers = []any{
 		(*StreamTransitionsResponse_Record)(nil),
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[102].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[103].OneofWrappers = []any{
 		(*DriveCommand_StartRun)(nil),
 		(*DriveCommand_EmitEvent)(nil),
 		(*DriveCommand_SendInput)(nil),
@@ -11824,7 +11958,7 @@ func file_pawl_v1_run_proto_init() {
 		(*DriveCommand_AnswerModel)(nil),
 		(*DriveCommand_NoteModel)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[104].OneofWrappers = []any{
+	file_pawl_v1_run_proto_msgTypes[105].OneofWrappers = []any{
 		(*DriveAnswer_Error)(nil),
 		(*DriveAnswer_StartRun)(nil),
 		(*DriveAnswer_EmitEvent)(nil),
@@ -11850,7 +11984,7 @@ func file_pawl_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   110,
+			NumMessages:   111,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

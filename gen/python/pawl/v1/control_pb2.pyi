@@ -364,7 +364,7 @@ class ListBudgetsResponse(_message.Message):
     def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Account(_message.Message):
-    __slots__ = ("name", "window_start", "window_end", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd", "max_tokens", "max_cost_micro_usd")
+    __slots__ = ("name", "window_start", "window_end", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd", "max_tokens", "max_cost_micro_usd", "refused")
     NAME_FIELD_NUMBER: _ClassVar[int]
     WINDOW_START_FIELD_NUMBER: _ClassVar[int]
     WINDOW_END_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +374,7 @@ class Account(_message.Message):
     RESERVED_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     name: str
     window_start: _timestamp_pb2.Timestamp
     window_end: _timestamp_pb2.Timestamp
@@ -383,4 +384,5 @@ class Account(_message.Message):
     reserved_cost_micro_usd: int
     max_tokens: int
     max_cost_micro_usd: int
-    def __init__(self, name: _Optional[str] = ..., window_start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window_end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_tokens: _Optional[int] = ..., settled_cost_micro_usd: _Optional[int] = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ...) -> None: ...
+    refused: int
+    def __init__(self, name: _Optional[str] = ..., window_start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window_end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_tokens: _Optional[int] = ..., settled_cost_micro_usd: _Optional[int] = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ..., refused: _Optional[int] = ...) -> None: ...

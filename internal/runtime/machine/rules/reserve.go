@@ -32,6 +32,17 @@ func Reserved(s *machine.State, but int) (tokens, cost int64) {
 	return tokens, cost
 }
 
+// Lent is what of that the runs of agents may consume: the leases of delegations under way.
+func Lent(s *machine.State) (lent machine.Amount) {
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Delegation && p.Status == machine.StepStatusPending {
+			b := facts.BoundOf(p)
+			lent.Tokens, lent.CostMicro = facts.AddCapped(lent.Tokens, b.Tokens), facts.AddCapped(lent.CostMicro, b.CostMicro)
+		}
+	}
+	return lent
+}
+
 // Settled is what a run has consumed, its children with it.
 func Settled(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: s.Tokens, CostMicro: s.CostMicro}

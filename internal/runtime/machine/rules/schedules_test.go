@@ -47,6 +47,8 @@ type attempt struct {
 type payer struct {
 	s     *machine.State
 	depth int
+	// lease is what its parent leased to it.
+	lease machine.Amount
 	// paid is what each attempt of a tool or model cost as soon as it was asked for: whoever
 	// makes it may never say so.
 	paid map[attempt]machine.Usage
@@ -121,7 +123,7 @@ func (w *tree) upTo(n int64) int64 {
 
 // begin starts the run of a delegation.
 func (w *tree) begin(parent *payer, key attempt, lease machine.Amount) {
-	child := &payer{depth: parent.depth + 1, paid: map[attempt]machine.Usage{}, asked: map[attempt]machine.RequestModel{}, told: map[attempt]bool{}, children: map[attempt]*payer{}}
+	child := &payer{depth: parent.depth + 1, lease: lease, paid: map[attempt]machine.Usage{}, asked: map[attempt]machine.RequestModel{}, told: map[attempt]bool{}, children: map[attempt]*payer{}}
 	parent.children[key] = child
 	w.all = append(w.all, child)
 	w.apply(child, machine.Start{RunID: fmt.Sprint(len(w.all)), Execution: machine.Caller, Depth: child.depth, Lease: lease})
@@ -144,6 +146,23 @@ func (w *tree) check(c machine.Command) {
 	}
 	if w.real.CostMicro > limit.CostMicro || limit.Tokens > 0 && w.real.Tokens > limit.Tokens {
 		w.t.Fatalf("seed %d: %T: %+v was spent of %+v", w.seed, c, w.real, limit)
+	}
+}
+
+// checkLent: what is shown as lent are the leases of the runs that are under way.
+func (w *tree) checkLent() {
+	for _, p := range w.all {
+		var lent machine.Amount
+		for key, child := range p.children {
+			if i := slices.IndexFunc(p.s.Steps, func(s machine.ToolStep) bool {
+				return s.Step == key.step && s.Attempt == key.attempt && s.Status == machine.StepStatusPending
+			}); i >= 0 {
+				lent.Tokens, lent.CostMicro = lent.Tokens+child.lease.Tokens, lent.CostMicro+child.lease.CostMicro
+			}
+		}
+		if got := Lent(p.s); got != lent {
+			w.t.Fatalf("seed %d: run %s has lent %+v, its children have %+v", w.seed, p.s.RunID, got, lent)
+		}
 	}
 }
 
@@ -256,6 +275,7 @@ func TestLedgerSchedules(t *testing.T) {
 		w.apply(w.root, machine.Start{RunID: "R", Execution: machine.Caller})
 		for range 20 + rng.IntN(60) {
 			w.act(w.all[rng.IntN(len(w.all))])
+			w.checkLent()
 		}
 		for _, p := range slices.Backward(w.all) {
 			w.apply(p, machine.Cancel{})

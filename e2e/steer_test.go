@@ -376,12 +376,7 @@ func (s *speaker) hears(asked map[uint32]uint64) {
 }
 
 func (s *speaker) records() (all []*pawlv1.Record) {
-	req := &pawlv1.ListTransitionsRequest{RunId: s.id, PageSize: 1000}
-	for kind := range pawlv1.RecordKind_name {
-		if kind != 0 {
-			req.Kinds = append(req.Kinds, pawlv1.RecordKind(kind))
-		}
-	}
+	req := &pawlv1.ListTransitionsRequest{RunId: s.id, PageSize: 1000, Kinds: everyKind()}
 	for {
 		page, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.ListTransitionsResponse, error) {
 			return s.runs.ListTransitions(ctx, req)

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/dialogue"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -15,6 +16,7 @@ func (t *transit) withSteps(ctx context.Context, answer Answer, result machine.R
 	if err != nil {
 		return Answer{}, err
 	}
+	consent.Withhold(answer.State, t.input.Command, steps)
 	answer.Steps = steps
 	if cmd, ok := t.input.Command.(machine.RequestModel); ok {
 		if answer.Heeds, err = dialogue.Heeds(ctx, t.e.past, key, cmd.Model); err != nil {

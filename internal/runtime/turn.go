@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/render"
@@ -64,7 +65,13 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 	if s.Turn == nil {
 		return TurnView{}, render.NoTurn("NO_OPEN_TURN", "the run waits for an input, an event, an answer or a timer", s)
 	}
-	return e.shown.Turn(ctx, key, prog, s)
+	view, err := e.shown.Turn(ctx, key, prog, s)
+	if c := consent.Changed(s, view.Steps); err == nil && c != nil {
+		if _, err = e.Own(ctx, key, c); err == nil {
+			return e.fetchTurn(ctx, key, p)
+		}
+	}
+	return view, err
 }
 
 // takeToken issues a token for the turn as it was read; false: it is over.

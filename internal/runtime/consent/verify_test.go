@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -67,6 +68,45 @@ func TestVerify(t *testing.T) {
 	step.Approval = nil
 	if err := Verify(s, step, []byte(`anything`), 99); err != nil {
 		t.Error("a call that nobody has to approve is held up")
+	}
+}
+
+// TestWithhold: whoever executes its own calls is shown those that were approved, in whatever
+// answer; what is held, answered, or asked about is as it is.
+func TestWithhold(t *testing.T) {
+	t.Parallel()
+	const approved, other = `{"amount":5}`, `{"amount":50}`
+	for name, c := range map[string]struct {
+		payload string
+		change  func(*machine.ToolStep)
+		taken   bool
+	}{
+		"as approved":      {approved, func(*machine.ToolStep) {}, false},
+		"changed":          {other, func(*machine.ToolStep) {}, true},
+		"held":             {other, func(p *machine.ToolStep) { p.Approval.Held = true }, false},
+		"answered":         {other, func(p *machine.ToolStep) { p.Status = machine.StepStatusOK }, false},
+		"asked about":      {other, func(p *machine.ToolStep) { p.Inquiry = 4 }, false},
+		"for nobody":       {other, func(p *machine.ToolStep) { p.Approval = nil }, false},
+		"approval over":    {approved, func(p *machine.ToolStep) { p.Approval.Expires = 1 }, false},
+		"over and changed": {other, func(p *machine.ToolStep) { p.Approval.Expires = 1 }, true},
+	} {
+		s, step := approvedStep(approved)
+		c.change(step)
+		s.Steps = []machine.ToolStep{*step}
+		refusal, _ := Changed(s, []history.StepView{{ToolStep: *step, Payload: []byte(c.payload)}}).(machine.ResolveStep)
+		if taken := refusal.Error.Code == MismatchCode && refusal.Step == 3; taken != c.taken {
+			t.Errorf("%s: %+v", name, refusal)
+		}
+		asked := machine.RequestSteps{Requests: []machine.StepRequest{{Tool: "refund", Payload: []byte(c.payload)}}}
+		for _, answer := range []history.StepAnswer{
+			{StepOutcome: machine.StepOutcome{Step: 3}}, {StepOutcome: machine.StepOutcome{Step: 3, AskedSeq: 9}, Payload: []byte(c.payload)},
+		} {
+			answers := []history.StepAnswer{answer}
+			Withhold(s, asked, answers)
+			if taken := answers[0].Denial != nil && answers[0].Denial.Code == MismatchCode && answers[0].Step == 0; taken != c.taken {
+				t.Errorf("%s: %+v", name, answers[0])
+			}
+		}
 	}
 }
 

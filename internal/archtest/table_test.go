@@ -73,7 +73,7 @@ var table = []rule{
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: accountDir, may: []string{machineDir, rulesDir}},
 	{dir: tariffDir, may: []string{machineDir}},
-	{dir: effectDir, may: []string{machineDir, rulesDir, requestDir, historyDir}},
+	{dir: effectDir, may: []string{machineDir, rulesDir, requestDir, historyDir, programDir}},
 	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
 	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
 	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},

@@ -83,3 +83,48 @@ func TestOneEffectPerBusinessKey(t *testing.T) {
 		t.Error("a call without its key has a step")
 	}
 }
+
+// TestASensitiveAnswerStaysWithItsPack: who asks for an effect that a run of another pack has
+// had is told its answer only where that pack calls nothing sensitive: the refusal is a record
+// of the other run, under the rules of its pack.
+func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	sensitive := strings.Replace(refundPack, `"x_pawl": {`, `"x_pawl": {"sensitive": {"tools": ["run_tests"]},`, 1)
+	r.register("", strings.Replace(sensitive, `"id": "refunds"`, `"id": "sensitive"`, 1))
+	r.register("", refundPack)
+	r.register("", strings.Replace(refundPack, `"id": "refunds"`, `"id": "others"`, 1))
+	ask := func(pack, id, payload string) (run string, step runtime.StepAnswer) {
+		t.Helper()
+		req := startRequest(id)
+		req.Pack = pack
+		started := r.startWith(req)
+		answer, err := r.request(started.RunID, started.Turn.Token, call("run_tests", payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return started.RunID, answer.Steps[0]
+	}
+	for _, c := range []struct {
+		first, second string
+		told          bool
+	}{
+		{"sensitive", "sensitive", true}, {"sensitive", "others", false}, {"refunds", "others", true}, {"refunds", "sensitive", true},
+	} {
+		name := c.first + " to " + c.second
+		payload := fmt.Sprintf(`{"path": %q}`, name)
+		first, _ := ask(c.first, name+" 1", payload)
+		if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
+			RunRef: ref(first, boss), Step: 1, Tool: "run_tests", OK: true, Result: []byte(`"s3cret"`),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_, late := ask(c.second, name+" 2", payload)
+		if late.Denial == nil || late.Denial.Code != machine.DuplicateEffect || !strings.Contains(late.Denial.Message, first+"/1") {
+			t.Fatalf("%s: %+v", name, late.Denial)
+		}
+		if told := strings.Contains(late.Denial.Message, "s3cret"); told != c.told {
+			t.Errorf("%s: told %q", name, late.Denial.Message)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func New(cfg Config) (*Engine, error) {
 		runs:     allowance.NewRuns(cfg.Quotas, cfg.Store, cfg.MaxRunsInFlight),
 	}
 	e.shown = render.New(e.past, cfg.Clock)
-	e.effects = effect.New(cfg.Store, e.past)
+	e.effects = effect.New(cfg.Store, e.past, e.programs)
 	e.terms = request.Terms{
 		Limits: cfg.Limits, DefaultWallTime: cfg.DefaultWallTime, MaxWallTime: cfg.MaxWallTime,
 		MaxVariableBytes: cfg.MaxVariableBytes, MaxLabels: cfg.MaxLabels, TraceShare: cfg.TraceShare, Models: cfg.Models,

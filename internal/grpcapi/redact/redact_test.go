@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -29,8 +30,18 @@ var values = map[string]bool{
 	"text": true, "json": true, "system_prompt": true, "goal": true, "message": true, "trace": true,
 }
 
-// quoting are texts that hold a value in one message, and words of the pack in others.
-var quoting = map[protoreflect.FullName]bool{"pawl.v1.OutputPiece.description": true}
+// quoting are texts that hold a value, or give it away, in one message, and are words of the
+// pack or of an operator in others.
+var quoting = map[protoreflect.FullName]bool{
+	"pawl.v1.OutputPiece.description": true, "pawl.v1.Hold.why": true, "pawl.v1.Approval.why": true,
+	"pawl.v1.StepDecided.reason": true, "pawl.v1.StepDecided.digest": true, "pawl.v1.StepApproval.digest": true,
+}
+
+// own are texts of that name that the sidecar itself has written, and no value is in them.
+var own = map[protoreflect.FullName]bool{
+	// How much of which limit is used, which Run tells as well.
+	"pawl.v1.Noticed.text": true,
+}
 
 // filled has "s3cret" in every text and every bytes field, to a depth that ends lists.
 func filled(m protoreflect.Message, depth int) {
@@ -44,7 +55,7 @@ func filled(m protoreflect.Message, depth int) {
 			filled(list.AppendMutable().Message(), depth-1)
 		case f.IsList():
 		case f.Message() != nil && depth > 0:
-			if f.ContainingOneof() == nil || m.WhichOneof(f.ContainingOneof()) == nil {
+			if free(m, f) {
 				filled(m.Mutable(f).Message(), depth-1)
 			}
 		case f.Kind() == protoreflect.StringKind && (f.Name() == "name" || f.Name() == "tool"):
@@ -52,11 +63,21 @@ func filled(m protoreflect.Message, depth int) {
 		case f.Kind() == protoreflect.StringKind && f.Name() == "variables_json":
 			m.Set(f, protoreflect.ValueOfString(`{"v":"s3cret","w":"open"}`))
 		case f.Kind() == protoreflect.StringKind:
-			if f.ContainingOneof() == nil || m.WhichOneof(f.ContainingOneof()) == nil {
+			if free(m, f) {
 				m.Set(f, protoreflect.ValueOfString("s3cret"))
 			}
 		}
 	}
+}
+
+// free: no other field of the same oneof is set.
+func free(m protoreflect.Message, f protoreflect.FieldDescriptor) bool {
+	one := f.ContainingOneof()
+	if one == nil {
+		return true
+	}
+	set := m.WhichOneof(one)
+	return set == nil || set == f
 }
 
 // left are the fields whose name says that they hold a value and that still do.
@@ -82,6 +103,9 @@ func left(m protoreflect.Message, path string) (found []string) {
 
 func holdsValue(f protoreflect.FieldDescriptor) bool {
 	name := string(f.Name())
+	if own[f.FullName()] {
+		return false
+	}
 	return strings.HasSuffix(name, "_json") && !open[name] || values[name] || quoting[f.FullName()]
 }
 
@@ -90,7 +114,10 @@ func holdsValue(f protoreflect.FieldDescriptor) bool {
 func TestEveryValueIsTakenOut(t *testing.T) {
 	t.Parallel()
 	bodies := (&pawlv1.Record{}).ProtoReflect().Descriptor().Oneofs().ByName("body").Fields()
-	told := []proto.Message{&pawlv1.GetRunResponse{}, &pawlv1.ShowTurnResponse{}, &pawlv1.Snapshot{}, &pawlv1.Run{}}
+	told := []proto.Message{
+		&pawlv1.GetRunResponse{}, &pawlv1.ShowTurnResponse{}, &pawlv1.Snapshot{}, &pawlv1.Run{}, &pawlv1.GetTurnResponse{},
+		&pawlv1.GetModelStepResponse{}, &pawlv1.Approval{}, &pawlv1.DecideStepResponse{}, &pawlv1.SteerRunResponse{},
+	}
 	for i := range bodies.Len() {
 		record := &pawlv1.Record{}
 		record.ProtoReflect().Mutable(bodies.Get(i))
@@ -127,12 +154,33 @@ func TestBindingsAreClosedInAnyOrder(t *testing.T) {
 	bindings := map[string]string{"a": "shared", "b": "shared", "c": "own", "d": "shared", "e": "open"}
 	for range 100 {
 		rules := &Rules{tools: map[string]bool{"b": true}, artifacts: map[string]bool{"own": true}}
-		rules.bind(bindings)
+		rules.bind(bindings, nil)
 		if want := set([]string{"a", "b", "c", "d"}); !maps.Equal(rules.tools, want) {
 			t.Fatalf("sensitive tools: %v, want %v", rules.tools, want)
 		}
 		if want := set([]string{"shared", "own"}); !maps.Equal(rules.artifacts, want) {
 			t.Fatalf("sensitive artifacts: %v, want %v", rules.artifacts, want)
+		}
+	}
+}
+
+// TestWhoIsToldOfACallIsSensitive: tools that are asked whether a sensitive one's call
+// happened, or undo it, are told its payload, and those that are asked about these, too; whose
+// answer becomes that of another tool makes it sensitive.
+func TestWhoIsToldOfACallIsSensitive(t *testing.T) {
+	t.Parallel()
+	tools := map[string]pack.ToolLimits{
+		"charge": {Reconcile: "status", Compensate: "refund"}, "refund": {Reconcile: "refund_status"},
+		"book": {Reconcile: "booked", Compensate: "unbook"}, "open": {Compensate: "undo"}, "undone": {Compensate: "secret_undo"},
+	}
+	for range 100 {
+		rules := &Rules{tools: set([]string{"charge", "booked", "secret_undo"}), artifacts: map[string]bool{}}
+		rules.bind(map[string]string{"refund_status": "note"}, tools)
+		if want := set([]string{"charge", "status", "refund", "refund_status", "book", "booked", "unbook", "secret_undo"}); !maps.Equal(rules.tools, want) {
+			t.Fatalf("sensitive tools: %v, want %v", rules.tools, want)
+		}
+		if !rules.artifacts["note"] {
+			t.Fatal("the artifact of a tool that is told is open")
 		}
 	}
 }

@@ -68,8 +68,10 @@ func (r *Rules) step(m proto.Message) bool {
 	case *pawlv1.StepDecided:
 		// Its digest would tell whoever guesses the payload.
 		changed := text(&m.PayloadJson, JSONMark)
-		m.Digest = ""
+		changed = text(&m.Digest, "") || changed
 		return text(&m.Reason, TextMark) || changed
+	case *pawlv1.StepDoubted:
+		return failure(m.GetError())
 	case *pawlv1.StepResolved:
 		changed := text(&m.ResultJson, JSONMark)
 		return failure(m.GetError()) || changed

@@ -28,7 +28,9 @@ type Rules struct {
 }
 
 // Of reads the rules of a pack. An artifact that a sensitive tool's answer is written to
-// is sensitive too, and so is the tool of a sensitive artifact.
+// is sensitive too, and so is the tool of a sensitive artifact. So is the tool that is asked
+// whether a sensitive one's call happened, or that undoes it: it is told the payload and the
+// result. The answer of who is asked becomes that of the one that it was asked about.
 func Of(p *pack.Pack) *Rules {
 	x := p.XPawl()
 	s := x.Sensitive
@@ -36,21 +38,28 @@ func Of(p *pack.Pack) *Rules {
 		return nil
 	}
 	r := &Rules{variables: set(s.Variables), artifacts: set(s.Artifacts), tools: set(s.Tools), messages: s.Messages}
-	r.bind(x.ResultBindings)
+	r.bind(x.ResultBindings, x.Tools)
 	return r
 }
 
-// bind closes the rules over the artifacts that answers of tools are written to. Two
-// passes are enough in any order: a tool has one artifact.
-func (r *Rules) bind(artifactOf map[string]string) {
-	for tool, artifact := range artifactOf {
-		if r.tools[tool] {
-			r.artifacts[artifact] = true
+// bind closes the rules over the artifacts that answers of tools are written to, and over
+// the tools that are told of others' calls.
+func (r *Rules) bind(artifactOf map[string]string, tools map[string]pack.ToolLimits) {
+	for size := -1; size != len(r.tools)+len(r.artifacts); {
+		size = len(r.tools) + len(r.artifacts)
+		for tool, artifact := range artifactOf {
+			if r.tools[tool] || r.artifacts[artifact] {
+				r.tools[tool], r.artifacts[artifact] = true, true
+			}
 		}
-	}
-	for tool, artifact := range artifactOf {
-		if r.artifacts[artifact] {
-			r.tools[tool] = true
+		for tool := range tools {
+			asked, undoes := tools[tool].Reconcile, tools[tool].Compensate
+			if asked != "" && (r.tools[tool] || r.tools[asked]) {
+				r.tools[tool], r.tools[asked] = true, true
+			}
+			if undoes != "" && r.tools[tool] {
+				r.tools[undoes] = true
+			}
 		}
 	}
 }

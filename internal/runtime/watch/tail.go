@@ -128,6 +128,10 @@ func recordBytes(body machine.Body) int64 {
 		size += len(b.Payload)
 	case *machine.StepResolved:
 		size += len(b.Result)
+	case *machine.StepDecided:
+		size += len(b.Payload) + len(b.Reason)
+	case *machine.StepRejected:
+		size += len(b.Denial.Message)
 	}
 	return int64(size)
 }

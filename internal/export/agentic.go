@@ -31,6 +31,7 @@ var Types = []string{TypeStart, TypeToolRequest, TypeToolResult, TypeCompleted, 
 var AgenticKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED,
 	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+	pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED,
 }
 
 // Event is one of RFC-103's events.
@@ -90,10 +91,13 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 		return a.start(ctx, r)
 	case *pawlv1.Record_StepRequested:
 		s := body.StepRequested
-		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
+		// Whoever hears of a request may execute it: one that is held is told when it is approved.
+		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL || s.GetHold() != nil {
 			return nil, nil
 		}
 		return request(r, s.GetStep(), s.GetTool(), s.GetAttempt(), s.GetPayloadJson()), nil
+	case *pawlv1.Record_StepDecided:
+		return a.approved(ctx, r, body.StepDecided)
 	case *pawlv1.Record_StepResolved:
 		if body.StepResolved.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL {
 			return nil, nil
@@ -168,24 +172,56 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 
 // again is the request of a further attempt: the same step, the same payload.
 func (a *Agentic) again(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
+	payload, err := a.payload(ctx, r, s.GetStep())
+	if err != nil {
+		return nil, err
+	}
+	return request(r, s.GetStep(), s.GetTool(), s.GetNext(), payload), nil
+}
+
+// approved is the request of a call that was held, once it goes out. One that was held again
+// has the key that it had.
+func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepDecided) (*Event, error) {
+	switch s.GetVerdict() {
+	case pawlv1.StepVerdict_STEP_VERDICT_APPROVED, pawlv1.StepVerdict_STEP_VERDICT_EDITED:
+	default:
+		return nil, nil
+	}
+	payload, err := a.payload(ctx, r, s.GetStep())
+	if err != nil {
+		return nil, err
+	}
+	return request(r, s.GetStep(), s.GetTool(), 1, payload), nil
+}
+
+// payload is what a step is asked with at a record: the request's, or what was approved instead.
+func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (payload string, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: r.GetRunId(), PageSize: 1000,
-		Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED},
+		Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED},
 	}
+	found := false
 	for {
 		page, err := a.Runs.ListTransitions(ctx, req)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		for _, asked := range page.GetRecords() {
-			if first := asked.GetStepRequested(); first.GetStep() == s.GetStep() {
-				return request(r, s.GetStep(), s.GetTool(), s.GetNext(), first.GetPayloadJson()), nil
+		for _, told := range page.GetRecords() {
+			if asked := told.GetStepRequested(); asked.GetStep() == step {
+				payload, found = asked.GetPayloadJson(), true
+			}
+			if edit := told.GetStepDecided(); edit.GetStep() == step && edit.GetPayloadJson() != "" && told.GetSeq() <= r.GetSeq() {
+				payload = edit.GetPayloadJson()
 			}
 		}
 		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return nil, fmt.Errorf("run %s has no request of step %d", r.GetRunId(), s.GetStep())
+			break
 		}
 	}
+	if !found {
+		return "", fmt.Errorf("run %s has no request of step %d", r.GetRunId(), step)
+	}
+	return payload, nil
 }
 
 func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {

@@ -230,3 +230,54 @@ func TestCheckTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestControlled: what was said to a run while it went on is in its workspace, and whoever
+// executes what the events ask for hears of a held call when it is approved, as it goes out.
+func TestControlled(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), context.Background()
+	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "dry"}`})
+	s.must("StartRun", err)
+	turn, run := started.GetTurn(), started.GetRun().GetRunId()
+	_, err = s.control.SteerRun(ctx, &pawlv1.SteerRunRequest{RunId: run, Text: "mind the date"})
+	s.must("SteerRun", err)
+	_, err = s.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
+		Requests: []*pawlv1.StepRequest{{Tool: "post", PayloadJson: `{"n":1}`}, {Tool: "post", PayloadJson: `{"n":2}`}},
+	})
+	s.must("RequestStep", err)
+	if got := s.events(ctx, run, export.TypeToolRequest); got != nil {
+		t.Errorf("held calls are told: %v", got)
+	}
+	waits, err := s.control.ListApprovals(ctx, &pawlv1.ListApprovalsRequest{RunId: run, Order: pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST})
+	s.must("ListApprovals", err)
+	for i, decision := range []pawlv1.StepDecision{pawlv1.StepDecision_STEP_DECISION_EDIT, pawlv1.StepDecision_STEP_DECISION_DENY} {
+		call := waits.GetApprovals()[i].GetCall()
+		req := &pawlv1.DecideStepRequest{RunId: run, Step: call.GetStep(), Digest: call.GetApproval().GetDigest(), Decision: decision}
+		if decision == pawlv1.StepDecision_STEP_DECISION_EDIT {
+			req.PayloadJson = `{"n":7}`
+		}
+		_, err = s.control.DecideStep(ctx, req)
+		s.must("DecideStep", err)
+	}
+	_, err = s.runs.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
+		RunId: run, Step: 1, Tool: "post", Attempt: 1, TurnToken: turn.GetToken(),
+		Answer: &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: "TIMEOUT", Message: "slow"}},
+	})
+	s.must("ResolveStep", err)
+	events := strings.Join(s.events(ctx, run, export.TypeToolRequest), "\n")
+	if strings.Count(events, `"tool_payload":{"n":7}`) != 2 || strings.Contains(events, `{"n":1}`) || strings.Contains(events, `{"n":2}`) {
+		t.Errorf("the events are\n%s", events)
+	}
+	_, err = s.control.SteerRun(ctx, &pawlv1.SteerRunRequest{RunId: run, Text: "do it today", When: pawlv1.SteerWhen_STEER_WHEN_NOW})
+	s.must("SteerRun", err)
+	dir := filepath.Join(t.TempDir(), "workspace")
+	_, err = (&export.Workspace{Runs: s.runs, Packs: s.packs}).Export(ctx, run, dir)
+	s.must("Export", err)
+	if got := read(t, dir, "memory.md"); got != "## user (act)\n\nmind the date\n\n## user (act)\n\ndo it today\n\n" {
+		t.Errorf("memory.md is %q", got)
+	}
+	if got := read(t, dir, "context.md"); !strings.Contains(got, "(NEXT_MODEL_CALL)") || !strings.Contains(got, "\n\ndo it today\n") {
+		t.Errorf("context.md is %s", got)
+	}
+}

@@ -21,12 +21,12 @@ const pack = `{
   "id": "critic", "name": "Critic", "version": "1.0.0",
   "template_engine": {"version": "v1", "syntax": "{{variable}}"},
   "prompts": {"agent": {
-    "id": "agent", "name": "Agent", "version": "1.0.0", "system_template": "Be {{tone}}.", "tools": ["fetch"],
+    "id": "agent", "name": "Agent", "version": "1.0.0", "system_template": "Be {{tone}}.", "tools": ["fetch", "post"],
     "variables": [{"name": "tone", "type": "string", "required": true}]
   }},
-  "tools": {"fetch": {"name": "fetch", "description": "Fetches a page"}},
+  "tools": {"fetch": {"name": "fetch", "description": "Fetches a page"}, "post": {"name": "post", "description": "Posts"}},
   "workflow": {"version": 2, "entry": "act",
-    "engine": {"x_pawl": {"tools": {"fetch": {"attempts": 2}}}},
+    "engine": {"x_pawl": {"tools": {"fetch": {"attempts": 2}, "post": {"approve": "always", "attempts": 2}}}},
     "states": {
       "act": {"prompt_task": "agent", "persistence": "persistent", "on_event": {"Done": "end"}, "artifacts": {
         "plan": {"type": "text/markdown"}, "critique.md": {"type": "text/markdown"},
@@ -42,6 +42,8 @@ type sidecar struct {
 	clock *testkit.Clock
 	runs  pawlv1.RunServiceClient
 	packs pawlv1.PackServiceClient
+	// control decides and steers.
+	control pawlv1.ControlServiceClient
 }
 
 func newSidecar(t *testing.T) *sidecar {
@@ -76,6 +78,7 @@ func newSidecar(t *testing.T) *sidecar {
 		_ = engine.Close()
 		_ = s.Close()
 	})
+	sc.control = pawlv1.NewControlServiceClient(conn)
 	sc.runs, sc.packs = pawlv1.NewRunServiceClient(conn), pawlv1.NewPackServiceClient(conn)
 	if _, err := sc.packs.RegisterPack(context.Background(), &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
 		t.Fatal(err)

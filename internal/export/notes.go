@@ -37,7 +37,23 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 			fmt.Fprintf(&b, "\n%s\n", Text(in.GetParts()))
 		}
 	}
+	inBetween(&b, records)
 	return b.String()
+}
+
+// inBetween is what was said to the run while it went on, and what the sidecar told its models.
+func inBetween(b *strings.Builder, records []*pawlv1.Record) {
+	head := "\n## Said in between\n"
+	for _, r := range records {
+		who, text := "the sidecar", r.GetNoticed().GetText()
+		if said := r.GetSteered(); said != nil {
+			who, text = r.GetPrincipal()+" ("+cli.Bare("SteerWhen", said.GetWhen().String())+")", said.GetText()
+		}
+		if text != "" {
+			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, who, moment(r.GetAt()), text)
+			head = ""
+		}
+	}
 }
 
 // fence writes a block of code whose fence is longer than any in it.
@@ -88,7 +104,7 @@ func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, reco
 }
 
 // remembered writes the messages of persistent states in the order in which they
-// were spoken.
+// were spoken, with what models heard in between and what a turn had said that was stopped.
 func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 	var b strings.Builder
 	say := func(role, state, text string) {
@@ -97,12 +113,21 @@ func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 		}
 	}
 	state := ""
+	answers := map[uint32]string{}
 	for _, r := range records {
 		switch body := r.GetBody().(type) {
 		case *pawlv1.Record_Transition:
 			state = body.Transition.GetTo()
 		case *pawlv1.Record_InputReceived:
 			say("user", state, Text(body.InputReceived.GetParts()))
+		case *pawlv1.Record_Steered:
+			say("user", state, body.Steered.GetText())
+		case *pawlv1.Record_Noticed:
+			say("notice", state, body.Noticed.GetText())
+		case *pawlv1.Record_StepResolved:
+			answers[body.StepResolved.GetStep()] = Text(body.StepResolved.GetAnswer().GetParts())
+		case *pawlv1.Record_Stopped:
+			say("assistant", state, answers[body.Stopped.GetSaid()])
 		case *pawlv1.Record_TurnCompleted:
 			for _, m := range body.TurnCompleted.GetMessages() {
 				say(m.GetRole(), state, Text(m.GetParts()))

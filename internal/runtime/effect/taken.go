@@ -40,12 +40,8 @@ func New(store Store, past *history.Reader, programs Programs) *Book {
 // has, and says whether there are any: then the input is to be decided over again.
 func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch) (bool, error) {
 	stamped := false
-	for i := range batch.Effects {
-		e := &batch.Effects[i]
-		if e.Op != machine.EffectTaken {
-			continue
-		}
-		row, taken, err := b.store.Effect(ctx, ns, e.Key)
+	for _, key := range batch.Wanted {
+		row, taken, err := b.store.Effect(ctx, ns, key)
 		if err != nil {
 			return false, fmt.Errorf("runtime: look up a business key: %w", err)
 		}
@@ -56,13 +52,14 @@ func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *m
 		if err != nil {
 			return false, err
 		}
-		deny(in, e.Key, denial)
+		deny(in, key, denial)
 		stamped = true
 	}
 	return stamped, nil
 }
 
-// deny stamps the refusal of all requests with a key; the caller's own command stays.
+// deny stamps the refusal of all requests with a key that are not refused for something else;
+// the caller's own command stays.
 func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	cmd, ok := in.Command.(machine.RequestSteps)
 	if !ok {
@@ -70,8 +67,8 @@ func deny(in *machine.Input, key [32]byte, denial *machine.Denial) {
 	}
 	cmd.Requests = slices.Clone(cmd.Requests)
 	for i := range cmd.Requests {
-		if cmd.Requests[i].Effect == key {
-			cmd.Requests[i].Denied = denial
+		if r := &cmd.Requests[i]; r.Effect == key && r.Denied == nil {
+			r.Denied = denial
 		}
 	}
 	in.Command = cmd

@@ -26,6 +26,9 @@ type Batch struct {
 	Consumed []Dedupe
 	// Effects are changes of the rows of business keys; a taken one must be absent.
 	Effects []EffectChange
+	// Wanted are the business keys of requests that nothing else refuses, also of those that
+	// pass a bound. The host looks them up before it commits; they are no rows.
+	Wanted [][32]byte
 	// Writes say which artifacts have a new version at which record.
 	Writes []ArtifactVersion
 	// Messages are new conversation rows.

@@ -64,6 +64,9 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.Unknown {
 		policy = tool.OnUnknown
 	}
+	if c.Unknown && policy == machine.Reconcile {
+		used = machine.Usage{} // it stays reserved, until somebody knows
+	}
 	t.settle(used)
 	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
@@ -216,9 +219,12 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 			policy = machine.Return
 		}
 	}
-	used, _ := consumed(step, machine.Usage{}, false)
-	t.settle(used)
-	return t.failStep(i, policy, machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: used}, false, 0)
+	answer := machine.StepResolved{Error: fault, Unknown: true, Worker: worker}
+	if policy != machine.Reconcile {
+		answer.Usage, _ = consumed(step, machine.Usage{}, false)
+		t.settle(answer.Usage)
+	}
+	return t.failStep(i, policy, answer, false, 0)
 }
 
 // loseStep: the worker that executed a pending step is gone. A call of a model has none: it

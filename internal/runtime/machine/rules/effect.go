@@ -24,6 +24,16 @@ func sameEffect(a *ask, earlier []ask) *machine.Denial {
 	return nil
 }
 
+// want tells the host which business keys are asked for, before any bound is looked at: a
+// request that another step's key refuses passes none.
+func (t *txn) want(asks []ask) {
+	for i := range asks {
+		if a := &asks[i]; a.fresh() && a.Effect != [32]byte{} {
+			t.wanted = append(t.wanted, a.Effect)
+		}
+	}
+}
+
 // takeEffect makes the business key the step's.
 func (t *txn) takeEffect(step *machine.ToolStep) {
 	if step.Effect != [32]byte{} {
@@ -70,7 +80,7 @@ func (t *txn) unsent(step *machine.ToolStep) bool {
 	if step.Doubt || step.Model != nil {
 		return false
 	}
-	if t.old == nil || facts.FindStep(t.old.Steps, step.Step) < 0 || step.Awaits() && step.Attempt == 1 {
+	if t.old == nil || facts.FindStep(t.old.Steps, step.Step) < 0 || step.Awaits() {
 		return true
 	}
 	return step.Attempt > 1 && outboxRow(t.g, t.s, step).Due > t.in.At

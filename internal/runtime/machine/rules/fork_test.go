@@ -39,7 +39,7 @@ func TestForksOfAnyRun(t *testing.T) {
 func genLife(t *rapid.T, m *model, at int64) int64 {
 	for range rapid.IntRange(0, 15).Draw(t, "length") {
 		at += int64(rapid.IntRange(0, 10).Draw(t, "seconds")) * int64(time.Second)
-		m.apply(machine.Input{At: at, Principal: "p", Command: genCommand(t, m.l.state)})
+		m.apply(machine.Input{At: at, Principal: "p", Command: genCommand(t, m.l.g, m.l.state)})
 	}
 	return at
 }

@@ -29,7 +29,16 @@ entry s0
 state s0: E0->s0
 tool t0`, `
 entry s0
-state s0: terminal external timeout=5s:E0`}
+state s0: terminal external timeout=5s:E0`, `
+entry s0
+state s0: E0->s0 E1->s1 timeout=9s:E1
+state s1: E0->s0 hybrid
+tool t0 timeout=3s attempts=2 on_unknown=reconcile reconcile=w compensate=k cost=7 approve=x held=4s
+tool t1 agent compensate=k approve approve_escalate
+tool w timeout=2s
+tool k attempts=2 on_unknown=reconcile reconcile=w
+budget tokens=100 cost=100
+options pending=3 compensate_on=E1 no_progress=3:ac`}
 
 // FuzzStep turns bytes into inputs without any respect for what makes sense:
 // no panic, the invariants hold, refused inputs change nothing, rows agree with
@@ -92,6 +101,7 @@ var fuzzCommands = []machine.Command{
 	machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{}, machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{},
 	machine.FireTimer{}, machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.LoseTurn{}, machine.LoseStep{}, machine.Start{}, nil,
 	machine.WriteOutput{}, machine.NoteDelegation{}, machine.RequestModel{}, machine.AnswerModel{}, machine.NoteModel{},
+	machine.RaiseBudget{}, machine.Steer{}, machine.Stop{}, machine.DecideStep{},
 }
 
 // askAndAnswer is a seed: a call of a model that is answered.

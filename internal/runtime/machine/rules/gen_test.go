@@ -17,7 +17,7 @@ import (
 
 var (
 	genEvents = []string{"E0", "E1", "E2"}
-	genTools  = []string{"t0", "t1", "agent", "blocked", "unlisted"}
+	genTools  = []string{"t0", "t1", "agent", "blocked", "unlisted", "ask", "undo"}
 	genSlots  = map[string]machine.Artifact{
 		"text": {Type: "text/plain"}, "log": {Type: "text/plain", Mode: machine.Append},
 		"json": {Type: "application/json"}, "list": {Type: "application/json", Mode: machine.Append},
@@ -86,9 +86,11 @@ func genGraph(t *rapid.T) *machine.Graph {
 		g.Tools["t0"] = tool
 	}
 	genCosts(t, g, names)
+	genEffects(t, g)
+	genApprovals(t, g)
 	g.ModelCalls = genCalls(t)
 	g.Prompts = map[string]*machine.Prompt{
-		"p0": {Tools: map[string]bool{"t0": true, "t1": true, "agent": true, "blocked": true}, Blocklist: map[string]bool{"blocked": true}},
+		"p0": {Tools: map[string]bool{"t0": true, "t1": true, "agent": true, "blocked": true, "ask": true, "undo": true}, Blocklist: map[string]bool{"blocked": true}},
 		"p1": {Tools: map[string]bool{"t0": true}, MaxToolCallsPerTurn: 2},
 	}
 	return g
@@ -140,8 +142,11 @@ func genStart(t *rapid.T) machine.Start {
 }
 
 // genCommand draws a command that mostly makes sense in the state s.
-func genCommand(t *rapid.T, s *machine.State) machine.Command {
+func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command {
 	turn, attempt := genTurn(t, s)
+	if c := genControl(t, s); c != nil {
+		return c
+	}
 	if chance(t, 4) {
 		return genModelCommand(t, s, turn, attempt)
 	}
@@ -185,7 +190,7 @@ func genCommand(t *rapid.T, s *machine.State) machine.Command {
 	case 12:
 		return machine.SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: genAssigned(t, false)}
 	case 13, 14, 15:
-		return genRequest(t, s, turn, attempt)
+		return genRequest(t, g, s, turn, attempt)
 	}
 	return genOther(t, s, turn, attempt)
 }
@@ -290,7 +295,7 @@ func genWrites(t *rapid.T) []machine.ArtifactWrite {
 	return writes
 }
 
-func genRequest(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.RequestSteps {
+func genRequest(t *rapid.T, g *machine.Graph, s *machine.State, turn uint64, attempt int) machine.RequestSteps {
 	c := machine.RequestSteps{TurnSeq: turn, Attempt: attempt, First: pick(t, []int{0, 0, 1, 2}), Assigned: genAssigned(t, false)}
 	for range rapid.IntRange(0, 3).Draw(t, "requests") {
 		r := machine.StepRequest{
@@ -299,6 +304,12 @@ func genRequest(t *rapid.T, s *machine.State, turn uint64, attempt int) machine.
 		}
 		if chance(t, 1) {
 			r.Denied = &machine.Denial{Code: "HOST"}
+		}
+		if g.Tools[r.Tool].Dedupe != nil {
+			r.Effect = businessKey(r.Tool, r.Payload)
+		}
+		if a := g.Tools[r.Tool].Approval; a != nil && a.If != "" {
+			r.Holding = pick(t, []machine.Holding{{Free: true}, {}, {Why: "no such key"}})
 		}
 		r.PayloadHash = sha256.Sum256(r.Payload)
 		if len(s.Steps) > 0 && chance(t, 5) {
@@ -324,7 +335,11 @@ func genResolve(t *rapid.T, s *machine.State) machine.ResolveStep {
 	}
 	if c.OK {
 		c.Result = []byte(pick(t, []string{`1`, `"ab"`, `[1]`, `null`, `nope`, `"01234567890123456789"`}))
+		if c.Tool == "ask" && chance(t, 9) {
+			c.Result = []byte(pick(t, genVerdicts))
+		}
 	} else {
+		c.Unknown = chance(t, 2)
 		c.Error, c.Final = machine.Fault{Code: pick(t, []string{"E", "F", "X"})}, chance(t, 2)
 		c.RetryAfter = time.Duration(pick(t, []int{0, 0, 1, 7, 100})) * time.Second
 	}

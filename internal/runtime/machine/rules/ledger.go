@@ -51,7 +51,7 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 		return bound
 	}
 	limit, committed := facts.LimitOf(t.g, t.s), Committed(t.s)
-	free := max(1, int64(facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-len(facts.PendingSteps(t.s))))
+	free := max(1, int64(facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)-facts.OfTurns(t.s)))
 	if bound.CostMicro == 0 && limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (limit.CostMicro-committed.CostMicro)/free)
 	}

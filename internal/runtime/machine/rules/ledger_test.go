@@ -58,10 +58,7 @@ func (l *ledger) apply(in machine.Input) (machine.Result, error) {
 	}
 	before := clone(l.state)
 	r, err := Step(l.g, l.state, in)
-	if err == nil && l.stamp(&in, r.Batch) {
-		r, err = Step(l.g, l.state, in)
-	}
-	if err == nil && fill(&in, r.Batch) {
+	for err == nil && (l.stamp(&in, r.Batch) || fill(&in, r.Batch)) {
 		r, err = Step(l.g, l.state, in)
 	}
 	if !reflect.DeepEqual(before, l.state) {
@@ -92,9 +89,7 @@ func (l *ledger) stamp(in *machine.Input, b *machine.Batch) (again bool) {
 	c.Requests = slices.Clone(c.Requests)
 	for i := range c.Requests {
 		r := &c.Requests[i]
-		if _, taken := l.effects[r.Effect]; taken && slices.ContainsFunc(b.Effects, func(e machine.EffectChange) bool {
-			return e.Op == machine.EffectTaken && e.Key == r.Effect
-		}) {
+		if _, taken := l.effects[r.Effect]; taken && r.Denied == nil && slices.Contains(b.Wanted, r.Effect) {
 			r.Denied, again = &machine.Denial{Code: machine.DuplicateEffect}, true
 		}
 	}

@@ -99,7 +99,7 @@ func (t *txn) model(i int) *machine.ModelStep {
 // checkPendingModel bounds the open steps as those of tools are.
 func (t *txn) checkPendingModel(i int) error {
 	limit := facts.OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
-	got := len(facts.PendingSteps(t.s)) + 1
+	got := facts.OfTurns(t.s) + 1
 	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending {
 		got--
 	}

@@ -29,9 +29,31 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestModelOfControl is TestModel where there is always something to approve, to ask about and
+// to undo, and where runs seldom end for another reason.
+func TestModelOfControl(t *testing.T) {
+	t.Parallel()
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, checkControl)
+		})
+	}
+}
+
+func checkControl(t *rapid.T) {
+	g, start := genGraph(t), genStart(t)
+	genControlled(t, g, &start)
+	checkRun(t, g, start)
+}
+
 // checkModel is one random run.
 func checkModel(t *rapid.T) {
 	g := genGraph(t)
+	checkRun(t, g, genStart(t))
+}
+
+func checkRun(t *rapid.T, g *machine.Graph, start machine.Start) {
 	if err := machine.CheckGraph(g); err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +61,10 @@ func checkModel(t *rapid.T) {
 	at := epoch
 	// The run goes on under a newer program than the one that began it.
 	first := rapid.IntRange(0, 20).Draw(t, "first semantics")
-	m.apply(machine.Input{At: at, Principal: "p", Command: genStart(t), Semantics: machine.SemanticsFirst})
+	m.apply(machine.Input{At: at, Principal: "p", Command: start, Semantics: machine.SemanticsFirst})
 	for i := range rapid.IntRange(1, 40).Draw(t, "length") {
 		at += int64(rapid.IntRange(-1, 10).Draw(t, "seconds")) * int64(time.Second)
-		in := machine.Input{At: at, Principal: "p", Command: genCommand(t, m.l.state)}
+		in := machine.Input{At: at, Principal: "p", Command: genCommand(t, g, m.l.state)}
 		in.BodyHash = bodyHash(in.Command)
 		if i >= first {
 			in.Semantics = machine.Current
@@ -126,7 +148,7 @@ func printRecords(records []machine.Record) string {
 func printOutcomes(outcomes []machine.StepOutcome) string {
 	var p printer
 	for _, o := range outcomes {
-		p.line("%s", printOutcome(o))
+		p.line("%s %v %x", printOutcome(o), o.Held, o.Digest)
 	}
 	return p.String()
 }
@@ -156,7 +178,7 @@ func (m *model) state() {
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
 		"reframes": v.reframes, "tokens": v.tokens, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
 		"owed": fmt.Sprint(v.owed), "toolSteps": v.toolSteps, "texts": fmt.Sprint(v.texts),
-		"queue": fmt.Sprint(v.queue), "heeds": fmt.Sprint(v.heeds), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
+		"effects": fmt.Sprint(v.effects), "queue": fmt.Sprint(v.queue), "heeds": fmt.Sprint(v.heeds), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
 	}
 	if v.ended != nil {
 		want["reason"] = v.ended.Reason
@@ -164,8 +186,15 @@ func (m *model) state() {
 	if v.turn != nil {
 		want["turn"] = *v.turn
 	}
+	if v.forgets {
+		delete(want, "awaiting")
+		delete(got, "awaiting")
+	}
 	for i := range v.steps {
-		v.steps[i].said = ""
+		v.steps[i].said, v.steps[i].begins, v.steps[i].wasAsked, v.steps[i].doubt = "", 0, false, false
+	}
+	if v.undo != nil {
+		want["undo"] = *v.undo
 	}
 	want["steps"] = fmt.Sprintf("%+v", v.steps)
 	if !reflect.DeepEqual(got, want) {
@@ -175,6 +204,9 @@ func (m *model) state() {
 			}
 		}
 		m.t.Fatalf("machine %+v, naive %+v", got, want)
+	}
+	if !maps.Equal(m.l.effects, v.business) {
+		m.t.Fatalf("business keys: machine %v, naive %v", m.l.effects, v.business)
 	}
 	if !slices.Equal(m.l.rows, v.rows) {
 		m.t.Fatalf("message rows: machine %v, naive %v", m.l.rows, v.rows)
@@ -202,7 +234,7 @@ func shownBy(s *machine.State) map[string]any {
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
 		"reframes": s.Reframes, "tokens": s.Tokens, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
 		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(facts.ToolSteps(s)), "texts": fmt.Sprint(s.Texts),
-		"queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
+		"effects": fmt.Sprint(s.Effects), "queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
 	if s.Status.Terminal() {
 		facts["reason"] = s.Reason
@@ -212,6 +244,9 @@ func shownBy(s *machine.State) map[string]any {
 			seq: t.Seq, attempt: t.Attempt, notBefore: t.NotBefore, suspended: t.Suspended,
 			assigned: t.Assigned, requests: t.Requests, calls: t.Calls, failure: t.LastFailure, keys: t.Keys,
 		}
+	}
+	if s.Undo != nil {
+		facts["undo"] = *s.Undo
 	}
 	facts["steps"] = fmt.Sprintf("%+v", stepFacts(s))
 	return facts
@@ -235,6 +270,13 @@ func stepFacts(s *machine.State) []vstep {
 		step := vstep{
 			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
 			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq, bound: p.Bound,
+			held: heldFacts(p.Approval), effect: p.Effect, inquiry: p.Inquiry,
+		}
+		if p.About != nil {
+			step.about = *p.About
+		}
+		if p.Approval != nil {
+			step.payloadAt = p.Approval.PayloadSeq
 		}
 		if p.Call != nil {
 			step.call = *p.Call

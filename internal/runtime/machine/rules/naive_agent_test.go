@@ -54,7 +54,7 @@ func (n *naive) note(c machine.NoteDelegation, out *verdict) {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
 		return
-	case step == nil || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
+	case step == nil || step.status != machine.StepStatusPending || step.held.held || step.attempt != c.Attempt:
 		out.disposition = machine.IgnoredStale
 		return
 	}
@@ -107,6 +107,10 @@ func (n *naive) awaiting(v *view) machine.Awaiting {
 		return machine.AwaitNothing
 	case v.asks() != machine.AwaitNothing:
 		return v.asks()
+	case v.undo != nil:
+		return machine.AwaitNothing
+	case v.isHeld():
+		return machine.AwaitInput
 	case v.turn == nil && v.await == machine.AwaitAuth:
 		return machine.AwaitAuth
 	case v.turn == nil, n.g.States[v.current].Orchestration == machine.External:

@@ -40,6 +40,9 @@ func (n *naive) follow(event string, cause machine.Cause, writes []machine.Artif
 		return
 	}
 	from := n.g.States[n.view().current]
+	if n.g.CompensateOn[event] && n.undoes(machine.CompensationBegun{Event: event, Intended: from.OnEvent[event], Artifacts: writes}) {
+		return
+	}
 	n.enter(from, event, from.OnEvent[event], cause, writes)
 }
 
@@ -315,6 +318,10 @@ func (n *naive) fire(c machine.FireTimer, out *verdict) {
 		fault := machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
 		if step.model.is {
 			n.expireModel(step, fault, out)
+			return
+		}
+		if step.held.held {
+			n.undecided(step, out)
 			return
 		}
 		n.unknown(step, fault, "", out)

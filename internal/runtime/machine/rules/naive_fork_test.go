@@ -63,7 +63,7 @@ func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 // answeredSteps are those that a fork may take over.
 func answeredSteps(from *machine.State) []vstep {
 	return slices.DeleteFunc(stepFacts(from), func(s vstep) bool {
-		return s.status == machine.StepStatusPending || s.status == machine.StepStatusCancelled
+		return s.about.Role != 0 || s.status == machine.StepStatusPending || s.status == machine.StepStatusCancelled
 	})
 }
 
@@ -78,6 +78,7 @@ func (n *naive) takeSteps(v *view, c machine.Fork, seq uint64) {
 		}
 		taken := c.Steps[v.lastStep-1]
 		step.n, step.turn, step.asked, step.answer = v.lastStep, seq, seq, seq
+		step.held, step.effect, step.doubt, step.payloadAt = vheld{}, [32]byte{}, false, 0
 		step.call.Step = numbers[step.call.Step]
 		if step.model = (vmodel{is: step.model.is, calls: step.model.calls}); !step.model.is {
 			step.attempt = min(step.attempt, max(1, n.g.Tools[step.tool].Attempts))

@@ -82,7 +82,7 @@ func (n *naive) toldOf(v *view, step uint32, attempt int) bool {
 // notice tells models, once for a limit, that four fifths of it are gone.
 func (n *naive) notice() {
 	v := n.view()
-	if v.ended != nil || v.noticed || !n.reserves() {
+	if v.ended != nil || v.undo != nil || v.noticed || !n.reserves() {
 		return
 	}
 	tokens, cost := v.taken(nil)
@@ -122,7 +122,7 @@ func (n *naive) boundOf(name string) machine.Amount {
 	if n.g.MaxPendingSteps > 0 {
 		places = int64(n.g.MaxPendingSteps)
 	}
-	places = max(1, places-int64(len(v.pending())))
+	places = max(1, places-int64(len(v.ofTurns())))
 	tokens, cost := v.taken(nil)
 	if bound.CostMicro == 0 && v.limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (v.limit.CostMicro-cost)/places)
@@ -182,7 +182,7 @@ func (n *naive) forgone(step *vstep) machine.Usage {
 		return machine.Usage{}
 	}
 	was := before.view().step(step.n)
-	if was == nil || was.status != machine.StepStatusPending || was.attempt != step.attempt {
+	if was == nil || was.status != machine.StepStatusPending || was.attempt != step.attempt || was.waits() {
 		return machine.Usage{}
 	}
 	return asUsage(step.bound)

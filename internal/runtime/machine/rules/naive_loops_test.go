@@ -73,10 +73,12 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 				}
 			case *machine.ArtifactsSet:
 				set(b.Artifacts)
+			case *machine.CompensationBegun:
+				set(b.Artifacts)
 			case *machine.TurnCompleted:
 				set(b.Artifacts)
 			case *machine.StepRequested:
-				if b.Attempt <= 1 && b.Kind != machine.KindModel {
+				if b.Attempt <= 1 && b.Kind != machine.KindModel && b.About == nil {
 					calls = append(calls, fmt.Sprintf("%s(%q)", b.Tool, b.Payload))
 				}
 			case *machine.StepResolved:

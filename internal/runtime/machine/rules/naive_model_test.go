@@ -193,7 +193,7 @@ func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage,
 	if most == 0 {
 		most = 8
 	}
-	for _, other := range v.pending() {
+	for _, other := range v.ofTurns() {
 		if step == nil || other != step.n {
 			open++
 		}

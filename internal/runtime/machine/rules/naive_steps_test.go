@@ -92,12 +92,12 @@ func (v *view) prefix() string {
 
 // mismatch and refusePending play the request through on a copy of the run.
 func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
-	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...)}
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...), blind: true}
 	var ignored verdict
 	for i, key := range keys {
 		req := c.Requests[i]
 		for _, s := range sim.view().steps {
-			if s.key == key && (s.model.is || s.tool != req.Tool || req.Call == nil && s.payload != sha256.Sum256(req.Payload)) {
+			if s.key == key && (s.model.is || s.about.Role != 0 || s.tool != req.Tool || req.Call == nil && s.payload != sha256.Sum256(req.Payload)) {
 				return true
 			}
 		}
@@ -109,7 +109,7 @@ func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
 }
 
 func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Refusal {
-	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...)}
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...), blind: true}
 	var ignored verdict
 	fresh := false
 	for i, req := range c.Requests {
@@ -122,7 +122,7 @@ func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Re
 	if most == 0 {
 		most = 8
 	}
-	if got := len(sim.view().pending()); fresh && got > most {
+	if got := len(sim.view().ofTurns()); fresh && got > most {
 		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "MAX_PENDING_STEPS", Field: "requests", Limit: int64(most), Got: int64(got)}
 	}
 	return nil
@@ -134,8 +134,11 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 	for _, s := range v.steps {
 		if s.key == key {
 			known := machine.StepOutcome{Key: key, Step: s.n, Replayed: true, Status: s.status, AnswerSeq: s.answer}
-			if s.call != (machine.CallRef{}) {
-				known.AskedSeq = s.asked
+			if s.call != (machine.CallRef{}) || s.held.edited {
+				known.AskedSeq = s.lastAsked()
+			}
+			if s.waits() {
+				known.Held, known.Digest = true, s.held.digest
 			}
 			out.outcomes = append(out.outcomes, known)
 			return true
@@ -152,6 +155,8 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 		denial = req.Denied
 	case prompt.MaxToolCallsPerTurn > 0 && v.turn.calls >= prompt.MaxToolCallsPerTurn:
 		denial = &machine.Denial{Code: "MAX_TOOL_CALLS_PER_TURN"}
+	case n.duplicate(req):
+		denial = &machine.Denial{Code: "DUPLICATE_EFFECT"}
 	default:
 		return false
 	}
@@ -181,7 +186,7 @@ func (n *naive) stop(keys []string, out *verdict, status machine.Status, reason 
 	issued := len(out.outcomes)
 	n.close(status, reason)
 	word := "RUN_TERMINAL"
-	if n.view().ended == nil {
+	if v := n.view(); v.ended == nil && v.undo == nil {
 		word = "VISIT_LEFT"
 	}
 	for _, key := range keys {
@@ -206,12 +211,20 @@ func (n *naive) timeout(tool string) int64 {
 
 func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	v := n.view()
+	hold, deadline := n.hold(req), n.now.At+n.timeout(req.Tool)
+	if hold != nil {
+		deadline = n.now.At + n.patience(req.Tool)
+	}
 	n.add(&machine.StepRequested{
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
-		Reframe: req.Reframe, Deadline: n.now.At + n.timeout(req.Tool), Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
+		Reframe: req.Reframe, Deadline: deadline, Hold: hold, Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
 		Bound: asUsage(n.boundOf(req.Tool)),
 	})
-	out.outcomes = append(out.outcomes, machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending})
+	issued := machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending}
+	if hold != nil {
+		issued.Held, issued.Digest = true, n.digest(req.Tool, v.lastStep+1, req.Payload)
+	}
+	out.outcomes = append(out.outcomes, issued)
 }
 
 func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
@@ -239,6 +252,8 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		out.disposition = machine.IgnoredStale
 	case step.model.is:
 		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step"}
+	case step.held.held:
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step"}
 	case step.tool != c.Tool:
 		out.disposition = machine.DispEscalated
 		n.end(machine.Escalated, "protocol_violation", nil, nil)
@@ -257,7 +272,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage, out *verdict) {
 	used, exceeded := step.told(used, c.Metered, n.g.Tools[step.tool].Agent)
 	if exceeded != "" {
-		c.OK, c.Final, c.Error = false, true, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
+		c.OK, c.Final, c.Unknown, c.Error = false, true, false, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
 	}
 	switch {
 	case c.OK:
@@ -265,12 +280,20 @@ func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage,
 		if out.refusal = n.refuseWrites(writes); out.refusal != nil {
 			return
 		}
+		if out.refusal = n.refuseTold(step, c); out.refusal != nil {
+			return
+		}
 		attempt := c.Attempt
 		if attempt == 0 {
 			attempt = step.attempt
 		}
-		n.add(&machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: used, Kind: n.kind(c.Tool)})
+		b := machine.StepResolved{Step: c.Step, Tool: c.Tool, Attempt: attempt, OK: true, Result: c.Result, Worker: c.Worker, Artifacts: writes, Usage: used, Kind: n.kind(c.Tool)}
+		n.add(&b)
+		n.dropQuestion(step)
 		n.wake()
+		n.conclude(step, &b, out)
+	case c.Unknown:
+		n.unknownAs(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: used, Unknown: true}, !c.Final, out)
 	default:
 		n.stepFailed(step, machine.StepResolved{Error: c.Error, Worker: c.Worker, Usage: used}, !c.Final, n.g.Tools[step.tool].OnError, out)
 	}
@@ -302,8 +325,12 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	if p != nil && slices.Contains(p.NonRetryable, r.Error.Code) {
 		again = false
 	}
+	n.dropQuestion(step)
 	v := n.view()
 	v.spend(r.Usage)
+	if v.undo != nil && step.about.Role == 0 {
+		again = false
+	}
 	if again && step.attempt < n.g.Tools[step.tool].Attempts && v.lacks(step.bound, step) == "" {
 		wait, most := int64(0), int64(60*time.Second)
 		if p != nil {
@@ -312,7 +339,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 				most = int64(p.Max)
 			}
 		}
-		if c, ok := n.now.Command.(machine.ResolveStep); ok {
+		if c, ok := n.now.Command.(machine.ResolveStep); ok && c.Step == step.n {
 			wait = max(wait, min(int64(c.RetryAfter), most))
 		}
 		r.Next, r.Deadline = step.attempt+1, n.now.At+wait+n.timeout(step.tool)
@@ -323,7 +350,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 		return
 	}
 	n.add(&r)
-	if policy == machine.Escalate {
+	if policy == machine.Escalate && step.about.Role == 0 {
 		out.disposition = machine.DispEscalated
 		if reason := n.over(); reason != "" && n.now.Semantics >= 2 {
 			n.end(machine.BudgetExhausted, reason, nil, nil)
@@ -333,19 +360,40 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 		return
 	}
 	n.wake()
+	n.conclude(step, &r, out)
+}
+
+// unknownAs follows on_unknown; a question is asked again whatever came of it.
+func (n *naive) unknownAs(step *vstep, r machine.StepResolved, again bool, out *verdict) {
+	tool := n.g.Tools[step.tool]
+	switch tool.OnUnknown {
+	case machine.Reconcile:
+		n.doubted(step, r)
+	case machine.Retry:
+		n.stepFailed(step, r, again, tool.OnError, out)
+	default:
+		n.stepFailed(step, r, again && step.about.Role == machine.RoleReconcile, tool.OnUnknown, out)
+	}
 }
 
 func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
 	tool := n.g.Tools[step.tool]
 	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: asUsage(step.bound)}
-	switch {
-	case tool.OnUnknown == machine.Retry && !tool.Agent:
-		n.stepFailed(step, r, true, tool.OnError, out)
-	case tool.OnUnknown == machine.Escalate:
-		n.stepFailed(step, r, false, machine.Escalate, out)
-	default:
+	if tool.OnUnknown == machine.Retry && tool.Agent {
 		n.stepFailed(step, r, false, machine.Return, out)
+		return
 	}
+	n.unknownAs(step, r, true, out)
+}
+
+// refuseTold: what is told of another step has to fit into what is bound to its tool.
+func (n *naive) refuseTold(own *vstep, c machine.ResolveStep) *machine.Refusal {
+	s := n.view().step(own.about.Step)
+	word, result := toldBy(&machine.StepResolved{OK: true, Result: c.Result})
+	if own.about.Role != machine.RoleReconcile || word != "yes" || s == nil || s.inquiry != own.n {
+		return nil
+	}
+	return n.refuseWrites(n.bound(machine.ResolveStep{Tool: s.tool, Result: result}))
 }
 
 func (n *naive) loseStep(c machine.LoseStep, out *verdict) {
@@ -354,7 +402,7 @@ func (n *naive) loseStep(c machine.LoseStep, out *verdict) {
 	switch {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
-	case step == nil || step.model.is || step.status != machine.StepStatusPending || step.attempt != c.Attempt:
+	case step == nil || step.model.is || step.status != machine.StepStatusPending || step.held.held || step.inquiry != 0 || step.attempt != c.Attempt:
 		out.disposition = machine.IgnoredStale
 	default:
 		n.unknown(step, machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}, c.Worker, out)

@@ -42,14 +42,28 @@ func (n *naive) apply(in machine.Input) verdict {
 		n.add(&machine.Noted{Command: machine.KindOf(in.Command), ID: in.ID})
 	}
 	if len(n.made) > 0 {
-		if reason := n.over(); reason != "" && n.view().ended == nil {
-			n.end(machine.BudgetExhausted, reason, nil, nil)
-		}
-		n.notice()
+		n.after()
 		n.entries = append(n.entries, machine.Entry{Input: n.now, Records: n.made, First: n.made[0].Seq})
 	}
 	out.records, n.made, n.now = n.made, nil, machine.Input{}
 	return out
+}
+
+// after is what follows every input: the effects that are undone, and the budgets.
+func (n *naive) after() {
+	n.undoNext()
+	v := n.view()
+	switch reason := n.over(); {
+	case v.ended != nil:
+	case v.undo != nil && v.deadline > 0 && n.now.At >= v.deadline:
+		n.end(machine.BudgetExhausted, "max_wall_time_sec", nil, nil)
+	case v.undo != nil:
+	case reason != "":
+		n.end(machine.BudgetExhausted, reason, nil, nil)
+	default:
+		n.notice()
+	}
+	n.undoNext()
 }
 
 // add makes one record.
@@ -68,6 +82,9 @@ func (n *naive) start() machine.Start {
 
 func (n *naive) command(out *verdict) {
 	out.disposition = machine.Accepted
+	if out.refusal = n.refuseUndoing(); out.refusal != nil {
+		return
+	}
 	switch c := n.now.Command.(type) {
 	case machine.Start:
 		n.begin(c)
@@ -111,6 +128,8 @@ func (n *naive) command(out *verdict) {
 		out.refusal = n.steer(c)
 	case machine.Stop:
 		out.refusal = n.halt(c)
+	case machine.DecideStep:
+		n.decide(c, out)
 	case machine.Pause, machine.Resume, machine.Cancel:
 		out.refusal = n.lifecycle(c)
 	}
@@ -227,16 +246,26 @@ func (n *naive) end(status machine.Status, reason string, redirects []machine.Re
 	n.endAt("", "", status, reason, redirects, writes)
 }
 
-// endAt is the end that an event, and with it a target, is lost at; first version of
-// the semantics: the record does not tell.
+// endAt is the end that an event, and with it a target, is lost at.
 func (n *naive) endAt(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite) {
+	begun := machine.CompensationBegun{Status: status, Reason: reason, Event: event, Intended: target, Redirects: redirects, Artifacts: writes}
+	switch v := n.view(); {
+	case v.undo != nil:
+		n.divert(status, reason)
+	case status == machine.Completed || !n.undoes(begun):
+		n.finish(event, target, status, reason, redirects, writes, n.stood)
+	}
+}
+
+// finish makes the record; first version of the semantics: it does not tell of the event.
+func (n *naive) finish(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite, standing []machine.Stood) {
 	n.cancelPending("run_ended")
 	if v := n.view(); n.leased() {
 		for _, o := range v.owed {
 			n.add(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: asUsage(o.Bound)})
 		}
 	}
-	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes}
+	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes, Standing: standing}
 	if n.now.Semantics >= 2 {
 		e.Event, e.Intended = event, target
 	}
@@ -294,7 +323,7 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 		}
 		t := &machine.Transition{
 			Event: event, To: name, Intended: target, Redirects: chain,
-			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes,
+			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes, Standing: n.stood,
 		}
 		if from != nil {
 			t.From = from.Name

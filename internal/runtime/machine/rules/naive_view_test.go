@@ -18,6 +18,12 @@ type naive struct {
 	// now is the input under way, made the records that it has made so far.
 	now  machine.Input
 	made []machine.Record
+	// stood are the effects that stand when the event goes on; blind: earlier runs of a
+	// business key do not count.
+	// undone: there is nothing left to undo.
+	stood  []machine.Stood
+	blind  bool
+	undone bool
 }
 
 // view is what a journal says.
@@ -57,6 +63,16 @@ type view struct {
 	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
 	owed    []machine.Owed
 	noticed bool
+	// forgets: the last turn asked for an authorisation, and while it waits for that a call is
+	// held or an agent asks; behind that the run tells INPUT.
+	forgets bool
+	// first is the first record of the input that is read.
+	first uint64
+	// business are the keys that steps have, effects those that can be undone, undo the
+	// phase in which they are.
+	business map[[32]byte]machine.Effect
+	effects  []machine.Standing
+	undo     *machine.Undo
 }
 
 type vturn struct {
@@ -87,6 +103,16 @@ type vstep struct {
 	call     machine.CallRef
 	model    vmodel
 	bound    machine.Amount
+	held     vheld
+	effect   [32]byte
+	begins   int64
+	doubt    bool
+	inquiry  uint32
+	about    machine.About
+	// payloadAt is the record of the decision that replaced the payload, wasAsked: somebody
+	// was asked about its last attempt.
+	payloadAt uint64
+	wasAsked  bool
 }
 
 type vartifact struct {
@@ -99,13 +125,16 @@ type vartifact struct {
 func (n *naive) view() *view {
 	v := &view{
 		visits: map[string]int{}, edges: map[string]int{},
-		artifacts: map[string]vartifact{}, windows: map[string][2]uint64{},
+		artifacts: map[string]vartifact{}, windows: map[string][2]uint64{}, business: map[[32]byte]machine.Effect{},
 	}
 	for _, e := range n.entries {
 		n.read(v, e.Input, e.Records)
 		n.settleEntry(v, e.Input, e.Records)
 	}
 	n.read(v, n.now, n.made)
+	if n.undone {
+		v.undo = nil
+	}
 	return v
 }
 
@@ -120,10 +149,11 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 			v.deadline = in.At + int64(wall)
 		}
 	}
+	v.first = v.seq + 1
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
 		switch c, forks := in.Command.(machine.Fork); {
-		case n.readModel(v, in.Command, r), v.readSteer(in.Command, r):
+		case n.readUndo(v, in.Command, r), n.readDecided(v, r), n.readModel(v, in.Command, r), v.readSteer(in.Command, r):
 		case forks && r.Seq == 1:
 			n.readOrigin(v, c, r)
 		default:
@@ -153,6 +183,7 @@ func (n *naive) settleEntry(v *view, in machine.Input, records []machine.Record)
 			v.turn.requests = from + len(c.Requests) - 1
 		}
 	}
+	v.forgets = v.turn == nil && v.await == machine.AwaitAuth && (v.forgets || v.isHeld() || v.asks() != machine.AwaitNothing)
 	if v.ended != nil || !n.g.WallExcludesWaiting {
 		return
 	}
@@ -169,7 +200,7 @@ func (n *naive) status(v *view) machine.Status {
 	switch {
 	case v.ended != nil:
 		return v.ended.Status
-	case v.turn == nil, v.asks() != machine.AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == machine.External:
+	case v.undo != nil, v.isHeld(), v.turn == nil, v.asks() != machine.AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == machine.External:
 		return machine.Waiting
 	}
 	return machine.Running
@@ -184,7 +215,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		if b.From != "" && b.Event != "" && len(b.Redirects) == 0 {
 			v.edges[b.From+"."+b.Event]++
 		}
-		v.current, v.visitSeq, v.steps = b.To, r.Seq, nil
+		v.current, v.visitSeq, v.steps, v.undo = b.To, r.Seq, nil, nil
 		v.turn = &vturn{seq: r.Seq, attempt: 1}
 		n.readWrites(v, r.Seq, b.Artifacts)
 		node := n.g.States[b.To]
@@ -233,7 +264,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 	case *machine.Ended:
 		n.readWrites(v, r.Seq, b.Artifacts)
 		v.ended, v.turn, v.queue, v.heeds, v.paused = b, nil, nil, nil, false
-		v.owed = nil
+		v.owed, v.undo, v.effects = nil, nil, nil
 		v.deadline, v.left, v.timeoutAt = 0, 0, 0
 	default:
 		n.readTurnRecord(v, r)
@@ -246,9 +277,11 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.turn.assigned, v.turn.requests, v.turn.notBefore = b.Assigned, 0, 0
 	case *machine.TurnFailed:
 		v.spend(b.Usage)
-		if b.Next > 0 {
-			*v.turn = vturn{seq: v.turn.seq, attempt: b.Next, notBefore: b.NotBefore, calls: v.turn.calls, keys: v.turn.keys}
+		if b.Next == 0 {
+			v.turn = nil
+			break
 		}
+		*v.turn = vturn{seq: v.turn.seq, attempt: b.Next, notBefore: b.NotBefore, calls: v.turn.calls, keys: v.turn.keys}
 	case *machine.TurnAbandoned:
 		v.turn = nil
 	case *machine.TurnSuspended:
@@ -269,8 +302,11 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		step := vstep{
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
-			bound: machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro},
+			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro},
+			begins: r.At,
 		}
+		n.readHeld(&step, b, r)
+		n.readKey(v, &step, b, r)
 		if b.Call != nil {
 			step.call = *b.Call
 		}
@@ -281,18 +317,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		}
 	case *machine.StepResolved:
 		v.spend(b.Usage)
-		step := v.step(b.Step)
-		switch {
-		case b.OK:
-			step.status, step.said = machine.StepStatusOK, "ok "+string(b.Result)
-		case b.Next > 0:
-			step.attempt, step.deadline, step.remote = b.Next, b.Deadline, vremote{}
-			return
-		default:
-			step.status, step.said = machine.StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
-		}
-		step.answer, step.deadline, step.bound = r.Seq, 0, machine.Amount{}
-		n.readWrites(v, r.Seq, b.Artifacts)
+		n.readResolved(v, b, r)
 	case *machine.StepDelegated:
 		v.bytes += naiveBytes(b.Question)
 		v.step(b.Step).remote = vremote{Remote: b.Remote, known: true}
@@ -303,7 +328,9 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.spend(b.Usage)
 		step := v.step(b.Step)
 		n.owe(v, step)
-		step.status, step.deadline, step.bound = machine.StepStatusCancelled, 0, machine.Amount{}
+		unsent := v.unsent(step)
+		step.status, step.deadline, step.bound, step.inquiry = machine.StepStatusCancelled, 0, machine.Amount{}, 0
+		n.closed(v, step, unsent, false)
 	}
 }
 
@@ -326,11 +353,21 @@ func (v *view) pending() []uint32 {
 	return list
 }
 
+// ofTurns are the pending steps that turns asked for.
+func (v *view) ofTurns() (list []uint32) {
+	for _, i := range v.pending() {
+		if v.step(i).about.Role == 0 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // awaited are the pending steps that others answer than the turn's executor.
 func (v *view) awaited() []uint32 {
 	var list []uint32
 	for _, s := range v.steps {
-		if s.status == machine.StepStatusPending && !s.model.is {
+		if s.status == machine.StepStatusPending && !s.model.is && s.about.Role == 0 {
 			list = append(list, s.n)
 		}
 	}

@@ -167,19 +167,21 @@ func (t *txn) concluded(i int, result []byte, fault machine.Fault) machine.Dispo
 func (t *txn) found(j int, found finding, value []byte) machine.Disposition {
 	step := &t.steps()[j]
 	step.Inquiry = 0
+	used := usageOfBound(step.Bound)
+	t.settle(used)
 	switch found {
 	case happened:
 		artifacts, _ := t.boundArtifact(&machine.ResolveStep{Tool: step.Tool, Result: value}) // checked before
 		seq := t.record(&machine.StepResolved{
-			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, OK: true, Result: value, Artifacts: artifacts, Kind: t.told(step.Kind()),
+			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, OK: true, Result: value, Artifacts: artifacts, Kind: t.told(step.Kind()), Usage: used,
 		})
 		t.write(artifacts, seq)
 		return t.closeStep(j, machine.StepStatusOK, seq, answerHash(true, value, machine.Fault{}), value, machine.Fault{})
 	case didNot:
 		step.Doubt = false
-		return t.failStep(j, machine.Retry, machine.StepResolved{Error: didNotHappen}, false, 0)
+		return t.failStep(j, machine.Retry, machine.StepResolved{Error: didNotHappen, Usage: used}, false, 0)
 	}
-	return t.failStep(j, machine.Escalate, machine.StepResolved{Error: nobodyKnows, Unknown: true}, true, 0)
+	return t.failStep(j, machine.Escalate, machine.StepResolved{Error: nobodyKnows, Unknown: true, Usage: used}, true, 0)
 }
 
 var (

@@ -106,7 +106,7 @@ func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 func (t *txn) addCalls(sum hash.Hash) {
 	var calls []string
 	for i := range t.s.Steps {
-		if p := &t.s.Steps[i]; p.Model == nil {
+		if p := &t.s.Steps[i]; p.Model == nil && p.About == nil {
 			calls = append(calls, p.Tool+"\x00"+string(p.PayloadHash[:]))
 		}
 	}

@@ -171,6 +171,7 @@ func (t *txn) checkPending(asks []ask) error {
 // bound ends the run; those before it were issued.
 func (t *txn) takeAsks(asks []ask) {
 	t.outcomes = make([]machine.StepOutcome, len(asks))
+	t.want(asks)
 	for i := range asks {
 		a := &asks[i]
 		switch {

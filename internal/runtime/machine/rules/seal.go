@@ -25,7 +25,7 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	b := &machine.Batch{
 		Input: t.in, Records: t.records, State: t.s,
 		Prev:   t.records[0].Seq - 1,
-		Writes: t.writes, Messages: t.messages, Effects: t.effects,
+		Writes: t.writes, Messages: t.messages, Effects: t.effects, Wanted: t.wanted,
 	}
 	t.consume(b)
 	t.diffTimers(b)

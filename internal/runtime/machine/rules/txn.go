@@ -23,6 +23,7 @@ type txn struct {
 	cancels  []machine.OutboxRow
 	outcomes []machine.StepOutcome
 	effects  []machine.EffectChange
+	wanted   [][32]byte
 	// standing are the effects that a compensation could not undo.
 	standing []machine.Stood
 	refused  error

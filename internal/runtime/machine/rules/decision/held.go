@@ -20,8 +20,8 @@ func Timeout(a *machine.Approval) time.Duration {
 	return a.Timeout
 }
 
-// Lapses reports whether a pending call was approved until a time that is over.
+// Lapses reports whether a call that nobody is asked about was approved until a time that is over.
 func Lapses(p *machine.ToolStep, now int64) bool {
 	a := p.Approval
-	return p.Status == machine.StepStatusPending && a != nil && !a.Held && a.Expires != 0 && a.Expires <= now
+	return p.Out() && a != nil && !a.Held && a.Expires != 0 && a.Expires <= now
 }

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
@@ -193,7 +194,7 @@ func (c *checker) clocks() {
 		return
 	}
 	c.must(s.Deadline == 0 || s.WallLeft == 0, "the wall clock both runs and stands")
-	c.must(s.Deadline == 0 || s.At < s.Deadline, "deadline %d passed at %d", s.Deadline, s.At)
+	c.must(s.Deadline == 0 || s.At < s.Deadline || s.Deadline == math.MaxInt64, "deadline %d passed at %d", s.Deadline, s.At)
 	c.must(c.g.Budget.MaxWallTime == 0 || s.Undo != nil || s.Deadline+s.WallLeft != 0, "the wall clock is lost")
 	stands := c.g.WallExcludesWaiting && s.Status == machine.Waiting
 	c.must(s.WallLeft == 0 || stands, "the wall clock stands in status %s", s.Status)

@@ -3,6 +3,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./chromium";
+import { REFUNDS } from "./refunds";
 import { example, Sidecar, type TokenLine } from "./sidecar";
 import { Driver, incident } from "./world";
 
@@ -20,27 +21,6 @@ const [OPERATOR, ANN, BOB, READER] = TOKENS.map((line) => line[2]) as [
   string,
 ];
 
-const PACK = {
-  id: "refunds",
-  name: "Refunds",
-  version: "1.0.0",
-  template_engine: { version: "v1", syntax: "{{variable}}" },
-  prompts: { a: { id: "a", name: "A", version: "1.0.0", system_template: "x", tools: ["refund"] } },
-  tools: {
-    refund: {
-      name: "refund",
-      description: "Pays back.",
-      parameters: { type: "object", properties: { order: { type: "string" } } },
-    },
-  },
-  workflow: {
-    version: 1,
-    entry: "s",
-    states: { s: { prompt_task: "a", terminal: true } },
-    engine: { x_pawl: { tools: { refund: { approve: "always" } } } },
-  },
-};
-
 let browser: Browser;
 let sidecar: Sidecar;
 
@@ -49,7 +29,7 @@ beforeAll(async () => {
     tokens: TOKENS,
     packs: [example("rfc0009-4-ops-remediation.yaml")],
   });
-  const content = Buffer.from(JSON.stringify(PACK)).toString("base64");
+  const content = Buffer.from(REFUNDS).toString("base64");
   await sidecar.call("POST", "/v1/packs", { content }, OPERATOR);
   browser = await launch();
 });

@@ -7,21 +7,24 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { AxeResults } from "axe-core";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { launch, open } from "./chromium";
+import { BUDGETS, operatorFile, spending } from "./money";
+import { REFUNDS } from "./refunds";
 import { example, Sidecar } from "./sidecar";
-import { codegen, incident, populate, spoken } from "./world";
+import { codegen, Driver, incident, populate, spoken } from "./world";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const KEEP = process.env.PAWL_PICTURES;
 
 let browser: Browser;
 let sidecar: Sidecar;
-const runs = { done: "", waiting: "", queued: "", spoken: "" };
+const runs = { done: "", waiting: "", queued: "", spoken: "", spending: "", held: "" };
 
 beforeAll(async () => {
   sidecar = await Sidecar.start({
+    flags: operatorFile("budgets", BUDGETS),
     packs: [
       "rfc0009-1-codegen-agent.yaml",
       "rfc0009-3-self-correcting.json",
@@ -38,6 +41,12 @@ beforeAll(async () => {
     execution: "EXECUTION_WORKERS",
   });
   runs.queued = started.run.runId;
+  runs.spending = (await spending(sidecar, { tenant: "acme" })).id;
+  await spending(sidecar, { tenant: "globex" });
+  await sidecar.register(REFUNDS);
+  const refund = await Driver.start(sidecar, { pack: "refunds", labels: { customer: "c-208" } });
+  await refund.ask("refund", { order: "o-1738", amount: 249.9, why: "It arrived broken." });
+  runs.held = refund.id;
   browser = await launch();
 });
 
@@ -60,6 +69,8 @@ interface View {
   path: () => string;
   /** Brings the page to what is to be seen. */
   ready: (page: Page) => Promise<unknown>;
+  /** What the picture shows; default: the page. */
+  part?: (page: Page) => Locator;
 }
 
 const settled = (page: Page) => page.locator(".loading").waitFor({ state: "detached" });
@@ -130,6 +141,44 @@ const VIEWS: View[] = [
     ready: async (page) => {
       await page.getByRole("tab", { name: "Times" }).click();
       await page.locator(".stretches").waitFor();
+    },
+  },
+  {
+    name: "run-money",
+    path: () => `/ui/runs/${runs.spending}`,
+    ready: async (page) => {
+      await page.locator(".link-state.live").waitFor();
+      await page.getByRole("meter", { name: "Cost" }).waitFor();
+      await page.getByRole("button", { name: /^at #/ }).waitFor();
+    },
+    part: (page) => page.getByRole("region", { name: "Guards and budgets" }),
+  },
+  {
+    name: "budgets",
+    path: () => "/ui/budgets",
+    ready: (page) => page.getByRole("region", { name: "tenant=acme/month" }).waitFor(),
+  },
+  {
+    name: "approvals",
+    path: () => "/ui/approvals",
+    ready: (page) => page.getByRole("region", { name: /^refund #1/ }).waitFor(),
+    part: (page) => page.getByRole("region", { name: /^refund #1/ }),
+  },
+  {
+    name: "decide",
+    path: () => `/ui/runs/${runs.held}`,
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Decide refund #1" }).click();
+      await page.getByRole("dialog").getByText("o-1738").first().waitFor();
+    },
+  },
+  {
+    name: "say",
+    path: () => `/ui/runs/${runs.spending}`,
+    ready: async (page) => {
+      await page.getByRole("button", { name: "Say something" }).click();
+      const text = page.getByRole("dialog").getByLabel("What the model has to hear");
+      await text.fill("The customer is in Austria: leave out what holds in Germany alone.");
     },
   },
   {
@@ -250,7 +299,7 @@ const FORMS = [
 ];
 
 describe.each(FORMS)("$form", ({ form, options }) => {
-  test.each(VIEWS)("$name has no violation", async ({ name, path, ready }) => {
+  test.each(VIEWS)("$name has no violation", async ({ name, path, ready, part }) => {
     const shown = await open(browser, sidecar.url + path(), {
       reducedMotion: "reduce",
       ...options,
@@ -258,10 +307,11 @@ describe.each(FORMS)("$form", ({ form, options }) => {
     await ready(shown.page);
     await settled(shown.page);
     if (KEEP) {
-      await shown.page.screenshot({
-        path: join(KEEP, `ui-${name}-${form}.png`),
-        fullPage: !["runs", "run-emit"].includes(name),
-      });
+      const path = join(KEEP, `ui-${name}-${form}.png`);
+      const fullPage = !["runs", "run-emit", "decide", "say"].includes(name);
+      await (part
+        ? part(shown.page).screenshot({ path })
+        : shown.page.screenshot({ path, fullPage }));
     }
     expect(await violations(shown.page)).toEqual([]);
     // Nothing is wider than the window, on a phone either.

@@ -54,8 +54,8 @@ export class Driver {
     await this.post(`/turns/${turnSeq}/steps`, { attempt, turnToken: token, requests });
   }
 
-  /** Makes a tool call and answers it. */
-  async tool(tool: string, payload: unknown, result: unknown): Promise<void> {
+  /** Makes a tool call and answers it, with what it consumed if that is told. */
+  async tool(tool: string, payload: unknown, result: unknown, usage?: object): Promise<void> {
     const { turnSeq, attempt, token } = this.open();
     const turnToken = token;
     const asked = await this.post<{ outcomes: { step?: { step: number } }[] }>(
@@ -74,7 +74,7 @@ export class Driver {
       result instanceof Error
         ? { error: { code: "TOOL_FAILED", message: result.message } }
         : { resultJson: JSON.stringify(result) };
-    await this.post(`/steps/${step}:resolve`, { tool, turnToken, ...answer });
+    await this.post(`/steps/${step}:resolve`, { tool, turnToken, ...answer, usage });
   }
 
   /** Asks for a call of a model; the number of its step and the attempt to make. */

@@ -5,6 +5,7 @@ import { get, token } from "./api/client";
 import { asProblem } from "./api/problem";
 import type { Caller } from "./api/types";
 import { ApprovalsPage } from "./pages/approvals";
+import { BudgetsPage } from "./pages/budgets";
 import { CheckPage } from "./pages/check";
 import { DeliveriesPage } from "./pages/deliveries";
 import { PackPage } from "./pages/pack";
@@ -64,6 +65,7 @@ export function App() {
           <Route path="/runs/:id">{({ id }) => <RunPage key={id} id={id} />}</Route>
           <Route path="/start" component={StartPage} />
           <Route path="/approvals" component={ApprovalsPage} />
+          <Route path="/budgets" component={BudgetsPage} />
           <Route path="/workers" component={WorkersPage} />
           <Route path="/deliveries" component={DeliveriesPage} />
           <Route path="/packs" component={PacksPage} />

@@ -30,7 +30,12 @@ export interface History {
 const NOTHING: History = { entries: [], to: 0, cut: false, problem: undefined };
 
 /** Reads up to a record, and goes on from there as that grows. */
-export function useHistory(id: string, last: number, wanted: boolean): History {
+export function useHistory(
+  id: string,
+  last: number,
+  wanted: boolean,
+  kinds: readonly string[] = KINDS,
+): History {
   const [read, setRead] = useState<History>(NOTHING);
   const due = wanted && last > read.to && !read.cut && !read.problem;
   useEffect(() => {
@@ -38,22 +43,23 @@ export function useHistory(id: string, last: number, wanted: boolean): History {
       return;
     }
     const stop = new AbortController();
-    next(id, read, last, stop.signal).then(
+    next(id, kinds, read, last, stop.signal).then(
       (more) => !stop.signal.aborted && setRead(more),
       (error) => !stop.signal.aborted && setRead({ ...read, problem: asProblem(error) }),
     );
     return () => stop.abort();
-  }, [id, due, read, last]);
+  }, [id, kinds, due, read, last]);
   return read;
 }
 
 async function next(
   id: string,
+  kinds: readonly string[],
   read: History,
   last: number,
   signal: AbortSignal,
 ): Promise<History> {
-  const query = { kinds: KINDS, afterSeq: read.to, pageSize: PAGE };
+  const query = { kinds, afterSeq: read.to, pageSize: PAGE };
   const page = await get<{ records?: WireRecord[]; nextPageToken?: string }>(
     `${runPath(id)}/transitions`,
     query,

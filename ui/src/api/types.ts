@@ -160,6 +160,41 @@ export interface Parent {
   attempt: number;
 }
 
+/** What a run takes of one of the operator's accounts over runs. */
+export interface AccountShare {
+  name: string;
+  windowStart?: string;
+  settledTokens?: string;
+  settledCostMicroUsd?: string;
+  reservedTokens?: string;
+  reservedCostMicroUsd?: string;
+}
+
+/** One of the operator's accounts over runs; a limit of 0: there is none. */
+export interface Account extends AccountShare {
+  windowEnd?: string;
+  maxTokens?: string;
+  maxCostMicroUsd?: string;
+  refused?: string;
+}
+
+/** A call that waits for the operator's limits. */
+export interface LimitWait {
+  limits?: { limit: string; key: string }[];
+  model?: string;
+  tool?: string;
+  step?: number;
+  /** "3.200s". */
+  waited?: string;
+  ahead?: number;
+}
+
+/** What a run may consume; those of money alone. */
+export interface RunBudgets {
+  maxTokens?: string;
+  maxCostMicroUsd?: string;
+}
+
 export interface Run {
   runId: string;
   pack: PackRef;
@@ -183,6 +218,13 @@ export interface Run {
   reframes?: number;
   tokens?: string;
   costMicroUsd?: string;
+  reservedTokens?: string;
+  reservedCostMicroUsd?: string;
+  lentTokens?: string;
+  lentCostMicroUsd?: string;
+  leased?: boolean;
+  accounts?: AccountShare[];
+  waitingFor?: LimitWait[];
   lastStep?: number;
   createdAt?: string;
   updatedAt?: string;

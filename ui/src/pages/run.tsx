@@ -4,13 +4,15 @@ import { useSearchParams } from "wouter";
 import { get, runPath } from "../api/client";
 import { useHistory } from "../api/history";
 import { RunFeed } from "../api/run_feed";
-import type { Artifact, Graph, Run } from "../api/types";
+import type { Artifact, Graph, Run, RunBudgets } from "../api/types";
 import { Actions } from "../parts/actions";
 import { Artifacts } from "../parts/artifacts";
 import { countEdges } from "../parts/entry_edges";
 import { Family } from "../parts/family";
 import { Gauges } from "../parts/gauges";
 import { GraphView } from "../parts/graph_view";
+import { Ledger } from "../parts/ledger";
+import { LimitWaits } from "../parts/limit_waits";
 import type { LinkState } from "../parts/link_state";
 import { Failure, Loading } from "../parts/notices";
 import { RecordView } from "../parts/record_view";
@@ -29,6 +31,7 @@ import { isTerminal, pretty, when } from "../parts/words";
 interface Snapshot {
   run: Run;
   artifacts?: Artifact[];
+  budgets?: RunBudgets;
 }
 
 /** One run: what it is, was and may become. */
@@ -93,6 +96,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           onStale={look}
         />
       </RunHead>
+      <LimitWaits run={run} over={isTerminal(run.status)} />
       <Scrubber
         last={last}
         selected={selected}
@@ -119,16 +123,30 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           seq={selected}
           onSeq={select}
         />
-        <section className="card gauges-card" aria-label="Guards and budgets">
-          <h2>Budgets</h2>
-          <Gauges
-            run={past}
-            document={pack.document}
-            at={live ? undefined : (feed.record(selected)?.at ?? past.updatedAt)}
-          />
-        </section>
+        <Spent
+          run={past}
+          document={pack.document}
+          budgets={snapshot.data?.budgets}
+          at={live ? undefined : (feed.record(selected)?.at ?? past.updatedAt)}
+          onSeq={select}
+        />
       </div>
     </main>
+  );
+}
+
+/** What the run has used up of its bounds, money too. */
+function Spent({
+  budgets,
+  onSeq,
+  ...gauges
+}: Parameters<typeof Gauges>[0] & Parameters<typeof Ledger>[0]) {
+  return (
+    <section className="card gauges-card" aria-label="Guards and budgets">
+      <h2>Budgets</h2>
+      <Gauges {...gauges} />
+      <Ledger run={gauges.run} budgets={budgets} onSeq={onSeq} />
+    </section>
   );
 }
 

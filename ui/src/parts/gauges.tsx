@@ -2,7 +2,7 @@ import type { Document } from "../api/document";
 import { useHistory } from "../api/history";
 import type { Run } from "../api/types";
 import { useNow } from "./use_now";
-import { bytes, dollars, isTerminal, number, ofModel, span } from "./words";
+import { bytes, isTerminal, number, ofModel, span } from "./words";
 
 interface Gauge {
   name: string;
@@ -19,7 +19,7 @@ interface Props {
   at: string | undefined;
 }
 
-/** What a run has used up of its bounds, at a record of it or until now. */
+/** What a run has used up of its bounds but money, at a record of it or until now. */
 export function Gauges({ run, document, at }: Props) {
   const now = useNow(1_000);
   const steps = useSteps(run, boundOf(document, "max_steps") > 0);
@@ -94,13 +94,6 @@ function gaugesOf(run: Run, document: Document, now: number, steps: number): Gau
     },
     { name: "Steps", value: steps, limit: bound("max_steps"), show: number },
     { name: "Reframes", value: run.reframes ?? 0, limit: bound("max_reframes"), show: number },
-    { name: "Tokens", value: Number(run.tokens ?? 0), limit: bound("max_tokens"), show: number },
-    {
-      name: "Cost",
-      value: Number(run.costMicroUsd ?? 0),
-      limit: bound("max_cost_usd") * 1e6,
-      show: dollars,
-    },
     {
       name: "Transitions",
       value: run.transitions ?? 0,

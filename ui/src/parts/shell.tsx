@@ -25,6 +25,7 @@ export function Shell({ children, onSignOut }: { children: ReactNode; onSignOut?
             Runs
           </Way>
           <Way to="/approvals">Approvals</Way>
+          <Way to="/budgets">Budgets</Way>
           <Way to="/packs">Packs</Way>
           <Way to="/workers">Workers</Way>
           <Way to="/deliveries">Deliveries</Way>

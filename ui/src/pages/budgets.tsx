@@ -1,0 +1,132 @@
+import { useQuery } from "@tanstack/react-query";
+import { useSearchParams } from "wouter";
+import { get } from "../api/client";
+import { asProblem } from "../api/problem";
+import type { Account } from "../api/types";
+import { Fact } from "../parts/fact";
+import { LedgerMeter } from "../parts/ledger";
+import { Empty, Failure, Loading } from "../parts/notices";
+import { useNow } from "../parts/use_now";
+import { useSettled } from "../parts/use_settled";
+import { useTitle } from "../parts/use_title";
+import { dollars, number, span, when } from "../parts/words";
+
+/** Accounts change without a record that this page could follow. */
+const EVERY_MS = 2_000;
+
+/** Accounts of one answer; names narrow down what is more. */
+const SHOWN = 200;
+
+interface AccountList {
+  accounts?: Account[];
+  nextPageToken?: string;
+}
+
+/** The operator's accounts over runs: what is settled, reserved, refused, and until when. */
+export function BudgetsPage() {
+  useTitle("Budgets");
+  const [params, setParams] = useSearchParams();
+  const name = params.get("name") ?? "";
+  const asked = useAccounts(useSettled(name, 150));
+  const accounts = asked.data?.accounts ?? [];
+  return (
+    <main id="main" className="budgets-page">
+      <div className="page-head">
+        <h1>Budgets</h1>
+        <span className="muted" role="status">
+          {asked.data
+            ? `${accounts.length}${asked.data.nextPageToken ? "+" : ""} accounts over runs`
+            : ""}
+        </span>
+        <label className="inline">
+          <span>Name begins with</span>
+          <input
+            type="search"
+            placeholder="tenant=acme/"
+            value={name}
+            onChange={(e) =>
+              setParams(e.target.value ? { name: e.target.value } : {}, { replace: true })
+            }
+          />
+        </label>
+      </div>
+      {asked.error ? (
+        <Failure problem={asProblem(asked.error)} onRetry={() => void asked.refetch()} />
+      ) : null}
+      {asked.isPending ? <Loading what="Asking for the accounts" /> : null}
+      {asked.data && accounts.length === 0 ? <None name={name} /> : null}
+      <div className="account-list">
+        {accounts.map((a) => (
+          <AccountCard key={a.name} account={a} />
+        ))}
+      </div>
+    </main>
+  );
+}
+
+const useAccounts = (namePrefix: string) =>
+  useQuery({
+    queryKey: ["budgets", namePrefix],
+    queryFn: ({ signal }) =>
+      get<AccountList>("/v1/budgets", { namePrefix, pageSize: SHOWN }, signal),
+    refetchInterval: EVERY_MS,
+    placeholderData: (before) => before,
+    staleTime: 0,
+  });
+
+function None({ name }: { name: string }) {
+  return name ? (
+    <Empty title="No account has such a name">Names are compared from their first letter on.</Empty>
+  ) : (
+    <Empty title="There are no accounts">
+      An operator makes them with <code>sidecar serve --budgets FILE</code>: what all runs with a
+      label may spend in a day, a month, or ever. What one run may spend stands on its page.
+    </Empty>
+  );
+}
+
+function AccountCard({ account: a }: { account: Account }) {
+  const now = useNow(1_000);
+  const cost = {
+    name: "Cost",
+    settled: Number(a.settledCostMicroUsd ?? 0),
+    reserved: Number(a.reservedCostMicroUsd ?? 0),
+    lent: 0,
+    limit: Number(a.maxCostMicroUsd ?? 0),
+    show: dollars,
+  };
+  const tokens = {
+    name: "Tokens",
+    settled: Number(a.settledTokens ?? 0),
+    reserved: Number(a.reservedTokens ?? 0),
+    lent: 0,
+    limit: Number(a.maxTokens ?? 0),
+    show: number,
+  };
+  const refused = Number(a.refused ?? 0);
+  return (
+    <section className="card" aria-label={a.name}>
+      <h2 className="mono">{a.name}</h2>
+      <ul className="gauges">
+        <LedgerMeter sum={cost} />
+        <LedgerMeter sum={tokens} />
+      </ul>
+      <dl className="facts">
+        <Fact name="Window">{a.windowStart ? `since ${when(a.windowStart)}` : "for ever"}</Fact>
+        {a.windowEnd ? (
+          <Fact name="Rolls over">
+            {when(a.windowEnd)}{" "}
+            <span className="muted">in {span(Date.parse(a.windowEnd) - now)}</span>
+          </Fact>
+        ) : null}
+        <Fact name="Refused">
+          {refused > 0 ? (
+            <span className="bad">{number(refused)} since the sidecar began</span>
+          ) : (
+            "nothing"
+          )}
+        </Fact>
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,180 @@
+import { Link } from "wouter";
+import { kindsOf } from "../api/client";
+import { useHistory } from "../api/history";
+import type { AccountShare, Entry, Run, RunBudgets } from "../api/types";
+import { Fact } from "./fact";
+import { dollars, number } from "./words";
+
+/** Records that tell what became of money besides what is consumed. */
+const KINDS = kindsOf("stepRejected", "noticed", "budgetRaised");
+
+/** From this share of a budget on models are told. */
+export const NOTICE = 0.8;
+
+export interface Sum {
+  name: string;
+  settled: number;
+  reserved: number;
+  /** Of what is reserved, what agents may consume. */
+  lent: number;
+  /** 0: there is none. */
+  limit: number;
+  show: (n: number) => string;
+}
+
+/** What of a limit is consumed, and what may be by what is under way. */
+export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
+  const { name, settled, reserved, lent, limit, show } = sum;
+  const words = [
+    `${show(settled)} settled`,
+    `${show(reserved)} reserved${lent > 0 ? ` (${show(lent)} leased to agents)` : ""}`,
+  ].join(", ");
+  const part = (n: number) => `${Math.min(100, (n / limit) * 100)}%`;
+  return (
+    <li className="ledger">
+      <div className="gauge-head">
+        <span>{name}</span>
+        <span className="figures">
+          {show(settled + reserved)}
+          <span className="muted">{limit > 0 ? ` of ${show(limit)}` : ", no limit"}</span>
+        </span>
+      </div>
+      {limit > 0 ? (
+        <div
+          className={`meter${settled + reserved >= limit ? " full" : settled + reserved >= NOTICE * limit ? " near" : ""}`}
+          role="meter"
+          aria-label={name}
+          aria-valuemin={0}
+          aria-valuemax={limit}
+          aria-valuenow={Math.min(settled + reserved, limit)}
+          aria-valuetext={`${words}, of ${show(limit)}`}
+        >
+          <div style={{ width: part(settled) }} />
+          <div className="reserved" style={{ width: part(reserved) }} />
+          {notice ? <span className="notice-mark" style={{ left: `${NOTICE * 100}%` }} /> : null}
+        </div>
+      ) : null}
+      <p className="muted ledger-words">{words}</p>
+    </li>
+  );
+}
+
+interface Props {
+  /** As it was at the record that is looked at. */
+  run: Run;
+  budgets: RunBudgets | undefined;
+  onSeq: (seq: number) => void;
+}
+
+/** What a run may spend, spent and reserved, and in whose accounts it is counted. */
+export function Ledger({ run, budgets, onSeq }: Props) {
+  const sums = sumsOf(run, budgets).filter((s) => s.limit > 0 || s.settled + s.reserved > 0);
+  const last = Number(run.seq);
+  const { entries, problem } = useHistory(run.runId, last, sums.length > 0, KINDS);
+  if (sums.length === 0) {
+    return null;
+  }
+  const seen = entries.filter((e) => e.seq <= last);
+  return (
+    <section className="money" aria-label="Money">
+      <h3>Money</h3>
+      <ul className="gauges">
+        {sums.map((sum) => (
+          <LedgerMeter key={sum.name} sum={sum} notice />
+        ))}
+      </ul>
+      <dl className="facts">
+        {problem ? <Fact name="Records">could not be read: {problem.message}</Fact> : null}
+        <Fact name="Notice at 80 %">
+          <At
+            entries={seen.filter((e) => e.kind === "noticed" && e.body.code === "BUDGET_LOW")}
+            none="not told"
+            onSeq={onSeq}
+          />
+        </Fact>
+        <Fact name="Refused">
+          <At entries={seen.filter(refusedForMoney)} none="nothing" onSeq={onSeq} />
+        </Fact>
+        <Fact name="Raised">
+          <At entries={seen.filter((e) => e.kind === "budgetRaised")} none="never" onSeq={onSeq} />
+        </Fact>
+        {run.leased ? (
+          <Fact name="Lease">of the run that started it, which has the rest</Fact>
+        ) : null}
+        <Accounts shares={run.accounts ?? []} />
+      </dl>
+    </section>
+  );
+}
+
+function sumsOf(run: Run, budgets: RunBudgets | undefined): Sum[] {
+  return [
+    {
+      name: "Cost",
+      settled: Number(run.costMicroUsd ?? 0),
+      reserved: Number(run.reservedCostMicroUsd ?? 0),
+      lent: Number(run.lentCostMicroUsd ?? 0),
+      limit: Number(budgets?.maxCostMicroUsd ?? 0),
+      show: dollars,
+    },
+    {
+      name: "Tokens",
+      settled: Number(run.tokens ?? 0),
+      reserved: Number(run.reservedTokens ?? 0),
+      lent: Number(run.lentTokens ?? 0),
+      limit: Number(budgets?.maxTokens ?? 0),
+      show: number,
+    },
+  ];
+}
+
+/** A step that a budget of the run, or an account of the operator's, did not hold. */
+const refusedForMoney = ({ kind, body }: Entry): boolean =>
+  kind === "stepRejected" &&
+  ["MAX_COST_USD", "MAX_TOKENS", "ACCOUNT_EXHAUSTED"].includes(body.denial?.code ?? "");
+
+interface AtProps {
+  entries: readonly Entry[];
+  none: string;
+  onSeq: (seq: number) => void;
+}
+
+/** How often something happened, with the way to the newest record of it. */
+function At({ entries, none, onSeq }: AtProps) {
+  const newest = entries.at(-1);
+  if (!newest) {
+    return none;
+  }
+  return (
+    <>
+      {entries.length > 1 ? `${number(entries.length)} times, last ` : ""}
+      <button type="button" className="link" onClick={() => onSeq(newest.seq)}>
+        at #{newest.seq}
+      </button>
+      {newest.body.denial ? `, ${newest.body.tool}: ${newest.body.denial.code}` : ""}
+    </>
+  );
+}
+
+/** The operator's accounts that it draws on. */
+function Accounts({ shares }: { shares: readonly AccountShare[] }) {
+  if (shares.length === 0) {
+    return null;
+  }
+  return (
+    <Fact name="Counted in">
+      <ul>
+        {shares.map((s) => (
+          <li key={s.name}>
+            <Link href={`/budgets?name=${encodeURIComponent(s.name)}`}>{s.name}</Link>{" "}
+            <span className="muted">{shareWords(s)}</span>
+          </li>
+        ))}
+      </ul>
+    </Fact>
+  );
+}
+
+const shareWords = (s: AccountShare): string =>
+  `${dollars(Number(s.settledCostMicroUsd ?? 0))} and ${number(Number(s.settledTokens ?? 0))} tokens settled, ` +
+  `${dollars(Number(s.reservedCostMicroUsd ?? 0))} and ${number(Number(s.reservedTokens ?? 0))} reserved`;

@@ -28,6 +28,7 @@ import {
 } from "./dialect.js";
 import type { ModelOutcome } from "./models.js";
 import type { Json } from "./plain.js";
+import { opened } from "./provider_limits.js";
 import type { Usage } from "./reply.js";
 import type { Part } from "./values.js";
 
@@ -62,8 +63,9 @@ export class ChatDialect implements Dialect {
   }
 
   async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
-    const stream = await this.#endpoint.chat.completions.create(requestOf(ask), { signal });
-    return speech(stream, new ChatDraft());
+    const { completions } = this.#endpoint.chat;
+    const { stream, limits } = await opened(completions.create(requestOf(ask), { signal }));
+    return speech(stream, new ChatDraft(), limits);
   }
 
   discreet(text: string): string {

@@ -7,7 +7,7 @@
 import { failTurn, PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
 import { textOf as wordsOf } from "./handler_fault.js";
-import type { ModelAnswer, ModelOutcome } from "./models.js";
+import type { ModelAnswer, ModelOutcome, ProviderLimits } from "./models.js";
 import type { Json } from "./plain.js";
 import type { Usage } from "./reply.js";
 import type { TurnInfo } from "./turn.js";
@@ -61,6 +61,8 @@ export interface Speech {
   readonly draft: Pick<Draft<never>, "usage" | "size" | "responseId" | "end">;
   /** Its text, piece by piece. */
   readonly texts: AsyncGenerator<string, void, undefined>;
+  /** What its response told of the provider's limits. */
+  readonly limits: ProviderLimits | undefined;
 }
 
 /** How a provider is spoken to. */
@@ -84,8 +86,9 @@ export interface Dialect {
 export function speech<Piece>(
   stream: AsyncIterable<Piece> | Iterable<Piece>,
   draft: Draft<Piece>,
+  limits?: ProviderLimits,
 ): Speech {
-  return { draft, texts: textsOf(stream, draft) };
+  return { draft, texts: textsOf(stream, draft), limits };
 }
 
 async function* textsOf<Piece>(

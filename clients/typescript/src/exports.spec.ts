@@ -122,6 +122,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "PartLike",
     "PawlErrorInit",
     "Plain",
+    "ProviderLimits",
     "Record",
     "Reply",
     "RunFilter",

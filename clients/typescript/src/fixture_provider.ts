@@ -18,6 +18,8 @@ export type Scripted = Events | number | ((response: ServerResponse) => void);
 /** Answers the nth request with the nth of a script; the last one again. */
 export class Provider {
   readonly got: Got[] = [];
+  /** Go with each answer, for example the provider's limits. */
+  headers: { readonly [name: string]: string } = {};
   readonly #answers: readonly Scripted[];
   readonly #server: Server;
 
@@ -47,11 +49,11 @@ export class Provider {
     this.got.push({ path: request.url ?? "", body });
     if (typeof answer === "number") {
       const key = request.headers.authorization ?? request.headers["x-api-key"];
-      response.writeHead(answer, { "Content-Type": "application/json" });
+      response.writeHead(answer, { "Content-Type": "application/json", ...this.headers });
       response.end(JSON.stringify({ error: { message: `no: ${key}` } }));
       return;
     }
-    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.writeHead(200, { "Content-Type": "text/event-stream", ...this.headers });
     if (typeof answer === "function") {
       answer(response);
       return;

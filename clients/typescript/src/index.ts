@@ -55,6 +55,7 @@ export type {
   ModelRound,
   ModelTold,
   ModelView,
+  ProviderLimits,
   ToolCallRef,
 } from "./models.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";

@@ -31,6 +31,7 @@ import {
 import type { ModelOutcome } from "./models.js";
 import { type Place, placed, placesOf } from "./own_items.js";
 import type { Json } from "./plain.js";
+import { opened } from "./provider_limits.js";
 import type { Part } from "./values.js";
 
 const NAME = "Anthropic messages";
@@ -64,8 +65,9 @@ export class MessagesDialect implements Dialect {
   }
 
   async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
-    const stream = await this.#endpoint.messages.create(requestOf(ask), { signal });
-    return speech(stream, new MessagesDraft());
+    const { messages } = this.#endpoint;
+    const { stream, limits } = await opened(messages.create(requestOf(ask), { signal }));
+    return speech(stream, new MessagesDraft(), limits);
   }
 
   discreet(text: string): string {

@@ -13,8 +13,15 @@ import {
 import { failTurn, PawlError } from "./errors.js";
 import { type ModelAnswer as Answered, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
-import type { ModelAnswer, ModelFailure, ModelOutcome, ModelRound } from "./models.js";
+import type {
+  ModelAnswer,
+  ModelFailure,
+  ModelOutcome,
+  ModelRound,
+  ProviderLimits,
+} from "./models.js";
 import { type Json, type Plain, plain } from "./plain.js";
+import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
 import { type Heard, type Manner, Talk } from "./talk.js";
@@ -77,6 +84,7 @@ export function modelHandler(
 interface Came {
   readonly outcome: ModelOutcome;
   readonly usage: Usage;
+  readonly limits: ProviderLimits | undefined;
 }
 
 /** A MODEL step that waits for its answer. */
@@ -155,12 +163,15 @@ class Execution {
     const either = limit ? AbortSignal.any([signal, limit]) : signal;
     let outcome: ModelOutcome;
     let usage: Usage = {};
+    let limits: ProviderLimits | undefined;
     try {
       const speech = await this.#dialect.start(this.#talk.ask(), either, this.#responseId);
+      ({ limits } = speech);
       outcome = await this.#listen(speech, open, attempt, either);
       ({ usage } = speech.draft);
     } catch (error) {
       outcome = failureOf(error);
+      limits = limitsIn((error as { headers?: unknown } | null)?.headers);
     }
     signal.throwIfAborted();
     if (limit?.aborted && !("answer" in outcome)) {
@@ -172,7 +183,7 @@ class Execution {
     if ("failure" in outcome && !LOST.includes(outcome.failure.error.code)) {
       this.#responseId = ""; // It has come to its end.
     }
-    return { outcome: this.#discreet(outcome), usage };
+    return { outcome: this.#discreet(outcome), usage, limits };
   }
 
   async #listen(
@@ -228,17 +239,17 @@ class Execution {
     came: Came,
     again: () => Promise<Open>,
   ): Promise<Heard | number> {
-    const { outcome, usage } = came;
+    const { outcome, usage, limits } = came;
     const { step } = open.step;
     let told: Told;
     try {
-      told = await this.#turn.answerModel({ step, attempt, outcome, usage });
+      told = await this.#turn.answerModel({ step, attempt, outcome, usage, limits });
     } catch (error) {
       const refused = "answer" in outcome ? refusalOf(error) : undefined;
       if (!refused) {
         throw error;
       }
-      return this.#tell(open, attempt, { outcome: refused, usage }, again);
+      return this.#tell(open, attempt, { outcome: refused, usage, limits }, again);
     }
     if (told.disposition === Disposition.IGNORED_STALE) {
       return this.#tellAgain(came, again);

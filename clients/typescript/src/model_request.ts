@@ -9,6 +9,7 @@ import type {
 import type {
   AnswerModelRequestSchema,
   NoteModelRequestSchema,
+  ProviderLimitsSchema,
   RequestModelRequestSchema,
   StepRequestSchema,
 } from "./gen/pawl/v1/run_pb.js";
@@ -19,6 +20,7 @@ import type {
   ModelOutcome,
   ModelRequest,
   ModelTold,
+  ProviderLimits,
 } from "./models.js";
 import { faultRequest, type TurnRef, turnTarget, usageOf } from "./request.js";
 import type { StepCall } from "./turn.js";
@@ -48,7 +50,26 @@ export function toldRequest(
 ): MessageInitShape<typeof AnswerModelRequestSchema> {
   const { step, attempt } = told;
   const outcome = outcomeOf(told.outcome);
-  return { namespace, runId, step, attempt, turnToken: token, outcome, usage: usageOf(told.usage) };
+  const usage = usageOf(told.usage);
+  const providerLimits = limitsOf(told.limits);
+  return { namespace, runId, step, attempt, turnToken: token, outcome, usage, providerLimits };
+}
+
+function limitsOf(
+  limits: ProviderLimits | undefined,
+): MessageInitShape<typeof ProviderLimitsSchema> | undefined {
+  if (!limits) {
+    return undefined;
+  }
+  const { requests, requestsResetMs = 0, tokens, tokensResetMs = 0 } = limits;
+  return {
+    ...(requests === undefined
+      ? {}
+      : { requests: BigInt(requests), requestsReset: durationOf(requestsResetMs) }),
+    ...(tokens === undefined
+      ? {}
+      : { tokens: BigInt(tokens), tokensReset: durationOf(tokensResetMs) }),
+  };
 }
 
 /** Keeps the provider's id of a response. */

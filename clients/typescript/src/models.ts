@@ -75,12 +75,22 @@ export interface ModelAsk {
   readonly key?: string;
 }
 
+/** What a provider tells of its own limits: how much is left, and when all of it is there again. */
+export interface ProviderLimits {
+  readonly requests?: number;
+  readonly requestsResetMs?: number;
+  readonly tokens?: number;
+  readonly tokensResetMs?: number;
+}
+
 /** What is told of the call of a model. */
 export interface ModelTold {
   readonly step: number;
   readonly attempt: number;
   readonly outcome: ModelOutcome;
   readonly usage?: Usage;
+  /** Moves the operator's limits that are the provider's. */
+  readonly limits?: ProviderLimits | undefined;
 }
 
 /** The tool call of a model that a step makes; `index` is from 0. */

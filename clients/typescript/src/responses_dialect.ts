@@ -34,6 +34,7 @@ import {
 import type { ModelOutcome } from "./models.js";
 import { type Place, placed, placesOf } from "./own_items.js";
 import type { Json } from "./plain.js";
+import { opened } from "./provider_limits.js";
 import type { Usage } from "./reply.js";
 import type { Part } from "./values.js";
 
@@ -74,10 +75,12 @@ export class ResponsesDialect implements Dialect {
     }
     const running = known?.status === "in_progress" || known?.status === "queued";
     const { responses } = this.#endpoint;
-    const stream = running
-      ? await responses.retrieve(responseId, { stream: true }, { signal })
-      : await responses.create(request, { signal });
-    return speech(stream, new ResponsesDraft());
+    const { stream, limits } = await opened(
+      running
+        ? responses.retrieve(responseId, { stream: true }, { signal })
+        : responses.create(request, { signal }),
+    );
+    return speech(stream, new ResponsesDraft(), limits);
   }
 
   /** A response that was begun before; undefined: nobody has it any more. */

@@ -61,6 +61,8 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 		c.f.err(ruleXPawl, at, "", "%s is asked whether a call happened, and names a tool for that itself", quote(name))
 	case l.Compensate != "":
 		c.f.err(ruleXPawl, at, "", "%s has no effect of its own to be undone, and names a tool for that", quote(name))
+	case l.Approve != "" && l.Approve != approveNever:
+		c.f.err(ruleXPawl, at, "Declare a tool of its own for it.", "nobody decides about the sidecar's own calls of %s, and a person is to approve them", quote(name))
 	case len(l.Dedupe) > 0:
 		c.f.err(ruleXPawl, at, "", "%s is called once for each call of the other tool, and has a business key", quote(name))
 	}

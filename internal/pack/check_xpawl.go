@@ -17,6 +17,10 @@ func (c *checker) xpawl() {
 	for _, state := range keys(x.Timeouts) {
 		c.xpawlEvent(at("timeouts", state, "event"), state, x.Timeouts[state].Event)
 	}
+	for _, l := range x.Tools {
+		c.listed[l.Reconcile], c.listed[l.Compensate] = true, true // the sidecar itself calls them
+	}
+	delete(c.listed, "")
 	for _, tool := range keys(x.ResultBindings) {
 		c.xpawlTool(at("result_bindings", tool), tool)
 		if a := x.ResultBindings[tool]; !c.p.slots[a] {

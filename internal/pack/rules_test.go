@@ -104,6 +104,17 @@ func TestBaseHasNoFindings(t *testing.T) {
 	}
 }
 
+// TestToolsOfTheSidecarAreListed: who is asked about calls, or undoes them, need not be in a
+// prompt to have settings, or to be sensitive.
+func TestToolsOfTheSidecarAreListed(t *testing.T) {
+	t.Parallel()
+	doc := changed(t, `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"sensitive":{"tools":["u"]},"tools":{"t":{"compensate":"u"},"u":{"attempts":5}}}`)
+	if p, ds, err := Load(doc, Options{}); err != nil || p == nil || len(ds) != 0 {
+		t.Fatalf("%v %v", err, ds)
+	}
+}
+
 // ruleCase is a change and the finding that it must cause.
 type ruleCase struct {
 	code    string
@@ -132,6 +143,20 @@ var ruleCases = []ruleCase{
 	{ruleXPawl, e, "/workflow/engine/x_pawl/nope", `workflow.engine.x_pawl = {"nope":1}`, "allowed: chat, compensate_on, erasable, lease_sec"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":0}`, "minimum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/max_steps", `workflow.engine.x_pawl = {"max_steps":"3"}`, "want integer"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/reconcile", `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"tools":{"t":{"on_unknown":"reconcile","reconcile":"u"},"u":{"approve":"always"}}}`, "nobody decides about the sidecar's own calls"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/compensate", `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"tools":{"t":{"compensate":"u"},"u":{"approve":"payload.amount > 5.0"}}}`, "nobody decides about the sidecar's own calls"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/on_unknown", `workflow.engine.x_pawl = {"tools":{"t":{"on_unknown":"reconcile"}}}`, "no tool is named"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/reconcile", `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"tools":{"t":{"reconcile":"u"}}}`, "nobody asks the tool"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/tools/t/compensate", `workflow.engine.x_pawl = {"tools":{"t":{"compensate":"nope"}}}`, "not a tool of the pack"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/compensate", `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"tools":{"t":{"compensate":"u"},"u":{"compensate":"t"}}}`, "no effect of its own"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/compensate", `tools.u = {"name":"u","description":"d"}
+		workflow.engine.x_pawl = {"tools":{"t":{"compensate":"u"},"u":{"dedupe":["id"]}}}`, "has a business key"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/compensate", `tools.u = {"name":"u","description":"d","parameters":{"type":"object","properties":{"order":{"type":"string"}},"required":["order"]}}
+		workflow.engine.x_pawl = {"tools":{"t":{"compensate":"u"}}}`, "which no such call has"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/on_error", `workflow.engine.x_pawl = {"tools":{"t":{"on_error":"retry"}}}`, `"return", "escalate"`},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/more", `workflow.engine.x_pawl = {"tools":{"t":{"more":1}}}`, "not known"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/timeouts/s", `workflow.engine.x_pawl = {"timeouts":{"s":{"event":"Go"}}}`, "after_sec"},

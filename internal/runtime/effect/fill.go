@@ -46,7 +46,10 @@ func (b *Book) payload(ctx context.Context, key machine.RunKey, about *machine.A
 	if err != nil {
 		return nil, err
 	}
-	if r, ok := body.(*machine.StepRequested); ok {
+	switch r := body.(type) {
+	case *machine.StepRequested:
+		told.Payload = r.Payload
+	case *machine.StepDecided: // went out with other arguments
 		told.Payload = r.Payload
 	}
 	if about.Role == machine.RoleCompensate {

@@ -62,7 +62,7 @@ func (n *naive) away(note string) {
 	for _, s := range v.steps {
 		if !s.model.is && s.status == machine.StepStatusPending {
 			n.add(&machine.StepResolved{
-				Step: s.n, Tool: s.tool, Attempt: s.attempt, Unknown: true, Kind: n.kind(s.tool),
+				Step: s.n, Tool: s.tool, Attempt: s.attempt, Unknown: !v.unsent(&s), Kind: n.kind(s.tool),
 				Error: machine.Fault{Code: "CANCELLED_BY_USER", Message: "a person ended it before there was an answer"},
 				Usage: n.forgone(&s),
 			})

@@ -63,7 +63,7 @@ func (n *naive) closed(v *view, s *vstep, unsent, inquired bool) {
 	if !n.undoable(s) || !ok && !s.doubt {
 		return
 	}
-	e := machine.Standing{Step: s.n, Tool: s.tool, Asked: s.asked, Key: s.effect, Inquired: inquired}
+	e := machine.Standing{Step: s.n, Tool: s.tool, Asked: s.lastAsked(), Key: s.effect, Inquired: inquired}
 	if ok {
 		e.Answered = s.answer
 	}
@@ -76,7 +76,7 @@ func (n *naive) readResolved(v *view, b *machine.StepResolved, r machine.Record)
 	unsent := v.unsent(step)
 	step.inquiry = 0
 	switch {
-	case b.Unknown && (b.Error.Code != "CANCELLED_BY_USER" || !unsent):
+	case b.Unknown:
 		step.doubt = true
 	case b.Error.Code == "NOT_DONE" && step.wasAsked:
 		step.doubt = false
@@ -208,7 +208,7 @@ func (n *naive) mayHappen(v *view, s *vstep) bool {
 		about := v.step(s.about.Step)
 		return about != nil && about.about.Role == 0 && n.mayHappen(v, about)
 	}
-	return n.undoable(s) && !v.unsent(s)
+	return n.undoable(s) && !s.waits() && !v.unsent(s)
 }
 
 // undoes begins to undo, where there is anything to undo.
@@ -299,7 +299,7 @@ func (n *naive) doubted(step *vstep, r machine.StepResolved) {
 	n.add(&machine.StepDoubted{
 		Step: step.n, Tool: step.tool, Attempt: step.attempt, Error: r.Error, Worker: r.Worker, By: n.view().lastStep + 1, Kind: n.kind(step.tool),
 	})
-	n.own(n.g.Tools[step.tool].Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.n, Tool: step.tool, Asked: step.asked})
+	n.own(n.g.Tools[step.tool].Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.n, Tool: step.tool, Asked: step.lastAsked()})
 }
 
 // dropQuestion: there is an answer without it.

@@ -87,7 +87,7 @@ func (t *txn) inquire(i int, answer *machine.StepResolved) machine.Disposition {
 	t.record(&machine.StepDoubted{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: answer.Error, Worker: answer.Worker, By: step.Inquiry, Kind: answer.Kind,
 	})
-	t.ask(facts.ToolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.RequestSeq})
+	t.ask(facts.ToolOf(t.g, step.Tool).Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.Step, Tool: step.Tool, Asked: step.AskedSeq()})
 	return machine.Accepted
 }
 

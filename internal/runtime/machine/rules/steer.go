@@ -93,8 +93,8 @@ func (t *txn) putAway(note string) {
 	t.s.Turn, t.s.Awaiting = nil, machine.AwaitNothing
 }
 
-// answerCancelled answers the pending steps of the visit: nobody knows how far their tools
-// came.
+// answerCancelled answers the pending steps of the visit: nobody knows how far the tools of
+// those came that were out.
 func (t *txn) answerCancelled() {
 	for i := range t.s.Steps {
 		if t.s.Steps[i].Status != machine.StepStatusPending {
@@ -104,11 +104,11 @@ func (t *txn) answerCancelled() {
 		if step.Delegation {
 			t.callOff(step)
 		}
+		unsent := t.unsent(step)
 		step.AnswerSeq = t.record(&machine.StepResolved{
-			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: machine.CancelledFault, Unknown: true, Kind: t.told(step.Kind()),
+			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: machine.CancelledFault, Unknown: !unsent, Kind: t.told(step.Kind()),
 			Usage: t.forgo(step),
 		})
-		unsent := t.unsent(step)
 		step.Status, step.Deadline, step.Inquiry = machine.StepStatusError, 0, 0
 		step.AnswerHash = answerHash(false, nil, machine.CancelledFault)
 		if !unsent {

@@ -17,7 +17,7 @@ func (t *txn) stand(step *machine.ToolStep) {
 	if !t.undoable(step) || step.Status == machine.StepStatusPending || step.Status != machine.StepStatusOK && !step.Doubt {
 		return
 	}
-	effect := machine.Standing{Step: step.Step, Tool: step.Tool, Asked: step.RequestSeq, Key: step.Effect}
+	effect := machine.Standing{Step: step.Step, Tool: step.Tool, Asked: step.AskedSeq(), Key: step.Effect}
 	effect.Inquired = step.AnswerHash == answerHash(false, nil, nobodyKnows)
 	if step.Status == machine.StepStatusOK {
 		effect.Answered = step.AnswerSeq
@@ -58,7 +58,7 @@ func (t *txn) mayHappen(step *machine.ToolStep) bool {
 		return false
 	}
 	if step.About == nil {
-		return t.undoable(step) && !t.unsent(step)
+		return t.undoable(step) && !step.Awaits() && !t.unsent(step)
 	}
 	if step.About.Role == machine.RoleCompensate {
 		return true

@@ -36,14 +36,15 @@ func Starter(a *machine.Approval, c *machine.DecideStep, by string) error {
 	}
 }
 
-// Digest refuses a decision about another call than the one that waits.
+// Digest refuses a decision about another call than the one that waits. It does not tell the
+// digest: who may not see the call decides nothing about it.
 func Digest(step *machine.ToolStep, c *machine.DecideStep) error {
 	if step.Approval.Digest == c.Digest {
 		return nil
 	}
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "DIGEST_MISMATCH", Field: "digest",
-		Message: fmt.Sprintf("the call that waits is sha256:%x: look at it again", step.Approval.Digest), Seq: step.AskedSeq(),
+		Message: "the call that waits is another one: look at it again", Seq: step.AskedSeq(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/config"
@@ -17,7 +18,7 @@ func readBudgets(c config.Config) (*account.Table, error) {
 	if c.Budgets == "" {
 		return account.NewTable(nil)
 	}
-	file, err := config.ReadBudgets(c.Budgets)
+	file, place, err := config.ReadBudgets(c.Budgets)
 	if err != nil {
 		return nil, err
 	}
@@ -28,10 +29,14 @@ func readBudgets(c config.Config) (*account.Table, error) {
 		}
 	}
 	table, err := account.NewTable(accounts)
-	if err != nil {
-		return nil, fmt.Errorf("budgets file %s: %w", c.Budgets, err)
+	if wrong, ok := errors.AsType[account.Faults](err); ok {
+		told := &config.Error{}
+		for _, f := range wrong {
+			told.Faults = append(told.Faults, config.Fault{Field: place(f.Field), Message: f.Message})
+		}
+		return nil, told
 	}
-	return table, nil
+	return table, err
 }
 
 // limitOf is a limit in micro-dollars, -1 for what is none.

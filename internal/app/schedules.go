@@ -26,7 +26,7 @@ func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, erro
 	if c.Schedules == "" {
 		return nil, nil
 	}
-	file, err := config.ReadSchedules(c.Schedules, served)
+	file, place, err := config.ReadSchedules(c.Schedules, served)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, erro
 	for i := range file {
 		s, field, why := scheduleOf(&file[i])
 		if why != "" {
-			faults = append(faults, config.Fault{Field: config.ScheduleField(c.Schedules, file[i].ID, field), Message: why})
+			faults = append(faults, config.Fault{Field: place(file[i].ID + "." + field), Message: why})
 		}
 		out = append(out, s)
 	}

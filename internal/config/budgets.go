@@ -17,13 +17,16 @@ type Budget struct {
 	MaxTokens  int64   `yaml:"max_tokens"`
 }
 
-// ReadBudgets reads the file. Its labels, windows and figures are not checked; an empty one
-// is refused.
-func ReadBudgets(path string) (Budgets, error) {
-	var b Budgets
-	raw, err := readTable("budgets file", path)
+// ReadBudgets reads the file, YAML or JSON. Its labels, windows and figures are not checked; place
+// is where one of its fields is, as "accounts[2].window", for whoever does. Faults are an
+// [*Error] with all of them; an empty file is refused.
+func ReadBudgets(path string) (b Budgets, place func(field string) string, err error) {
+	d, err := readDocument("budgets file", path, &b)
 	if err == nil {
-		err = decodeYAML(path, raw, &b)
+		err = d.err()
 	}
-	return b, err
+	if err != nil {
+		return Budgets{}, nil, err
+	}
+	return b, d.where, nil
 }

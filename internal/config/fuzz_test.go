@@ -32,6 +32,9 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		_, _ = ReadModels(path)
+		_, _ = ReadCallLimits(path)
+		_, _, _ = ReadBudgets(path)
+		_, _, _ = ReadSchedules(path, []string{"default"})
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Fatalf("%d bytes took %v", len(raw), took)
 		}

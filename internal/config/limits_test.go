@@ -37,7 +37,7 @@ limits:
 	if first.ID != "openai" || first.Concurrent != 8 || first.PerMinute != 60 || first.TokensPerMinute != 30000 || first.Weights["acme"] != 3 || !first.Provider {
 		t.Errorf("%+v", first)
 	}
-	if !strings.Contains(first.At, "limits.yaml:4:10: limits[0].key") {
+	if !strings.Contains(first.At, "limits.yaml:4:5: limits[0].key") {
 		t.Errorf("the key is at %s", first.At)
 	}
 	if got, err := ReadCallLimits(limitsFile(t, "{}")); err != nil || len(got.List) != 0 || got.Tenant != "tenant" {
@@ -55,8 +55,8 @@ func TestBadCallLimits(t *testing.T) {
 	for text, says := range map[string]string{
 		"- m":                      "want an object of limits, tenant",
 		"limit: []":                "limits.yaml:1:1: limit: is not known; allowed: limits, tenant",
-		"tenant: 3":                "tenant: want the name of a label",
-		"limits: {}":               "limits: want a list of at most 256 entries",
+		"tenant: 3":                "tenant: is 3, want a text",
+		"limits: {}":               "limits.yaml:1:1: limits: is {}, want a list",
 		"limits: [3]":              "limits[0]: want an object of concurrent, id, key",
 		entry(""):                  "limits[0]: limits nothing",
 		entry(", per_minute: 0"):   "limits.yaml:2:23: limits[0].per_minute: is 0, want a whole number from 1 to 1000000000",
@@ -65,12 +65,12 @@ func TestBadCallLimits(t *testing.T) {
 		entry(", per_minute: no"):  "want a whole number",
 		entry(", per_minut: 3"):    "limits[0].per_minut: is not known; allowed: concurrent, id, key, per_minute, provider, tokens_per_minute, weights",
 		entry(", concurrent: 1, weights: {x: 1001}"):                                                 "limits[0].weights.x: is 1001, want a whole number from 1 to 1000",
-		entry(", concurrent: 1, weights: 3"):                                                         "want an object of whole numbers from 1 to 1000 by tenant",
+		entry(", concurrent: 1, weights: 3"):                                                         "limits[0].weights: want an object, by name",
 		entry(", concurrent: 1, provider: 3"):                                                        "want true or false",
 		"limits: [{key: model, concurrent: 1}]":                                                      "limits[0].id: is required",
 		"limits: [{id: A b, key: model, concurrent: 1}]":                                             "limits[0].id: want 1 to 64 of",
 		"limits: [{id: a, concurrent: 1}]":                                                           "limits[0].key: is required",
-		"limits: [{id: a, key: 3, concurrent: 1}]":                                                   "limits[0].key: want an expression",
+		"limits: [{id: a, key: 3, concurrent: 1}]":                                                   "limits[0].key: is 3, want a text",
 		"limits: [{id: a, key: model, concurrent: 1, id: b}]":                                        "is given twice",
 		"limits: [{id: a, key: model, concurrent: 1}, {id: a, key: model, concurrent: 2}]":           `limits[1].id: "a" is the id of another entry too`,
 		"limits: [{id: a, key: model, concurrent: 1}, {id: b, key: model, tokens_per_minute: 1e10}]": "limits[1].tokens_per_minute: is 10000000000, want",

@@ -58,22 +58,19 @@ const (
 )
 
 // ReadSchedules reads the file of [Config.Schedules], YAML or JSON: schedules by id, given
-// back in the order of the ids with their defaults. served are the namespaces that there are.
-// Faults of the content are an [*Error] with all of them, each naming its schedule.
-func ReadSchedules(path string, served []string) ([]Schedule, error) {
-	raw, err := readTable("schedules file", path)
-	if err != nil {
-		return nil, err
-	}
+// back in the order of the ids with their defaults. served are the namespaces that there are; place
+// is where a field of a schedule is, as "nightly.cron". Faults of the content are an [*Error] with
+// all of them, each naming its schedule.
+func ReadSchedules(path string, served []string) (all []Schedule, place func(field string) string, err error) {
 	var file map[string]*Schedule
-	if err := decodeYAML(path, raw, &file); err != nil {
-		return nil, err
+	d, err := readDocument("schedules file", path, &file)
+	if err != nil {
+		return nil, nil, err
 	}
-	l := &scheduleList{path: path, served: served}
+	l := &scheduleList{document: d, served: served}
 	if len(file) > maxSchedules {
-		l.add(path, "has %d schedules, at most %d", len(file), maxSchedules)
+		d.wrong("", "has %d schedules, at most %d", len(file), maxSchedules)
 	}
-	schedules := make([]Schedule, 0, len(file))
 	for _, id := range slices.Sorted(maps.Keys(file)) {
 		s := file[id]
 		if s == nil {
@@ -81,26 +78,25 @@ func ReadSchedules(path string, served []string) ([]Schedule, error) {
 		}
 		s.ID, l.id = id, id
 		l.schedule(s)
-		schedules = append(schedules, *s)
+		all = append(all, *s)
 	}
-	if len(l.list) > 0 {
-		return nil, &Error{Faults: l.list}
+	if err := d.err(); err != nil {
+		return nil, nil, err
 	}
-	return schedules, nil
+	return all, d.where, nil
 }
-
-// ScheduleField names a field of a schedule in a fault.
-func ScheduleField(path, id, field string) string { return path + ": " + id + "." + field }
 
 // scheduleList collects the faults of one file.
 type scheduleList struct {
-	list
-	path, id string
-	served   []string
+	*document
+	id     string
+	served []string
 }
 
 func (l *scheduleList) at(field, format string, args ...any) {
-	l.add(ScheduleField(l.path, l.id, field), format, args...)
+	if !l.faulty[l.id+"."+field] {
+		l.wrong(l.id+"."+field, format, args...)
+	}
 }
 
 var (
@@ -111,7 +107,7 @@ var (
 // schedule checks one and sets its defaults.
 func (l *scheduleList) schedule(s *Schedule) {
 	if !scheduleID.MatchString(s.ID) {
-		l.add(l.path, "%q is no id of a schedule: 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', the first a letter or digit", s.ID)
+		l.wrong(s.ID, "%q is no id of a schedule: 1 to 63 of A-Z, a-z, 0-9, '.', '_', '-', the first a letter or digit", s.ID)
 	}
 	l.times(s)
 	l.word("catch_up", &s.CatchUp, "none", "last", "all")

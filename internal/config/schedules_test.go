@@ -20,7 +20,7 @@ func schedulesFile(t *testing.T, text string) string {
 // TestReadSchedules: what is not said has its default, and the order is that of the ids.
 func TestReadSchedules(t *testing.T) {
 	t.Parallel()
-	got, err := ReadSchedules(schedulesFile(t, `
+	got, _, err := ReadSchedules(schedulesFile(t, `
 weekly: {cron: "@weekly", pack: report}
 nightly:
   cron: "30 2 * * *"
@@ -52,7 +52,7 @@ nightly:
 		s.Namespace != "default" || s.Execution != "WORKERS" || s.Principal != "schedule:weekly" || s.Scopes[0] != "runs:write" || s.JSON != nil {
 		t.Errorf("%+v", s)
 	}
-	if got, err := ReadSchedules(schedulesFile(t, "{}"), nil); err != nil || len(got) != 0 {
+	if got, _, err := ReadSchedules(schedulesFile(t, "{}"), nil); err != nil || len(got) != 0 {
 		t.Errorf("no schedules: %v, %v", got, err)
 	}
 }
@@ -85,12 +85,12 @@ func TestBadSchedules(t *testing.T) {
 		"a: {late_sec: 1e99}":        "schedules.yaml",
 		strings.Repeat("x: {}\n", 2): "schedules.yaml",
 	} {
-		got, err := ReadSchedules(schedulesFile(t, text), []string{"default"})
+		got, _, err := ReadSchedules(schedulesFile(t, text), []string{"default"})
 		if faults, ok := errors.AsType[*Error](err); !ok || !strings.Contains(err.Error(), want) || len(faults.Faults) == 0 {
 			t.Errorf("%q: %+v, %v, want %q", text, got, err, want)
 		}
 	}
-	if _, err := ReadSchedules(filepath.Join(t.TempDir(), "none"), nil); err == nil {
+	if _, _, err := ReadSchedules(filepath.Join(t.TempDir(), "none"), nil); err == nil {
 		t.Error("a file that is not there")
 	}
 }

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -53,14 +52,14 @@ type Table struct {
 // NewTable makes a table. The error names every fault.
 func NewTable(accounts []Account) (*Table, error) {
 	t := &Table{accounts: slices.Clone(accounts)}
-	var errs []error
+	var faults Faults
 	if len(accounts) > MaxAccounts {
-		errs = append(errs, fmt.Errorf("accounts: has %d entries, at most %d", len(accounts), MaxAccounts))
+		faults = append(faults, Fault{Field: "accounts", Message: fmt.Sprintf("has %d entries, at most %d", len(accounts), MaxAccounts)})
 	}
 	for i := range t.accounts {
 		a := &t.accounts[i]
 		fault := func(field, format string, args ...any) {
-			errs = append(errs, fmt.Errorf("accounts[%d].%s: "+format, append([]any{i, field}, args...)...))
+			faults = append(faults, Fault{Field: fmt.Sprintf("accounts[%d].%s", i, field), Message: fmt.Sprintf(format, args...)})
 		}
 		zone := a.check(fault)
 		if zone == nil {
@@ -73,7 +72,25 @@ func NewTable(accounts []Account) (*Table, error) {
 		}
 		s.values[a.Value] = a
 	}
-	return t, errors.Join(errs...)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return t, nil
+}
+
+// Fault is what is wrong with one field of the operator's accounts; Faults are the error that
+// has all of them.
+type (
+	Fault  struct{ Field, Message string }
+	Faults []Fault
+)
+
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i := range f {
+		lines[i] = f[i].Field + ": " + f[i].Message
+	}
+	return strings.Join(lines, "\n")
 }
 
 // check tells the faults of one entry; the answer is its zone, nil = it has none.

@@ -27,6 +27,8 @@ type Report struct {
 	Erased int64
 	// Accounts are those that runs are charged to.
 	Accounts int64
+	// Keys are the business keys that steps have.
+	Keys int64
 }
 
 // Fault is the first thing that a check found wrong.
@@ -70,8 +72,8 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *layout.Txn) error {
-		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}}
-		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased, c.accounts, c.schedules} {
+		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}, effects: effectRows{}}
+		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.deleted, c.backups, c.erased, c.accounts, c.keys, c.schedules} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -109,6 +111,8 @@ type Checker struct {
 	entries map[uint32]int64
 	// sums are the charges of the runs that were checked.
 	sums accountSums
+	// effects are the rows of business keys that the entries of those runs make.
+	effects effectRows
 	// last is the head that was asked for last: queue and index rows of one run
 	// often lie together.
 	last *machine.State
@@ -161,7 +165,7 @@ func (c *Checker) runs() error {
 		}
 		c.report.Runs++
 		c.sums.add(st)
-		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool)}
+		r := &runCheck{Checker: c, walks: walks, Prover: Prover{Ns: ns, Run: run, Keys: c.Txn.Keys}, head: st, value: value, rows: make(map[string]bool), effects: effectRows{}}
 		return r.check()
 	})
 	for _, w := range walks {

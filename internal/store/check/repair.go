@@ -32,7 +32,7 @@ type RowRepair struct{ Made, Changed, Removed int64 }
 
 // Rebuild makes every row anew that follows from entries and is not what they make:
 // heads, checkpoints, ids, artifact and message rows, timers, outgoing work, turns to
-// offer, list entries, references to blobs, cursors. It never writes an entry. What is
+// offer, list entries, references to blobs, business keys, cursors. It never writes an entry. What is
 // held of a step's outgoing work stays, and so does a cancellation that waits; one that
 // is lost cannot be told from one that was sent.
 //
@@ -40,14 +40,14 @@ type RowRepair struct{ Made, Changed, Removed int64 }
 // meanwhile. A run whose graph is not found is among the broken.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
 	r := &repairer{
-		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}},
+		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
 		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, out: Repair{Rows: map[string]*RowRepair{}},
 	}
 	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.accounts, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.kept, r.going, r.places, r.runs, r.accounts, r.keys, r.fill, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}

@@ -18,6 +18,8 @@ type runCheck struct {
 	value []byte
 	// rows are the keys that the entries make, of kinds that begin with a run.
 	rows map[string]bool
+	// effects are the business keys that the run has by its entries.
+	effects effectRows
 }
 
 func (r *runCheck) check() error {
@@ -39,6 +41,8 @@ func (r *runCheck) check() error {
 		if err := r.imported(); err != nil {
 			return err
 		}
+	} else if err := r.claims(r.Ns, r.Run, r.effects); err != nil {
+		return err
 	}
 	if err := r.implied(); err != nil {
 		return err
@@ -65,6 +69,7 @@ func (r *runCheck) entry(key, value []byte) error {
 	if err := r.passed(e, w); err != nil || w == nil {
 		return err
 	}
+	r.effects.fold(w.Ops)
 	for i := range w.Ops {
 		if err := r.stored(e, &w.Ops[i]); err != nil {
 			return err

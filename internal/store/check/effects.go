@@ -1,0 +1,132 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// effectRows are the rows of business keys that entries make, by their keys: of one run, or of
+// all that were replayed.
+type effectRows map[string][]byte
+
+// fold follows what an entry makes of business keys.
+func (e effectRows) fold(ops []layout.Op) {
+	for i := range ops {
+		op := &ops[i]
+		switch {
+		case op.Key[0] != layout.KindEffect:
+		case op.Delete:
+			delete(e, string(op.Key))
+		default:
+			e[string(op.Key)] = op.Value
+		}
+	}
+}
+
+// claims takes over what a run has of business keys. A key has one step in all runs.
+func (c *Checker) claims(ns uint32, run string, has effectRows) error {
+	for key, value := range has {
+		if other, twice := c.effects[key]; twice {
+			return &Fault{Namespace: ns, Run: run, Row: "business key", Detail: fmt.Sprintf("%x: %s has it by its entries, too", key[5:], effectText(other))}
+		}
+		c.effects[key] = value
+	}
+	return nil
+}
+
+// keys checks that the row of each business key is what the entries of its run make. A run
+// that was deleted or erased says nothing of its keys any more, and they outlive it.
+func (c *Checker) keys() error {
+	err := c.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
+		ns, sum, err := effectKey(key)
+		if err != nil {
+			return err
+		}
+		stored, err := codec.DecodeEffect(value)
+		if err != nil {
+			return &Fault{Namespace: ns, Row: "business key", Detail: fmt.Sprintf("%x: %v", sum, err)}
+		}
+		c.report.Keys++
+		want, made := c.effects[string(key)]
+		delete(c.effects, string(key))
+		if made && !bytes.Equal(value, want) {
+			return &Fault{Namespace: ns, Run: stored.RunID, Row: "business key", Detail: fmt.Sprintf("%x: is %s, entries make %s", sum, effectText(value), effectText(want))}
+		}
+		if made || c.graphs == nil {
+			return nil
+		}
+		return c.unmade(ns, sum, &stored)
+	})
+	if err != nil || len(c.effects) == 0 || c.graphs == nil {
+		return err
+	}
+	key := []byte(slices.Min(slices.Collect(maps.Keys(c.effects))))
+	ns, sum, err := effectKey(key)
+	if err != nil {
+		return err
+	}
+	return &Fault{Namespace: ns, Row: "business key", Detail: fmt.Sprintf("%x: missing, %s has the effect", sum, effectText(c.effects[string(key)]))}
+}
+
+// unmade: no entry that was replayed makes the row, which is in order where its run has none
+// that could be.
+func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
+	value, err := layout.Get(c.Txn, layout.HeadKey(ns, stored.RunID))
+	if err != nil || value == nil {
+		return err
+	}
+	st, err := c.Txn.Head(value)
+	if err != nil || st.Erased != nil && stored.Step <= st.LastStep {
+		return err
+	}
+	return &Fault{Namespace: ns, Run: stored.RunID, Row: "business key", Detail: fmt.Sprintf("%x: step %d does not have the effect", sum, stored.Step)}
+}
+
+// keys removes the rows of business keys that the entries of their runs do not make; those that
+// are missing or changed are made anew with their runs. One that cannot be read may be that of
+// a broken run, which nothing makes anew.
+func (r *repairer) keys() error {
+	return r.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
+		if _, made := r.wanted[r.hash(key)]; made {
+			return nil
+		}
+		stored, err := codec.DecodeEffect(value)
+		ns, _, malformed := effectKey(key)
+		if err == nil && malformed == nil && !r.replayed(ns, stored.RunID) || err != nil && len(r.broken) > 0 {
+			return nil
+		}
+		return r.put(layout.Op{Key: key, Delete: true}, wasRemoved)
+	})
+}
+
+// replayed: all that the run has follows from its entries, which are in order.
+func (r *repairer) replayed(ns uint32, run string) bool {
+	if r.broken[queueRun{ns, run}] {
+		return false
+	}
+	_, there := r.stored(layout.EntryKey(ns, run, 1))
+	return there
+}
+
+func effectKey(key []byte) (ns uint32, sum []byte, err error) {
+	if len(key) != 5+32 {
+		return 0, nil, &Fault{Row: "business key", Detail: fmt.Sprintf("malformed key %x", key)}
+	}
+	return binary.BigEndian.Uint32(key[1:]), key[5:], nil
+}
+
+// effectText says whose a row is.
+func effectText(value []byte) string {
+	e, err := codec.DecodeEffect(value)
+	if err != nil {
+		return fmt.Sprintf("%x", value)
+	}
+	return fmt.Sprintf("step %s/%d (asked by record %d, answered by %d)", e.RunID, e.Step, e.Asked, e.Answer)
+}

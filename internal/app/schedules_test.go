@@ -65,6 +65,10 @@ none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}
 	if at, err := time.Parse(time.RFC3339, labels["pawl.instant"]); err != nil || !at.After(since) || at.Second() != 0 {
 		t.Errorf("instant %q, %v", labels["pawl.instant"], err)
 	}
+	fork, err := runs.ForkRun(t.Context(), &pawlv1.ForkRunRequest{RunId: begun[0], AtSeq: 1, Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	if copied := fork.GetRun().GetLabels(); err != nil || copied["pawl.schedule"] != "" || copied["team"] != "blue" {
+		t.Errorf("labels of a copy %v, %v", copied, err)
+	}
 	records, err := runs.ListTransitions(t.Context(), &pawlv1.ListTransitionsRequest{RunId: begun[0]})
 	if err != nil || records.GetRecords()[0].GetPrincipal() != "clockwork" {
 		t.Errorf("%v, %v", records, err)

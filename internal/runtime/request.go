@@ -52,8 +52,8 @@ type StartRequest struct {
 	Input []machine.Part
 	// Execution is required.
 	Execution machine.Execution
-	// Labels have distinct keys; at most Config.MaxLabels.
-	Labels []machine.Label
+	// Labels have distinct keys; at most Config.MaxLabels. Given are the sidecar's own.
+	Labels, Given []machine.Label
 	// RequestID is the idempotency id, unique per principal and namespace; "" = none.
 	RequestID string
 	// MaxSteps lowers the pack's max_steps (RFC-103 context.max_steps); 0 = the pack's.

@@ -32,6 +32,7 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	if err := e.checkStart(&req); err != nil {
 		return Answer{}, err
 	}
+	req.Labels = slices.Concat(req.Labels, req.Given)
 	return e.Begin(ctx, Birth{
 		Namespace: ns, Principal: req.Principal, ID: req.RequestID, Hash: startHash(&req), Command: machine.Start{},
 		Prepare: func(ctx context.Context, run string) (machine.Command, *program.Program, error) {

@@ -99,12 +99,19 @@ func JoinFaults(faults []pack.FieldError) string {
 	return strings.Join(words, "; ")
 }
 
-// CheckLabels bounds the caller's labels; that of a trace must be one.
+// OwnLabels begins the keys of labels that the sidecar itself gives to runs, and nobody else.
+const OwnLabels = "pawl."
+
+// CheckLabels bounds the caller's labels; that of a trace must be one, and none is the
+// sidecar's.
 func (t *Terms) CheckLabels(labels []machine.Label) error {
 	if err := TooLarge("labels", "MAX_LABELS", len(labels), t.MaxLabels); err != nil {
 		return err
 	}
 	for _, l := range labels {
+		if strings.HasPrefix(l.Key, OwnLabels) {
+			return Malformed("LABEL_RESERVED", "labels["+l.Key+"]", "labels that begin with "+OwnLabels+" are the sidecar's own: it says by them what began a run")
+		}
 		if _, ok := trace.Parse(l.Value); l.Key == trace.Label && !ok {
 			return Malformed("BAD_LABEL", "labels["+l.Key+"]", "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>, lower case, ids not all zero")
 		}
@@ -130,9 +137,10 @@ func (t *Terms) Traced(run string, labels []machine.Label, traceparent string) [
 	return append(slices.Clone(labels), machine.Label{Key: trace.Label, Value: ctx.String()})
 }
 
-// Untraced leaves a source's trace context to the source.
-func Untraced(labels []machine.Label) []machine.Label {
-	return slices.DeleteFunc(slices.Clone(labels), isTrace)
+// Copied are the labels that a copy takes over: the trace context is the source's, and what
+// began that did not begin the copy.
+func Copied(labels []machine.Label) []machine.Label {
+	return slices.DeleteFunc(slices.Clone(labels), func(l machine.Label) bool { return isTrace(l) || strings.HasPrefix(l.Key, OwnLabels) })
 }
 
 func isTrace(l machine.Label) bool { return l.Key == trace.Label }

@@ -62,9 +62,9 @@ func (s *Schedule) request(instant time.Time) runtime.StartRequest {
 	req := s.Start
 	at := instant.UTC().Format(time.RFC3339)
 	req.RequestID = Prefix + s.ID + "/" + at
-	req.Labels = append(append([]machine.Label(nil), req.Labels...),
-		machine.Label{Key: LabelSchedule, Value: s.ID}, machine.Label{Key: LabelInstant, Value: at},
-		machine.Label{Key: LabelScopes, Value: req.Principal.Scopes.String()})
+	req.Given = []machine.Label{
+		{Key: LabelSchedule, Value: s.ID}, {Key: LabelInstant, Value: at}, {Key: LabelScopes, Value: req.Principal.Scopes.String()},
+	}
 	return req
 }
 

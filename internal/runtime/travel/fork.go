@@ -105,7 +105,7 @@ func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *Fork
 	from = &own
 	fork := machine.Fork{
 		Namespace: source.Namespace, RunID: run, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(request.Untraced(from.Labels), req.Labels), Limits: r.cfg.Terms.Limits, MaxWallTime: r.cfg.Terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Labels: setOver(request.Copied(from.Labels), req.Labels), Limits: r.cfg.Terms.Limits, MaxWallTime: r.cfg.Terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 		Seq: req.AtSeq, From: from, Changes: request.CompactWrites(prog.Graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {

@@ -91,7 +91,7 @@ type RunServiceClient interface {
 	// than its entry.
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
+	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
 	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
 	// overrides for a model of which neither it nor the operator knows the price),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
@@ -116,7 +116,7 @@ type RunServiceClient interface {
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
 	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
-	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+	// BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
 	ForkRun(ctx context.Context, in *ForkRunRequest, opts ...grpc.CallOption) (*ForkRunResponse, error)
@@ -852,7 +852,7 @@ type RunServiceServer interface {
 	// than its entry.
 	//
 	// Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
+	// those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
 	// INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
 	// overrides for a model of which neither it nor the operator knows the price),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
@@ -877,7 +877,7 @@ type RunServiceServer interface {
 	// (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
 	// state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
 	// NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
-	// BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+	// BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
 	// RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
 	// ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
 	ForkRun(context.Context, *ForkRunRequest) (*ForkRunResponse, error)

@@ -270,7 +270,7 @@ class RunServiceServicer(object):
         than its entry.
 
         Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-        those that there are, BAD_VARIABLES with every fault, BAD_LABEL,
+        those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
         INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
         overrides for a model of which neither it nor the operator knows the price),
         RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
@@ -308,7 +308,7 @@ class RunServiceServicer(object):
         (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
         state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
         NO_SUCH_ENTRY; MODEL_UNPRICED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
-        BAD_LABEL, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
+        BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
         RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
         ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
         """

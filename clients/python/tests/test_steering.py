@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+from conftest import STEPS
 from pawl import (
     AsyncTurn,
     Client,
@@ -19,8 +20,8 @@ from pawl import (
     Worker,
 )
 from pawl.testing import Sidecar
-from scripted import Says
-from vendors import LEAVE, adds, played
+from scripted import Says, Scripted
+from vendors import LEAVE, adds, awaiting, blocking, played
 from workers import WAIT, ended, serving
 
 
@@ -76,3 +77,49 @@ async def test_now_ends_the_handler_and_a_stop_the_run(sidecar: Sidecar) -> None
     assert [part.text for part in heard[1][-1].parts] == ["No, right."]
     assert [message.parts[0].text for message in heard[2][-2:]] == ["No, right.", "Go on."]
     assert [b.note for b in bodies if isinstance(b, Stopped)] == ["", "enough"]
+
+
+class Away(Scripted):
+    """Something is said and the sidecar is killed before the first answer is told."""
+
+    def __init__(self, sidecar: Sidecar, *script: Says) -> None:
+        super().__init__(*script)
+        self._sidecar = sidecar
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        if not self.requests:
+            with self._sidecar.client() as client:
+                [run] = client.list_runs()
+                client.attach(run.run_id).steer("Go left.")
+            self._sidecar.restart()
+        return super().answer(path, body)
+
+
+SCRIPT = Says("I add.", adds(1)), Says("", [LEAVE]), Says("All done.")
+
+
+def heard(endpoint: Scripted) -> list[int]:
+    """How often it is said in each request: the first answer was to one without it, and
+    its model is asked again."""
+    return [json.dumps(request).count("Go left.") for request in endpoint.requests]
+
+
+def test_what_is_said_is_heard_although_the_sidecar_is_killed(vendor: str) -> None:
+    with Sidecar(packs=[STEPS], allow_tools=["add"]) as process, process.client() as client:
+        with Away(process, Says("Never mind."), *SCRIPT) as endpoint:
+            handler = blocking(vendor, endpoint.url)
+            tools = {"add": lambda payload: payload["a"]}
+            result = client.run("steps", handler, tools=tools, variables={"n": 1})
+        assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
+    assert heard(endpoint) == [0, 1, 1, 0]
+
+
+async def test_so_do_coroutines(vendor: str) -> None:
+    with Sidecar(packs=[STEPS], allow_tools=["add"]) as process:
+        async with process.async_client() as client:
+            with Away(process, Says("Never mind."), *SCRIPT) as endpoint:
+                handler = awaiting(vendor, endpoint.url)
+                tools = {"add": lambda payload: payload["a"]}
+                result = await client.run("steps", handler, tools=tools, variables={"n": 1})
+        assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
+    assert heard(endpoint) == [0, 1, 1, 0]

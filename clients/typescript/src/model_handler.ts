@@ -93,6 +93,11 @@ interface Open {
   readonly maxBytes: number;
 }
 
+/** The same as it was asked for just now; `grown`: with something that no model heard yet. */
+interface Asked extends Open {
+  readonly grown: boolean;
+}
+
 /** The execution of one turn. */
 class Execution {
   readonly #turn: Turn;
@@ -101,6 +106,8 @@ class Execution {
   readonly #shown: Shown;
   /** The provider's id of the response that is being made, where it can be fetched. */
   #responseId = "";
+  /** Records that the conversation has because a request had to contain them. */
+  readonly #heeded = new Set<number>();
 
   constructor(turn: Turn, dialect: Dialect, manner: Manner) {
     this.#turn = turn;
@@ -126,10 +133,11 @@ class Execution {
   async #round(): Promise<Heard> {
     const ask = { request: this.#talk.request(), round: this.#talk.round };
     const request = { ...ask, bound: this.#talk.bound() };
-    const again = async () => openOf(await this.#turn.requestModel(request));
-    const asked = await this.#turn.requestModel(request);
-    this.#talk.heeds(asked.heeds);
-    const open = openOf(asked);
+    const again = async () => {
+      const asked = await this.#turn.requestModel(request);
+      return { ...openOf(asked), grown: this.#hear(asked) };
+    };
+    const open = await again();
     const recorded = recordedOf(open);
     if (recorded) {
       await this.#shown.add(textOf(recorded.parts));
@@ -138,8 +146,18 @@ class Execution {
     return this.#answer(open, again);
   }
 
+  /** Takes what the request contains beside what was asked; true: something is new. */
+  #hear({ heeds }: ModelRound): boolean {
+    const fresh = heeds.filter(({ seq }) => !this.#heeded.has(seq));
+    for (const { seq } of fresh) {
+      this.#heeded.add(seq);
+    }
+    this.#talk.heeds(fresh);
+    return fresh.length > 0;
+  }
+
   /** Makes the call until it is answered, or has used up its attempts. */
-  async #answer(open: Open, again: () => Promise<Open>): Promise<Heard> {
+  async #answer(open: Open, again: () => Promise<Asked>): Promise<Heard> {
     const { notBefore, responseId = "" } = open.step.model ?? {};
     this.#responseId = responseId;
     await this.#until(notBefore);
@@ -237,7 +255,7 @@ class Execution {
     open: Open,
     attempt: number,
     came: Came,
-    again: () => Promise<Open>,
+    again: () => Promise<Asked>,
   ): Promise<Heard | number> {
     const { outcome, usage, limits } = came;
     const { step } = open.step;
@@ -271,9 +289,10 @@ class Execution {
 
   /**
    * The sidecar was away meanwhile, and the turn has another token: the round is asked for
-   * again, and gets the answer that there is. What it consumed was counted before.
+   * again, and gets the answer that there is. What it consumed was counted before. Where the
+   * request has something now that was said meanwhile, the answer is none to it.
    */
-  async #tellAgain({ outcome, usage }: Came, again: () => Promise<Open>): Promise<Heard | number> {
+  async #tellAgain({ outcome, usage }: Came, again: () => Promise<Asked>): Promise<Heard | number> {
     const open = await again();
     const recorded = recordedOf(open);
     if (recorded) {
@@ -281,6 +300,10 @@ class Execution {
     }
     const { step, attempt } = open.step;
     if ("failure" in outcome) {
+      return attempt;
+    }
+    if (open.grown) {
+      this.#responseId = "";
       return attempt;
     }
     const told = await this.#turn.answerModel({ step, attempt, outcome });

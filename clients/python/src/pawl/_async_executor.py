@@ -103,19 +103,23 @@ class _Round:
         self._client, self._dialect, self._turn, self._talk = client, dialect, turn, talk
         self._request, self._bound = talk.request(), talk.bound()
         self._most = 0
-        self._opened = False
+        self._heeded: set[int] = set()
+        self._grown = False
+        """The request has something, as it was asked for last, that it had not before."""
 
     async def _open(self) -> Step:
         asked = await self._turn.request_model(self._talk.round, self._request, bound=self._bound)
         self._most = asked.max_answer_bytes
-        if not self._opened:
-            self._talk.heeds(asked.heeds)
-            self._opened = True
+        fresh = [heed for heed in asked.heeds if heed.seq not in self._heeded]
+        self._heeded.update(heed.seq for heed in fresh)
+        self._talk.heeds(fresh)
+        self._grown = bool(fresh)
         return _step_of(asked)
 
     async def heard(self) -> Heard:
         """The answer of the round."""
         step = await self._open()
+        self._grown = False  # What it had to contain is asked at once.
         model = step.model
         if step.status is StepStatus.OK and model is not None and model.answer is not None:
             if model.answer.text:
@@ -137,6 +141,8 @@ class _Round:
                 await self._turn.retract_output(came.shown)
             if attempt == _RECORDED:
                 return await self.heard()
+            if attempt and self._grown:
+                fetch, self._grown = "", False  # What is made there is no answer to it.
             if not attempt and isinstance(came.outcome, ModelAnswer):
                 answer = came.outcome
                 return Heard(step=step.step, answer=answer, usage=came.usage, replayed=False)
@@ -173,6 +179,8 @@ class _Round:
             again = await self._open()
             if again.status is not StepStatus.PENDING:
                 return _RECORDED
+            if self._grown:
+                return again.attempt  # The model has not heard what was said meanwhile.
             settled = await self._turn.answer_model(again.step, again.attempt, outcome)
         _going_on(settled)
         if isinstance(outcome, ModelAnswer):

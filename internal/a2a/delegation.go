@@ -85,6 +85,15 @@ func (s *Service) answers(m *sending) (runtime.Call, error) {
 	return call, nil
 }
 
+// origin is where the sender's run is. Over the wire none is of this store, whatever a
+// message says: runs of this store count in the accounts of the run that started them.
+func (s *Service) origin(d *delegation) string {
+	if !s.cfg.Within && d.Origin == "" {
+		return machine.OriginUnknown
+	}
+	return d.Origin
+}
+
 // delegate makes a start one of a child run.
 func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) error {
 	d, err := delegationOf(msg)
@@ -103,7 +112,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 			start.Execution = machine.Sidecar
 		}
 	}
-	start.Parent = &machine.Parent{RunID: d.Run, Step: d.Step, Attempt: d.Attempt, Origin: d.Origin}
+	start.Parent = &machine.Parent{RunID: d.Run, Step: d.Step, Attempt: d.Attempt, Origin: s.origin(d)}
 	if d.Traceparent != "" {
 		start.Traceparent = d.Traceparent
 	}

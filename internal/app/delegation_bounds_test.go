@@ -138,6 +138,10 @@ func (c *circle) deepest(t *testing.T, runs pawlv1.RunServiceClient, run *pawlv1
 	if run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Errorf("run %s at depth %d is %v (%s)", run.GetRunId(), run.GetDepth(), run.GetStatus(), run.GetReason())
 	}
+	// Neither says where it is, and neither takes the other's runs for its own.
+	if origin := run.GetParent().GetOrigin(); run.GetParent() != nil && origin != machine.OriginUnknown {
+		t.Errorf("the parent of run %s is at %q, want %q", run.GetRunId(), origin, machine.OriginUnknown)
+	}
 	got, err := runs.ListTransitions(c.ctx, &pawlv1.ListTransitionsRequest{RunId: run.GetRunId(), Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED}})
 	if err != nil || len(got.GetRecords()) != 1 {
 		t.Fatalf("answers %v, %v", got, err)

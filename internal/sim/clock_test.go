@@ -16,7 +16,10 @@ type clock struct {
 	born  time.Time
 }
 
-func newClock() *clock { return &clock{born: time.Now()} }
+// newClock is one that is so far behind the time of the bubble, which begins as a day does.
+func newClock(behind time.Duration) *clock {
+	return &clock{born: time.Now(), skew: -behind, ahead: -behind}
+}
 
 func (c *clock) Now() time.Time {
 	c.mu.Lock()

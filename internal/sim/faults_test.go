@@ -15,6 +15,8 @@ func (w *world) do(a action) {
 	n := w.nodes[a.node]
 	switch a.kind {
 	case "wait":
+	case "fund":
+		n.fund()
 	case "kill", "power":
 		n.crash(n.process(), a.kind == "power")
 		w.restartLater(n, dice)

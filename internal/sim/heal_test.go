@@ -146,6 +146,9 @@ func (w *world) final() {
 		w.prove(o)
 	}
 	w.settled()
+	w.leases()
+	w.audited()
+	w.shown()
 	w.forks()
 	w.receivers.final()
 	w.linearizable()

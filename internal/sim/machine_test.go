@@ -41,10 +41,12 @@ type node struct {
 	buried sync.WaitGroup
 	// lives counts processes.
 	lives int
+	// raises count how often the operator let tenants spend more.
+	raises int64
 }
 
 func newNode(w *world, name string) *node {
-	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock()}
+	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock(w.knobs.evening)}
 	n.disk = disk.New(n.dir)
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
 	n.wires = wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}

@@ -122,7 +122,7 @@ func (m *workman) shop(ctx context.Context, t *worker.Turn, dice *rand.Rand) (wo
 
 // startTill starts a run of a tenant.
 func (pp *people) startTill(n *node, dice *rand.Rand) {
-	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller)
+	id, execution := pp.id(), pick(dice, machine.Workers, machine.Workers, machine.Caller, machine.Sidecar)
 	input := []machine.Part{{Kind: machine.PartText, Text: id}}
 	labels := []machine.Label{{Key: "tenant", Value: pick(dice, "acme", "acme", "zeta")}}
 	pp.ask(n, "start till "+id, callSeen{object: n.name, id: id, who: driver.Principal, command: machine.Start{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
@@ -166,6 +166,14 @@ type purse struct {
 	parent *machine.Parent
 	models int64
 	ended  bool
+	// lease is what it was lent, loans what it lent.
+	lease machine.Amount
+	loans map[uint32]*loan
+	// untold is what calls consumed of which nobody had said how much they may, as the
+	// sidecar's own executor does not, or which had given it back with the end of their run.
+	untold machine.Amount
+	// counted, heldBefore and untoldBefore are what accounts have of it.
+	counted, heldBefore, untoldBefore machine.Amount
 }
 
 // attemptID names an attempt of a model; of tools, whose attempts follow each other, the step.
@@ -179,7 +187,7 @@ var tillLimit = machine.Amount{Tokens: 300, CostMicro: 300}
 
 // opens begins a purse with the first entry of a run.
 func (p *purse) opens(e *machine.Entry, pack string) {
-	p.reserved = map[attemptID]machine.Amount{}
+	p.reserved, p.loans = map[attemptID]machine.Amount{}, map[uint32]*loan{}
 	p.limit = machine.Amount{Tokens: maxTokens, CostMicro: maxCost}
 	if pack == tillPack {
 		p.keepsLedger, p.limit = true, tillLimit
@@ -190,7 +198,7 @@ func (p *purse) opens(e *machine.Entry, pack string) {
 	}
 	p.parent = start.Parent
 	if lease := start.Lease; lease != (machine.Amount{}) {
-		p.leased = true
+		p.leased, p.lease = true, lease
 		p.limit.Tokens, p.limit.CostMicro = least(p.limit.Tokens, lease.Tokens), least(p.limit.CostMicro, lease.CostMicro)
 	}
 }
@@ -214,10 +222,11 @@ func (s *spent) sum() machine.Amount {
 
 // paid holds one record against the budget.
 func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
+	o.lends(e, r, s)
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
 		id, bound := attemptID{step: b.Step}, machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro}
-		if b.Kind == machine.KindModel {
+		if b.Kind == machine.KindModel && s.keepsLedger {
 			id.attempt = b.Attempt
 		}
 		s.reserved[id] = bound
@@ -226,12 +235,13 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	case *machine.StepResolved:
 		o.told(b, s)
 	case *machine.StepCancelled:
-		if b.Kind != machine.KindModel {
+		if b.Kind != machine.KindModel || !s.keepsLedger {
 			delete(s.reserved, attemptID{step: b.Step})
 		}
 	case *machine.ModelNoted:
 		s.models += b.Usage.CostMicro
 		if b.Usage != (machine.Usage{}) {
+			s.unreserved(attemptID{b.Step, b.Attempt}, &b.Usage)
 			delete(s.reserved, attemptID{b.Step, b.Attempt})
 		}
 	case *machine.BudgetRaised:
@@ -243,7 +253,7 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	case *machine.Ended:
 		s.ended, s.reserved = true, map[attemptID]machine.Amount{}
 	}
-	if all := s.sum(); s.keepsLedger && (all.Tokens > s.limit.Tokens || all.CostMicro > s.limit.CostMicro) {
+	if all := s.sum(); s.keepsLedger && (all.Tokens > s.limit.Tokens+s.untold.Tokens || all.CostMicro > s.limit.CostMicro+s.untold.CostMicro) {
 		o.world.fail("no budget is overspent", "%s: behind record %d of %s %+v is consumed or reserved of %+v: %+v", o.node.name, r.Seq, e.RunID, all, s.limit, s.reserved)
 	}
 }
@@ -268,17 +278,27 @@ func (o *oracle) refused(e *machine.Entry, b *machine.StepRejected, s *spent) {
 	}
 }
 
+// unreserved notes what an attempt of a model consumed that nobody had reserved.
+func (p *purse) unreserved(id attemptID, u *machine.Usage) {
+	if p.reserved[id] == (machine.Amount{}) {
+		p.untold.Tokens, p.untold.CostMicro = p.untold.Tokens+u.InputTokens+u.OutputTokens, p.untold.CostMicro+u.CostMicro
+	}
+}
+
 // told gives back what was reserved of an attempt.
 func (o *oracle) told(b *machine.StepResolved, s *spent) {
-	if b.Kind != machine.KindModel {
+	if b.Kind == machine.KindModel {
+		s.models += b.Usage.CostMicro
+	}
+	if b.Kind != machine.KindModel || !s.keepsLedger {
 		if b.Next == 0 {
 			delete(s.reserved, attemptID{step: b.Step})
 		}
 		return
 	}
-	s.models += b.Usage.CostMicro
 	id := attemptID{b.Step, b.Attempt}
 	bound := s.reserved[id]
+	s.unreserved(id, &b.Usage)
 	if !b.Unknown {
 		delete(s.reserved, id)
 	}
@@ -310,7 +330,7 @@ func (w *world) solvent() {
 				continue
 			}
 			paid := w.outside(n, run)
-			if paid > s.limit.CostMicro {
+			if paid > s.limit.CostMicro+s.untold.CostMicro {
 				w.fail("no run is overspent", "%s: %s and its agents cost %d micro-dollars outside, of %d", n.name, run, paid, s.limit.CostMicro)
 			}
 			if s.ended && paid > s.cost {

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
@@ -27,12 +28,14 @@ import (
 // process is one life of a node: a whole sidecar as package app builds it, without
 // listeners and metrics.
 type process struct {
-	store  *store.Store
-	house  *house.House
-	box    *deliver.Outbox
-	server *grpcapi.Server
-	peers  *grpc.ClientConn
-	halt   context.CancelFunc
+	store *store.Store
+	house *house.House
+	box   *deliver.Outbox
+	// accounts are the operator's, over runs.
+	accounts *account.Ledger
+	server   *grpcapi.Server
+	peers    *grpc.ClientConn
+	halt     context.CancelFunc
 	// ctx ends with the process: nothing of it is answered then.
 	ctx  context.Context
 	loop chan error
@@ -83,9 +86,12 @@ const minFree = 1 << 20
 
 func (n *node) build(p *process) (err error) {
 	k := &n.world.knobs
+	if p.accounts, err = n.newAccounts(p.store); err != nil {
+		return err
+	}
 	if p.house, err = house.New(house.Config{
 		Config: runtime.Config{
-			Store: p.store, Clock: n.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
+			Store: p.store, Accounts: p.accounts, Clock: n.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},

@@ -31,6 +31,7 @@ type oracle struct {
 	turns map[string]uint64
 	// spent is what each run has used of its bounds, counted here and not by the machine.
 	spent map[string]*spent
+	books books
 	// acked are the hashes of entries that callers were told of.
 	acked map[place][32]byte
 	// deleting are the runs whose deletion was asked for, deleted those of which that was
@@ -41,7 +42,7 @@ type oracle struct {
 func newOracle(w *world, n *node) *oracle {
 	return &oracle{
 		world: w, node: n, states: map[string]*machine.State{}, graphs: map[string]*machine.Graph{},
-		ids: map[string]uint64{}, turns: map[string]uint64{}, spent: map[string]*spent{}, acked: map[place][32]byte{},
+		ids: map[string]uint64{}, turns: map[string]uint64{}, spent: map[string]*spent{}, books: books{rows: map[string]*book{}}, acked: map[place][32]byte{},
 		deleting: map[string]bool{}, deleted: map[string]bool{},
 	}
 }
@@ -274,6 +275,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 		o.paid(e, &e.Records[i], s)
 		o.consented(e, &e.Records[i], s)
 	}
+	o.count(e, s)
 	most := tillCalls
 	if !s.keepsLedger {
 		o.repeated(e, s)

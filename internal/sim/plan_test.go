@@ -26,6 +26,8 @@ type knobs struct {
 	sync, late    time.Duration
 	marks         time.Duration
 	shuffle, give uint64
+	// evening is how long after the beginning a new day begins, and a month.
+	evening time.Duration
 	// calm: no crashes and no faults; what goes wrong then is a plain race.
 	calm bool
 }
@@ -61,7 +63,7 @@ var kinds = []struct {
 	{"answer", 6, false}, {"crowd", 6, false}, {"delete", 4, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
 	{"talk", 10, false}, {"fork", 4, false},
 	{"say", 6, false}, {"stop", 3, false},
-	{"start till", 9, false}, {"consider", 12, false}, {"raise", 4, false},
+	{"start till", 9, false}, {"consider", 12, false}, {"raise", 4, false}, {"fund", 1, false},
 	{"kill", 3, true}, {"power", 3, true}, {"cut", 3, true}, {"kill worker", 3, true}, {"full", 1, true},
 	{"slow disk", 2, true}, {"broken disk", 1, true}, {"rot", 1, true}, {"jump", 2, true}, {"trip", 8, true}, {"wait", 6, false},
 }
@@ -75,7 +77,7 @@ func newPlan(seed uint64, steps int) plan {
 		late:    pick(dice, 0, 5*time.Millisecond, 500*time.Millisecond),
 		marks:   pick(dice, time.Second, 10*time.Second),
 		shuffle: pick(dice, uint64(0), 32, 128, 256), give: pick(dice, uint64(0), 4, 32),
-		calm: dice.IntN(8) == 0,
+		calm: dice.IntN(8) == 0, evening: pick(dice, 0, 10*time.Second, 30*time.Second),
 	}}
 	for range steps {
 		p.actions = append(p.actions, newAction(dice, p.knobs.calm))

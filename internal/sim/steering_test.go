@@ -21,10 +21,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// wordsOf is what somebody says to a run: no two texts are alike.
+// wordsOf is what somebody says to a run: no two texts are alike. A sidecar says how little is
+// left of a budget.
 func wordsOf(id string) string { return "[said " + id + "]" }
 
-var words = regexp.MustCompile(`\[said [^\]]*\]`)
+var words = regexp.MustCompile(`\[said [^\]]*\]|Of this run's budget of .*? with what is left\.`)
 
 // say steers a run, stop puts away what it is at.
 func (pp *people) say(n *node, run, id string, dice *rand.Rand) {
@@ -115,8 +116,9 @@ func (o *oracle) asleep(e *machine.Entry, r *machine.Record, h *heeds) {
 
 // heeded: a request contains all that has to be heard.
 func (o *oracle) heeded(e *machine.Entry, b *machine.StepRequested, h *heeds) {
-	if b.Model != nil {
-		h.must[b.Step] = slices.Clone(b.Model.Heeded)
+	// A fork may ask again what its source asked, which its own records do not have.
+	if c, ok := e.Input.Command.(machine.RequestModel); ok && c.Model != nil {
+		h.must[b.Step] = slices.Clone(c.Model.Heeded)
 	}
 	for seq, d := range h.due {
 		if (!d.later || d.opened > 0) && !slices.Contains(h.must[b.Step], seq) {

@@ -170,6 +170,9 @@ func (w *world) usage(n *node, o *oracle) {
 		}
 	}
 	for _, s := range left {
+		if o.spent[s.run].leased && s.out == 0 && s.in == mostInput+mostOutput {
+			continue // of a lease what nobody told is taken for consumed
+		}
 		if state := o.states[s.run]; state != nil && state.Execution == machine.Sidecar {
 			w.asked(s)
 			continue

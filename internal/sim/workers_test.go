@@ -82,7 +82,7 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	if sells[turn.GetPrompt()] {
 		usage = nil // nobody reserved it
 	}
-	if !sells[turn.GetPrompt()] && diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
+	if diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
 		return m.talk(ctx, t, dice)
 	}
 	if m.world.healing {

@@ -191,6 +191,9 @@ type Parent struct {
 	Origin string
 }
 
+// OriginUnknown is the origin of a run of another sidecar that does not say which one it is.
+const OriginUnknown = "unknown"
+
 // Count is how often a state was visited.
 type Count struct {
 	State string

@@ -10,13 +10,13 @@ import (
 // TestEveryFaultCanBeBuilt: the texts that the simulator exchanges stand where it says.
 func TestEveryFaultCanBeBuilt(t *testing.T) {
 	t.Parallel()
-	for i := range mutants {
+	for _, m := range all() {
 		o := overlay{dir: t.TempDir(), module: "../../.."}
 		if err := o.store(); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.mutate(mutants[i].name); err != nil {
-			t.Errorf("%s: %v", mutants[i].name, err)
+		if err := o.mutate(m.name); err != nil {
+			t.Errorf("%s: %v", m.name, err)
 		}
 	}
 }

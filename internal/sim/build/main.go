@@ -18,8 +18,8 @@ func main() {
 	list := flag.Bool("list", false, "print the names of the faults")
 	flag.Parse()
 	if *list {
-		for i := range mutants {
-			fmt.Printf("%s\t%s\n", mutants[i].name, mutants[i].what)
+		for _, m := range all() {
+			fmt.Printf("%s\t%s\n", m.name, m.what)
 		}
 		return
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // mutant is a fault that the simulator must find.
@@ -10,16 +11,21 @@ type mutant struct {
 	name, what string
 	file       string
 	exchange
+	// more of the same file, if one is not enough.
+	more []exchange
 }
+
+// all are those of every list.
+func all() []mutant { return slices.Concat(mutants, moneyMutants) }
 
 // mutate builds in the named fault; "" = none.
 func (o *overlay) mutate(name string) error {
 	if name == "" {
 		return nil
 	}
-	for i := range mutants {
-		if m := &mutants[i]; m.name == name {
-			return o.patch(filepath.Join(o.module, m.file), m.exchange)
+	for _, m := range all() {
+		if m.name == name {
+			return o.patch(filepath.Join(o.module, m.file), append([]exchange{m.exchange}, m.more...)...)
 		}
 	}
 	return fmt.Errorf("no fault is named %q; -list prints them", name)

@@ -59,6 +59,7 @@ func Of(objects, texts []string) (*Language, error) {
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ExpressionNodeLimit(maxNodes),
 		cel.RegexProgramSizeLimit(maxNodes),
+		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateDurationLiterals()),
 	}
 	for _, name := range objects {
 		opts = append(opts, cel.Variable(name, cel.MapType(cel.StringType, cel.DynType)))
@@ -119,6 +120,9 @@ func issueOf(issues *cel.Issues) *Error {
 		return &Error{Message: issues.Err().Error()}
 	}
 	first := all[0]
+	if first.Location.Line() < 1 {
+		return &Error{Message: first.Message} // of the expression as a whole
+	}
 	return &Error{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message}
 }
 

@@ -3,6 +3,7 @@ package pack
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,9 @@ func (c *checker) effects(x *XPawl) {
 		}
 		c.effectTool(x, at("reconcile"), l.Reconcile, true)
 		c.effectTool(x, at("compensate"), l.Compensate, false)
+	}
+	if undone := func(l ToolLimits) bool { return l.Compensate != "" }; len(x.CompensateOn) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(x.Tools)), undone) {
+		c.f.warn(ruleXPawl, pointer("workflow", "engine", "x_pawl", "compensate_on"), "Name for tools who undoes them: compensate.", "no tool can be undone: these events are followed as all are")
 	}
 	for i, event := range x.CompensateOn {
 		if !c.declaresEvent(event) {

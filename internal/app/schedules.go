@@ -73,7 +73,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	}
 	s = &schedule.Schedule{
 		Namespace: from.Namespace, ID: from.ID, Rule: rule, Catch: catchUps[from.CatchUp], Most: *from.CatchUpMost,
-		Late: time.Duration(*from.LateSec) * time.Second, Jitter: time.Duration(from.JitterSec) * time.Second, Skip: from.Overlap == "skip",
+		Late: time.Duration(*from.LateSec) * time.Second, Jitter: time.Duration(from.JitterSec) * time.Second, Skip: from.Overlap == "skip", Paused: from.Paused,
 		Start: runtime.StartRequest{
 			Call: runtime.Call{Namespace: from.Namespace, Principal: p}, Pack: from.Pack, Agent: from.Agent, State: from.Entry,
 			Variables: from.JSON, Execution: machine.Workers, Labels: labelsOf(from.Labels), MaxWallTime: time.Duration(from.MaxWallTimeSec) * time.Second,

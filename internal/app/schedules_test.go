@@ -157,6 +157,14 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 			t.Fatal("no schedule comes")
 		}
 	}
+	again(`a: {cron: "@yearly", pack: not-there, paused: true}`, "reloaded")
+	for paused := false; !paused; {
+		got, err := control.ListSchedules(t.Context(), &pawlv1.ListSchedulesRequest{})
+		if err != nil || len(got.GetSchedules()) != 1 {
+			t.Fatalf("%v, %v", got, err)
+		}
+		paused = got.GetSchedules()[0].GetPaused() && len(got.GetSchedules()[0].GetNext()) == 0
+	}
 	again(`b: {cron: "0 0 30 2 *", pack: not-there}`, "reload failed")
 	if got := list(); len(got) != 1 || got[0] != "a" || !strings.Contains(log.String(), "b.cron: never fires") || !strings.Contains(log.String(), "schedules, models and prices stay as they were") {
 		t.Errorf("schedules %v, log %s", got, log.String())

@@ -25,6 +25,8 @@ type Schedule struct {
 	// off at most.
 	LateSec   *int `yaml:"late_sec"`
 	JitterSec int  `yaml:"jitter_sec"`
+	// Paused: nothing is fired until it is not.
+	Paused bool `yaml:"paused"`
 	// Overlap: allow (the default), or skip while the run before goes on.
 	Overlap string `yaml:"overlap"`
 

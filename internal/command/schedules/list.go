@@ -45,7 +45,10 @@ func show(p *cli.Printer, all []*pawlv1.Schedule) error {
 	t := cli.Table{Headers: []string{"SCHEDULE", "CRON", "ZONE", "PACK", "NEXT", "LAST", "LAST RUN", "FIRED", "MISSED", "SKIPPED", "FAULT"}}
 	for _, s := range all {
 		next := "none in sight"
-		if len(s.GetNext()) > 0 {
+		switch {
+		case s.GetPaused():
+			next = "paused"
+		case len(s.GetNext()) > 0:
 			next = moment(s.GetNext()[0])
 		}
 		t.Add(s.GetScheduleId(), s.GetCron(), s.GetTimeZone(), strings.TrimSuffix(s.GetPack()+"/"+s.GetAgent(), "/"), next, moment(s.GetLastAt()), s.GetLastRunId(),

@@ -11,7 +11,7 @@ import (
 type Shown struct {
 	*Schedule
 	Mark machine.ScheduleMark
-	// Next are the next instants, as far as they are in sight.
+	// Next are the next instants, as far as they are in sight; none of one that is paused.
 	Next []time.Time
 	// Fault is of the instant that could not be fired yet; nil: nothing is wrong.
 	Fault *Fault
@@ -35,7 +35,10 @@ func (r *Room) ListSchedules(call runtime.Call) ([]Shown, error) {
 		if e.mark.Namespace != ns {
 			continue
 		}
-		one := Shown{Schedule: e.Schedule, Mark: e.mark, Next: e.upcoming(e.mark.After, r.cfg.Clock.Now())}
+		one := Shown{Schedule: e.Schedule, Mark: e.mark}
+		if !e.Paused {
+			one.Next = e.upcoming(e.mark.After, r.cfg.Clock.Now())
+		}
 		if fault := e.fault; fault.Attempts > 0 {
 			one.Fault = &fault
 		}

@@ -230,6 +230,9 @@ func (r *Room) round(ctx context.Context) time.Duration {
 
 // due: something may be to be done about it now.
 func (r *Room) due(e *entry) bool {
+	if e.Paused {
+		return false
+	}
 	if e.fault.Attempts > 0 {
 		return r.cfg.Clock.Elapsed() >= e.again
 	}

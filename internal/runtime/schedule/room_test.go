@@ -222,6 +222,60 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// TestPause: while a schedule is paused nothing is fired, over restarts too; what came meanwhile is
+// what its policy says once it goes on. Another rule begins anew.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		catch CatchUp
+		until string
+		cron  string
+		want  string
+		lost  int
+	}{
+		"none":                      {CatchNone, "04:30", "0 * * * *", "01:00 05:00 06:00", 3},
+		"none, and one just is due": {CatchNone, "04:00", "0 * * * *", "01:00 04:00 05:00 06:00", 2},
+		"last":                      {CatchLast, "04:30", "0 * * * *", "01:00 04:00 05:00 06:00", 2},
+		"all":                       {CatchAll, "04:30", "0 * * * *", "01:00 02:00 03:00 04:00 05:00 06:00", 0},
+		"another rule":              {CatchAll, "04:30", "*/30 * * * *", "01:00 05:00 05:30 06:00", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on := nightly(t, "0 * * * *", "UTC")
+			on.Catch = tt.catch
+			off := *on
+			off.Paused = true
+			w := newWorld(at(t, "2026-06-01T00:30:00Z"))
+			r := w.open(t, on)
+			w.pass(r, at(t, "2026-06-01T01:00:00Z"))
+			if err := r.Replace(t.Context(), []*Schedule{&off}); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(r, at(t, "2026-06-01T02:30:00Z"))
+			r = w.open(t, &off)
+			w.pass(r, at(t, "2026-06-01T"+tt.until+":00Z").Add(-time.Minute))
+			shown, err := r.ListSchedules(runtime.Call{Principal: runtime.Principal{Scopes: runtime.ScopeRunsRead}})
+			if err != nil || len(shown) != 1 || !shown[0].Paused || shown[0].Next != nil || shown[0].Mark.Fired != 1 || len(w.order) != 1 {
+				t.Fatalf("paused: %+v, %v, runs %v", shown, err, w.order)
+			}
+			w.now = at(t, "2026-06-01T"+tt.until+":00Z")
+			again := *on
+			again.Rule = parse(t, tt.cron, "UTC")
+			if err := r.Replace(t.Context(), []*Schedule{&again}); err != nil {
+				t.Fatal(err)
+			}
+			w.pass(r, at(t, "2026-06-01T06:00:30Z"))
+			var got []string
+			for _, one := range w.instants(t, time.UTC) {
+				got = append(got, one[6:])
+			}
+			if strings.Join(got, " ") != tt.want || w.told[Missed] != tt.lost || w.marks["nightly"].Missed != uint64(tt.lost) || len(w.doubled) > 0 {
+				t.Errorf("fired %v, missed %d, want %s and %d", got, w.told[Missed], tt.want, tt.lost)
+			}
+		})
+	}
+}
+
 // TestCrashes: with catch_up all nothing is lost or doubled, wherever in a write the process dies,
 // and whoever starts the runs after it.
 func TestCrashes(t *testing.T) {

@@ -42,6 +42,9 @@ type Schedule struct {
 	Jitter time.Duration
 	// Skip: an instant is skipped while the run of the one before has not ended.
 	Skip bool
+	// Paused: nothing is fired, and its mark stays. Once it goes on, what came meanwhile is
+	// missed as if nobody had been there.
+	Paused bool
 	// Start is the run of each instant, less its RequestID; its principal has the rights.
 	Start runtime.StartRequest
 }

@@ -115,8 +115,8 @@ class ScheduleFault:
 class Schedule:
     """An entry of the operator's schedules: runs that begin by the clock.
 
-    `next` are the next instants, at most 5; `last_at` and `last_run_id` the newest run that
-    it began. `fault` is None where nothing is wrong.
+    `next` are the next instants, at most 5, none while it is `paused`; `last_at` and
+    `last_run_id` the newest run that it began. `fault` is None where nothing is wrong.
     """
 
     schedule_id: str
@@ -135,4 +135,5 @@ class Schedule:
     fired: int
     missed: int
     skipped: int
+    paused: bool
     fault: ScheduleFault | None

@@ -1009,8 +1009,8 @@ type Schedule struct {
 	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Scopes of the principal.
 	Scopes []string `protobuf:"bytes,10,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// The next instants, at most 5; none: none is in sight. Each is fired as much later as
-	// its jitter is.
+	// The next instants, at most 5; none: none is in sight, or it is paused. Each is fired as
+	// much later as its jitter is.
 	Next []*timestamppb.Timestamp `protobuf:"bytes,11,rep,name=next,proto3" json:"next,omitempty"`
 	// Instant of the last run that it began; unset: it began none.
 	LastAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
@@ -1023,7 +1023,10 @@ type Schedule struct {
 	// Instants at which the run before went on.
 	Skipped uint64 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Unset: nothing is wrong.
-	Fault         *ScheduleFault `protobuf:"bytes,17,opt,name=fault,proto3" json:"fault,omitempty"`
+	Fault *ScheduleFault `protobuf:"bytes,17,opt,name=fault,proto3" json:"fault,omitempty"`
+	// True: nothing is fired until the operator's file says otherwise. What comes meanwhile is
+	// missed, and catch_up says what becomes of it then.
+	Paused        bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,6 +1178,13 @@ func (x *Schedule) GetFault() *ScheduleFault {
 		return x.Fault
 	}
 	return nil
+}
+
+func (x *Schedule) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 // ScheduleFault says why an instant's run was not begun yet. It is tried again until it is
@@ -2249,7 +2259,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x14ListSchedulesRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\"H\n" +
 	"\x15ListSchedulesResponse\x12/\n" +
-	"\tschedules\x18\x01 \x03(\v2\x11.pawl.v1.ScheduleR\tschedules\"\x8b\x04\n" +
+	"\tschedules\x18\x01 \x03(\v2\x11.pawl.v1.ScheduleR\tschedules\"\xa3\x04\n" +
 	"\bSchedule\x12\x1f\n" +
 	"\vschedule_id\x18\x01 \x01(\tR\n" +
 	"scheduleId\x12\x12\n" +
@@ -2270,7 +2280,8 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x05fired\x18\x0e \x01(\x04R\x05fired\x12\x16\n" +
 	"\x06missed\x18\x0f \x01(\x04R\x06missed\x12\x18\n" +
 	"\askipped\x18\x10 \x01(\x04R\askipped\x12,\n" +
-	"\x05fault\x18\x11 \x01(\v2\x16.pawl.v1.ScheduleFaultR\x05fault\"\xc5\x01\n" +
+	"\x05fault\x18\x11 \x01(\v2\x16.pawl.v1.ScheduleFaultR\x05fault\x12\x16\n" +
+	"\x06paused\x18\x12 \x01(\bR\x06paused\"\xc5\x01\n" +
 	"\rScheduleFault\x124\n" +
 	"\ainstant\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\ainstant\x12\x1a\n" +
 	"\battempts\x18\x02 \x01(\x05R\battempts\x120\n" +

@@ -186,7 +186,7 @@ class ListSchedulesResponse(_message.Message):
     def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("schedule_id", "cron", "time_zone", "catch_up", "overlap", "jitter_sec", "pack", "agent", "principal", "scopes", "next", "last_at", "last_run_id", "fired", "missed", "skipped", "fault")
+    __slots__ = ("schedule_id", "cron", "time_zone", "catch_up", "overlap", "jitter_sec", "pack", "agent", "principal", "scopes", "next", "last_at", "last_run_id", "fired", "missed", "skipped", "fault", "paused")
     SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
     CRON_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +204,7 @@ class Schedule(_message.Message):
     MISSED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
     schedule_id: str
     cron: str
     time_zone: str
@@ -221,7 +222,8 @@ class Schedule(_message.Message):
     missed: int
     skipped: int
     fault: ScheduleFault
-    def __init__(self, schedule_id: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., catch_up: _Optional[str] = ..., overlap: _Optional[str] = ..., jitter_sec: _Optional[int] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., next: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_run_id: _Optional[str] = ..., fired: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., fault: _Optional[_Union[ScheduleFault, _Mapping]] = ...) -> None: ...
+    paused: bool
+    def __init__(self, schedule_id: _Optional[str] = ..., cron: _Optional[str] = ..., time_zone: _Optional[str] = ..., catch_up: _Optional[str] = ..., overlap: _Optional[str] = ..., jitter_sec: _Optional[int] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., principal: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., next: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_run_id: _Optional[str] = ..., fired: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., fault: _Optional[_Union[ScheduleFault, _Mapping]] = ..., paused: bool = ...) -> None: ...
 
 class ScheduleFault(_message.Message):
     __slots__ = ("instant", "attempts", "since", "reason", "message")

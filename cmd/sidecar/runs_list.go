@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -71,7 +73,7 @@ func printRuns(p *cli.Printer, runs []*pawlv1.Run) error {
 	t := cli.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON"}}
 	for _, r := range runs {
 		t.Add(r.GetRunId(), packName(r.GetPack()), statusName(p, r), r.GetState(),
-			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), r.GetReason())
+			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), cmp.Or(r.GetReason(), cli.WaitReason(r)))
 	}
 	p.Table(t)
 	return nil

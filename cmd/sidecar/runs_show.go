@@ -88,6 +88,9 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
 		line("reserved", "%d tokens, %s", r.GetReservedTokens(), cli.Dollars(r.GetReservedCostMicroUsd()))
 	}
+	for _, waits := range cli.Waits(r) {
+		line("waits for", "%s", waits)
+	}
 	line("started", "%s", moment(r.GetCreatedAt()))
 	line("updated", "%s", moment(r.GetUpdatedAt()))
 	line("deadline", "%s", moment(r.GetDeadline()))

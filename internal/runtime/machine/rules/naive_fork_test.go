@@ -9,7 +9,10 @@ import (
 
 // What the naive implementation makes of a fork, which is all that it knows of the source.
 
-func (n *naive) fork(c machine.Fork) {
+func (n *naive) fork(c machine.Fork) *machine.Refusal {
+	if c.From.Undo != nil {
+		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "FORK_COMPENSATING", Field: "at_seq", Seq: c.From.Seq}
+	}
 	origin := &machine.Origin{RunID: c.From.RunID, Seq: c.Seq, State: c.From, Conversations: c.Conversations, Artifacts: c.Values}
 	if c.ReuseSteps {
 		origin.Steps = c.Steps
@@ -18,6 +21,7 @@ func (n *naive) fork(c machine.Fork) {
 	for _, q := range c.Queued {
 		n.add(&machine.InputReceived{Parts: q.Parts, MessageID: q.MessageID, Queued: true})
 	}
+	return nil
 }
 
 // begun is what a run began with, in the terms of a start.

@@ -89,7 +89,7 @@ func (n *naive) command(out *verdict) {
 	case machine.Start:
 		n.begin(c)
 	case machine.Fork:
-		n.fork(c)
+		out.refusal = n.fork(c)
 	case machine.EmitEvent:
 		out.refusal = n.emit(c)
 	case machine.CompleteTurn:

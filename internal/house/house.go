@@ -112,7 +112,7 @@ func New(cfg Config) (*House, error) {
 	h.Views = query.New(query.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Turns: engine.Turns(),
 	})
-	var errs [8]error
+	var errs [9]error
 	h.Travel, errs[0] = travel.New(travel.Config{
 		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Terms: engine.Terms(),
 		Clock: cfg.Clock, Archive: cfg.Archive, PackLimits: cfg.Pack.Limits,
@@ -137,7 +137,7 @@ func New(cfg Config) (*House, error) {
 		Also:    func(ctx context.Context) error { return h.Subscriptions.Forget(ctx) },
 		Deleted: h.forget,
 	})
-	h.Schedules, errs[7] = schedule.New(schedule.Config{
+	h.Schedules, errs[8] = schedule.New(schedule.Config{
 		Way: engine, Clock: cfg.Clock, Store: cfg.Agenda, Used: cfg.Store, Tell: cfg.Instants, Ready: cfg.Starts,
 	})
 	if err := errors.Join(errs[:]...); err != nil {

@@ -137,6 +137,8 @@ func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 			c.Name, c.Arguments = "helper", fmt.Sprintf(`{"message":"help with %d"}`, n)
 		case what == 1:
 			c.Name = "unheard of"
+		case what < 5 && slices.Contains(o.tools, "book"):
+			c.Name, c.Arguments = "book", seatOf(e.dice)
 		}
 		a.Calls = append(a.Calls, c)
 	}

@@ -100,10 +100,12 @@ func (o *oracle) repeated(e *machine.Entry, s *spent) {
 			}
 		case *machine.ArtifactsSet:
 			l.set(b.Artifacts)
+		case *machine.CompensationBegun:
+			l.set(b.Artifacts)
 		case *machine.TurnCompleted:
 			l.set(b.Artifacts)
 		case *machine.StepRequested:
-			if b.Attempt <= 1 && b.Kind != machine.KindModel {
+			if b.Attempt <= 1 && b.Kind != machine.KindModel && b.About == nil {
 				l.calls = append(l.calls, fmt.Sprintf("%s(%q)", b.Tool, b.Payload))
 			}
 		case *machine.StepResolved:

@@ -43,6 +43,8 @@ type node struct {
 	lives int
 	// raises count how often the operator let tenants spend more.
 	raises int64
+	// agendaSince is when the first of them had its schedules.
+	agendaSince time.Time
 }
 
 func newNode(w *world, name string) *node {

@@ -94,6 +94,8 @@ func wares(tool, name string, dice *rand.Rand) string {
 	switch tool {
 	case "runner", "porter":
 		return fmt.Sprintf(`{"message":"go %s"}`, name)
+	case "book":
+		return seatOf(dice)
 	}
 	return fmt.Sprintf(`{"amount":%d,"item":%q}`, 20+10*dice.IntN(7), name)
 }

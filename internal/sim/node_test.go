@@ -79,6 +79,7 @@ func (n *node) boot() (*process, error) {
 	} {
 		go func() { p.loop <- run() }()
 	}
+	p.keepTime(n)
 	return p, p.execute(n)
 }
 
@@ -95,9 +96,12 @@ func (n *node) build(p *process) (err error) {
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
-		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store,
+		TailBytes: k.tail, Heartbeat: 10 * time.Second, Archive: p.store, Subscriptions: p.store, Blobs: p.store, Agenda: p.store.Agenda(),
 	}); err != nil {
 		return err
+	}
+	if limits := n.world.limits(); limits != nil {
+		p.house.Admission.Replace(limits)
 	}
 	p.house.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) { p.box.Observe(c.Batch) })}})
 	if p.peers, err = n.other.dial(); err != nil {

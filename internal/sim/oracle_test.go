@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -30,8 +32,12 @@ type oracle struct {
 	ids   map[string]uint64
 	turns map[string]uint64
 	// spent is what each run has used of its bounds, counted here and not by the machine.
-	spent map[string]*spent
-	books books
+	spent    map[string]*spent
+	books    books
+	admitted admitted
+	// instants are those fired last, by their schedules; firings counts the runs.
+	instants map[string]time.Time
+	firings  map[string]int
 	// acked are the hashes of entries that callers were told of.
 	acked map[place][32]byte
 	// deleting are the runs whose deletion was asked for, deleted those of which that was
@@ -43,7 +49,7 @@ func newOracle(w *world, n *node) *oracle {
 	return &oracle{
 		world: w, node: n, states: map[string]*machine.State{}, graphs: map[string]*machine.Graph{},
 		ids: map[string]uint64{}, turns: map[string]uint64{}, spent: map[string]*spent{}, books: books{rows: map[string]*book{}}, acked: map[place][32]byte{},
-		deleting: map[string]bool{}, deleted: map[string]bool{},
+		instants: map[string]time.Time{}, firings: map[string]int{}, deleting: map[string]bool{}, deleted: map[string]bool{},
 	}
 }
 
@@ -133,12 +139,19 @@ func (o *oracle) take(e *machine.Entry) {
 		return
 	}
 	o.journal = append(o.journal, *e)
+	for i := range e.Records {
+		if os.Getenv("SIMREC") != "" && strings.HasSuffix(e.RunID, os.Getenv("SIMREC")) {
+			o.world.note("DEBUG %s %T rec %d: %T %+v", o.node.name, e.Input.Command, e.Records[i].Seq, e.Records[i].Body, e.Records[i].Body)
+		}
+	}
 	if err := o.step(e); err != nil {
 		o.world.fail("the pure machine agrees", "%s: record %d of %s (%T): %v", o.node.name, e.First, e.RunID, e.Input.Command, err)
 	}
 	o.once(e)
 	o.bounded(e)
 	o.approved(e)
+	o.begins(e)
+	o.fired(e)
 	if hash, ok := o.acked[place{run: e.RunID, seq: e.First}]; ok && hash != e.Hash {
 		o.world.fail("nothing acknowledged is changed", "%s: record %d of %s", o.node.name, e.First, e.RunID)
 	}
@@ -216,7 +229,8 @@ type spent struct {
 	loops        loops
 	heeds        heeds
 	purse
-	desk desk
+	desk    desk
+	effects effects
 }
 
 // used counts what a record says.
@@ -240,7 +254,7 @@ const (
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
-		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops(), heeds: newHeeds(), desk: desk{}}
+		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops(), heeds: newHeeds(), desk: desk{}, effects: newEffects()}
 		if state := o.states[e.RunID]; state != nil {
 			s.opens(e, state.PackID)
 		}
@@ -256,7 +270,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 				s.visits[v.State] = v.N
 			}
 		case *machine.StepRequested:
-			if b.Kind != machine.KindModel {
+			if b.Kind != machine.KindModel && (b.About == nil || b.About.Role == machine.RoleCompensate) {
 				s.calls++
 			}
 		case *machine.TurnCompleted:
@@ -274,6 +288,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 		o.steered(e, &e.Records[i], &s.heeds)
 		o.paid(e, &e.Records[i], s)
 		o.consented(e, &e.Records[i], s)
+		o.effected(e, &e.Records[i], &s.effects)
 	}
 	o.count(e, s)
 	most := tillCalls
@@ -290,7 +305,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 			o.world.fail("bounds are exact", "%s: %s entered %q %d times", o.node.name, e.RunID, state, s.visits[state])
 		}
 	}
-	if s.total > maxTotal || s.calls > most {
+	if s.total > maxTotal || s.calls-s.effects.undos > most {
 		o.world.fail("bounds are exact", "%s: %s has %d visits and %d calls", o.node.name, e.RunID, s.total, s.calls)
 	}
 }
@@ -301,9 +316,13 @@ func (o *oracle) approved(e *machine.Entry) {
 	if _, ok := e.Input.Command.(machine.FireTimer); ok {
 		return
 	}
+	who := e.Input.Principal
+	if f := &o.spent[e.RunID].effects; f.followed == e.First {
+		who = f.by
+	}
 	for i := range e.Records {
-		if b, ok := e.Records[i].Body.(*machine.Transition); ok && (b.From == "vault" || b.From == "gate") && !strings.HasSuffix(e.Input.Principal, approver.Principal.Name) {
-			o.world.fail("only approvers approve", "%s: record %d of %s leaves %q by %q", o.node.name, e.Records[i].Seq, e.RunID, b.From, e.Input.Principal)
+		if b, ok := e.Records[i].Body.(*machine.Transition); ok && (b.From == "vault" || b.From == "gate") && !strings.HasSuffix(who, approver.Principal.Name) {
+			o.world.fail("only approvers approve", "%s: record %d of %s leaves %q by %q", o.node.name, e.Records[i].Seq, e.RunID, b.From, who)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -379,7 +381,7 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 	id := pp.id()
 	ref := runtime.RunRef{Call: driver, RunID: run}
 	step, event := dice.IntN(3) == 0, pick(dice, "Again", "Ask", "Share", "Finish", "")
-	tool, used := "charge", machine.Usage{InputTokens: 10, Model: modelName}
+	tool, used := pick(dice, "charge", "book"), machine.Usage{InputTokens: 10, Model: modelName}
 	if s := pp.world.oracle(n).states[run]; s != nil && s.PackID == tillPack {
 		tool, used = pick(dice, "buy", "pay", "refund", "runner"), machine.Usage{}
 	}
@@ -416,6 +418,9 @@ func (pp *people) resolve(n *node, run, id string, back uint32) {
 			return err
 		}
 		step := s.LastStep - back
+		if slices.ContainsFunc(s.Steps, func(p machine.ToolStep) bool { return p.Step == step && strings.Contains(p.Tool, "book") }) {
+			return nil // what was done outside nobody knows better than the tools
+		}
 		pp.ask(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
 			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, OK: true, Result: []byte(`"by hand"`), ID: id})
 		})

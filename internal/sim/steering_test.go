@@ -87,7 +87,9 @@ func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
 	case *machine.TurnAssigned, *machine.TurnCompleted, *machine.TurnFailed, *machine.TurnReady:
 		o.asleep(e, r, h)
 	case *machine.StepRequested:
-		o.asleep(e, r, h)
+		if b.About == nil { // what a run did is undone and asked about all the same
+			o.asleep(e, r, h)
+		}
 		if b.Kind == machine.KindModel {
 			o.heeded(e, b, h)
 		}
@@ -110,7 +112,7 @@ func (h *heeds) opens() {
 // asleep: a run that was stopped does nothing until somebody says something, or a state is left.
 func (o *oracle) asleep(e *machine.Entry, r *machine.Record, h *heeds) {
 	if h.stopped {
-		o.world.fail("a stopped run waits", "%s: record %d of %s is a %T by %T", o.node.name, r.Seq, e.RunID, r.Body, e.Input.Command)
+		o.world.fail("a stopped run waits", "%s: record %d of %s is a %T %+v by %T", o.node.name, r.Seq, e.RunID, r.Body, r.Body, e.Input.Command)
 	}
 }
 

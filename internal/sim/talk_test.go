@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -273,11 +274,12 @@ func (c *conversation) report(ctx context.Context, id stepID, attempt int32, mad
 // make has all calls of an answer made at once and tells the model what came of them.
 func (c *conversation) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	steps, faults := make([]*pawlv1.Step, len(calls)), make([]error, len(calls))
+	denials := make([]*pawlv1.Denial, len(calls))
 	var all sync.WaitGroup
 	for i, call := range calls {
 		if call.GetName() != "unheard of" {
 			again := c.dice.Uint64()
-			all.Go(func() { steps[i], faults[i] = c.effect(ctx, i, call, again) })
+			all.Go(func() { steps[i], denials[i], faults[i] = c.effect(ctx, i, call, again) })
 		}
 	}
 	all.Wait()
@@ -288,6 +290,9 @@ func (c *conversation) make(ctx context.Context, calls []*pawlv1.ModelCall) erro
 	for i, call := range calls {
 		m := &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: `{"error":{"code":"INVALID_CALL","message":"there is no such tool"}}`}}}}
 		if steps[i] == nil {
+			if d := denials[i]; d != nil {
+				m.Parts[0].Content = &pawlv1.Part_Json{Json: fmt.Sprintf(`{"error":{"code":%q,"message":%q}}`, d.GetCode(), d.GetMessage())}
+			}
 			c.say(&pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: m}}, m)
 			continue
 		}
@@ -303,7 +308,7 @@ func (c *conversation) make(ctx context.Context, calls []*pawlv1.ModelCall) erro
 
 // effect makes one call. Its arguments are worded in another way by every execution, which
 // must not matter.
-func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall, again uint64) (*pawlv1.Step, error) {
+func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall, again uint64) (*pawlv1.Step, *pawlv1.Denial, error) {
 	asked := &pawlv1.StepRequest{
 		Tool: call.GetName(), PayloadJson: strings.TrimSuffix(call.GetArguments(), "}") + fmt.Sprintf(`,"again":"%x"}`, again),
 		Call: &pawlv1.ToolCallRef{ModelStep: c.last, Index: int32(i)},
@@ -315,13 +320,16 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 	got, err := c.by.requestCall(ctx, asked)
 	c.world.pass(c.node)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if d := got.GetDenial(); d != nil {
-		return nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
+	switch d := got.GetDenial(); {
+	case d.GetCode() == machine.DuplicateEffect:
+		return nil, d, nil
+	case d != nil:
+		return nil, nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
+	case got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING:
+		return got.GetStep(), nil, nil
 	}
-	if got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
-		return got.GetStep(), nil
-	}
-	return c.by.answered(ctx, got.GetStep().GetStep(), asked)
+	step, err := c.by.answered(ctx, got.GetStep().GetStep(), asked)
+	return step, nil, err
 }

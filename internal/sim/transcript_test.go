@@ -114,6 +114,8 @@ func (w *world) settled() {
 		w.usage(n, o)
 	}
 	w.heard()
+	w.effected()
+	w.onTime()
 	w.tools.settled()
 }
 

@@ -62,7 +62,9 @@ func (m *workman) start() {
 
 // tools are all that it makes.
 func (m *workman) tools() map[string]worker.ToolFunc {
-	return map[string]worker.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
+	all := map[string]worker.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
+	m.world.bookings.tools(m.node, all)
+	return all
 }
 
 // stop ends the process; nobody is told.
@@ -105,6 +107,7 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	case 2, 3, 4:
 		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
 			_, _ = t.Step(ctx, "c", "charge", `{}`)
+			_, _ = t.Step(ctx, "b", "book", seatOf(dice))
 		}
 	case 5, 6:
 		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {

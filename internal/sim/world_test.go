@@ -33,6 +33,7 @@ type world struct {
 	readers   []*reader
 	receivers *receivers
 	tools     *tools
+	bookings  *bookings
 	endpoint  *endpoint
 	till      *till
 	deciders  *deciders
@@ -128,6 +129,7 @@ func run(p plan, keep bool) (out outcome) {
 		out.violation, out.sum, out.trace = w.failed(), w.sum, w.trace
 	}()
 	w.people, w.receivers, w.tools = newPeople(w), newReceivers(w), newTools(w)
+	w.bookings = newBookings(w)
 	w.endpoint, w.ledger = newEndpoint(w), newLedger(w)
 	w.till, w.deciders = newTill(w), newDeciders(w)
 	current.Store(w)

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -71,8 +75,10 @@ func (w *Worker) toolFunc(name string) ToolFunc {
 	}
 }
 
-// report answers the step, again and again while the connection breaks on it. A
-// result that is refused is reported as an error.
+// report answers the step, again and again while the connection breaks on it and while the
+// sidecar asks to come back: what the tool did it did, and who forgets a step that was not
+// answered says that it never had it. A result that is refused for good is reported as an
+// error.
 func (s *Step) report(ctx context.Context, result string, failed error) {
 	var last *session
 	for {
@@ -84,12 +90,35 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 		switch {
 		case errors.Is(err, errSessionOver):
 			last = session
+		case comeBack(err) > 0:
+			if pause(ctx, comeBack(err)) != nil {
+				return
+			}
 		case err != nil && failed == nil:
 			failed = fmt.Errorf("the answer was refused: %w", err)
 			s.w.told(failed)
 		default:
 			return
 		}
+	}
+}
+
+// comeBack is when the sidecar asks to repeat a request; 0 = it does not.
+func comeBack(err error) time.Duration {
+	for _, detail := range status.Convert(err).Details() {
+		if retry, ok := detail.(*errdetails.RetryInfo); ok {
+			return retry.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

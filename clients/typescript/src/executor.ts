@@ -7,7 +7,7 @@ import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
 import { replyOf } from "./reply.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
-import { newId } from "./retry.js";
+import { newId, sleep } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import { traced } from "./tracing.js";
 import { Turn } from "./turn.js";
@@ -120,16 +120,34 @@ export class Executor {
 
   async #resolve(held: HeldStep, answer: Answer): Promise<void> {
     try {
-      const value = answerOf(answer);
-      await this.#host.ask(() => held.resolution(value), held);
+      await this.#tell(held, answerOf(answer));
     } catch (error) {
       if (held.revoked || "error" in answer) {
         throw error;
       }
       // The result cannot be taken (too large, no JSON); that is the tool's error.
       this.#host.told(error, held);
-      const value = answerOf({ error: faultOf(error) });
-      await this.#host.ask(() => held.resolution(value), held);
+      await this.#tell(held, answerOf({ error: faultOf(error) }));
+    }
+  }
+
+  /**
+   * Answers a step, again while the sidecar asks to come back: what the tool did it did, and
+   * who forgets a step that was not answered says that it never had it.
+   */
+  async #tell(held: HeldStep, value: ReturnType<typeof answerOf>): Promise<void> {
+    for (;;) {
+      try {
+        await this.#host.ask(() => held.resolution(value), held);
+        return;
+      } catch (error) {
+        const pause = error instanceof PawlError ? error.retryAfterMs : undefined;
+        if (!pause) {
+          throw error;
+        }
+        this.#host.told(error, held);
+        await sleep(pause, held.signal);
+      }
     }
   }
 }

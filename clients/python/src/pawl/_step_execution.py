@@ -65,13 +65,18 @@ class StepExecution:
         return await self._running.call(self._held, tool, self._held.payload)
 
     async def _resolve(self, answer: Json | Fault) -> None:
-        """Answers the step; an answer that is refused is reported as an error."""
+        """Answers the step, again while the sidecar asks to come back: what the tool did it
+        did, and who forgets a step that was not answered says that it never had it. An answer
+        that is refused for good is reported as an error."""
         while True:
             try:
                 await self._link.ask(self._held, lambda: self._request(answer))  # noqa: B023
                 return
             except PawlError as error:
                 self._report("its answer", error)
+                if error.retry_after:
+                    await asyncio.sleep(error.retry_after)
+                    continue
                 if isinstance(answer, Fault) or isinstance(error, PermissionDeniedError):
                     return
                 answer = step_fault_of(error)

@@ -102,7 +102,8 @@ func (t *txn) addArtifacts(sum hash.Hash, writes []machine.ArtifactWrite) {
 	}
 }
 
-// addCalls adds the calls of tools and agents that the visit made, in whatever order.
+// addCalls adds the calls of tools and agents that the visit made, in whatever order. The
+// sidecar's own are none of them: each has the number of the step that it is about.
 func (t *txn) addCalls(sum hash.Hash) {
 	var calls []string
 	for i := range t.s.Steps {

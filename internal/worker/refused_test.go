@@ -1,0 +1,121 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// full is a sidecar that gives out one step, and has no room for its answer for a while.
+type full struct {
+	pawlv1.UnimplementedWorkerServiceServer
+	refusals int
+	answers  chan *pawlv1.ResolveStepRequest
+}
+
+// Work implements pawl.v1.WorkerService.
+func (f *full) Work(stream grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkResponse]) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	lease := &pawlv1.StepLease{RunId: "r", Step: 1, Tool: "book", Attempt: 1, Token: "t"}
+	if err := errors.Join(
+		stream.Send(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Registered{Registered: &pawlv1.WorkerRegistered{
+			MaxMessageBytes: 1 << 20, HeartbeatInterval: durationpb.New(time.Minute), StepCapacity: 1,
+		}}}),
+		stream.Send(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Step{Step: &pawlv1.StepAssignment{Lease: lease, Timeout: durationpb.New(time.Minute)}}}),
+	); err != nil {
+		return err
+	}
+	for {
+		req, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		var answer *pawlv1.ResolveStepRequest
+		for _, one := range append([]*pawlv1.WorkRequest{req}, req.GetMore()...) {
+			if one.GetResolveStep() != nil {
+				req, answer = one, one.GetResolveStep()
+			}
+		}
+		if answer == nil {
+			continue
+		}
+		receipt := &pawlv1.WorkReceipt{Id: req.GetId()}
+		if f.refusals--; f.refusals >= 0 {
+			receipt.Error = noRoom()
+		}
+		f.answers <- answer
+		if err := stream.Send(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Receipt{Receipt: receipt}}); err != nil {
+			return err
+		}
+	}
+}
+
+func noRoom() *rpcstatus.Status {
+	st, _ := status.New(codes.ResourceExhausted, "DISK_LOW").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+	return st.Proto()
+}
+
+// TestAnswerIsToldAgain: a sidecar that has no room for an answer gets the same one again when
+// it asks to. Told as an error, or forgotten, the call would be made again although it
+// happened.
+func TestAnswerIsToldAgain(t *testing.T) {
+	t.Parallel()
+	f := &full{refusals: 3, answers: make(chan *pawlv1.ResolveStepRequest, 8)}
+	server := grpc.NewServer()
+	pawlv1.RegisterWorkerServiceServer(server, f)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	w, err := worker.New(worker.Config{Conn: conn, ID: "w", Steps: 1, Tools: map[string]worker.ToolFunc{
+		"book": func(context.Context, *worker.Step) (json.RawMessage, error) {
+			return json.RawMessage(`{"seat":1}`), nil
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, halt := context.WithCancel(testContext(t))
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	for i := range 4 {
+		select {
+		case answer := <-f.answers:
+			if answer.GetResultJson() != `{"seat":1}` {
+				t.Errorf("answer %d: %v", i+1, answer)
+			}
+		case <-ctx.Done():
+			t.Fatalf("answer %d did not come", i+1)
+		}
+	}
+	halt()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(f.answers) > 0 {
+		t.Error("the answer was taken, and told again")
+	}
+}

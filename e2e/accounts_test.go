@@ -13,6 +13,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -182,6 +183,7 @@ func TestKillWithAccounts(t *testing.T) {
 			t.Errorf("%s has %d tokens, all runs %d", name, a.GetSettledTokens(), total)
 		}
 	}
+	testkit.Tried(t, kills, "kills")
 	t.Logf("%d kills, %d calls of models", kills, calls.Load())
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)

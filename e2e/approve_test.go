@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -154,6 +155,7 @@ func TestKillWithApprovals(t *testing.T) {
 	}
 	stop()
 	checkDecided(t, effects, decided)
+	testkit.Tried(t, len(decided)+made, "double decisions and kills")
 	t.Logf("%d double decisions, %d kills", len(decided), made)
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)

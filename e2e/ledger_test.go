@@ -13,6 +13,7 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -178,6 +179,7 @@ func TestKillWithLedger(t *testing.T) {
 	if worst < 0.95 {
 		t.Errorf("of the budget %.1f %% could be spent, want 95 %%", 100*worst)
 	}
+	testkit.Tried(t, made, "kills")
 	t.Logf("%d kills, %d purchases, overspent $0, worst use %.1f %%", made, s.sold.Load(), 100*worst)
 	stopLead()
 	stopBuyers()

@@ -15,6 +15,7 @@ import (
 // ten minutes on two cores. Whoever sets a variable decides.
 var amounts = []string{
 	"PAWL_KILLS=20", "PAWL_CUTS=10", "PAWL_DAMAGE=100", "PAWL_LINEAR=5", "PAWL_SOAK=20s", "SEEDS=1000",
+	"PAWL_STEERED_RUNS=10000", "PAWL_DECISIONS=200", "PAWL_MUTATIONS=64",
 }
 
 // atOnce is how many packages run beside each other.

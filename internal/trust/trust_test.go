@@ -49,6 +49,25 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestEveryRowIsRead: the page has no table but those of promises, and no row of it is passed over, as
+// one behind an empty line would be.
+func TestEveryRowIsRead(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "|--") && !strings.HasPrefix(line, "| promise |") {
+			rows++
+		}
+	}
+	if all, err := parse(string(raw)); err != nil || len(all) != rows {
+		t.Errorf("%d of %d rows are read, %v", len(all), rows, err)
+	}
+}
+
 func TestPagesThatProveNothing(t *testing.T) {
 	t.Parallel()
 	head := "| promise | a | b | c |\n|---|---|---|---|\n"

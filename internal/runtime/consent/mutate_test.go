@@ -47,5 +47,5 @@ func TestMutatedPayloads(t *testing.T) {
 			t.Fatalf("%s: %+v", changed, c)
 		}
 	}
-	t.Logf("%d mutated payloads refused, %d the same in another spelling", tried, same)
+	t.Logf("tried: %d mutated payloads, all refused; %d the same in another spelling", tried, same)
 }

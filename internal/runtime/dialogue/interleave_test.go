@@ -323,5 +323,5 @@ func TestInterleavings(t *testing.T) {
 	if asked < runs {
 		t.Errorf("%d requests in %d runs", asked, runs)
 	}
-	t.Logf("%d requests in %d runs", asked, runs)
+	t.Logf("tried: %d interleavings, %d requests", runs, asked)
 }

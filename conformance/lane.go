@@ -85,7 +85,7 @@ func runLanes(ctx context.Context, set *settings) []*column {
 
 func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 	var err error
-	if l.sidecar, err = newSidecar(l.set, sharedFlags, nil); err != nil {
+	if l.sidecar, err = newSidecar(l.set, sharedFlags, nil, nil); err != nil {
 		c.fail(err)
 		return
 	}

@@ -42,7 +42,7 @@ func (p *play) open() error {
 			flags = sharedFlags
 		}
 		var err error
-		if p.sidecar, err = newSidecar(p.lane.set, flags, p.scenario.Scopes); err != nil {
+		if p.sidecar, err = newSidecar(p.lane.set, flags, p.scenario.Scopes, p.scenario.Files); err != nil {
 			return err
 		}
 		p.own = true

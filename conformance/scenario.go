@@ -26,6 +26,8 @@ type scenario struct {
 	Because string `yaml:"because"`
 	// Flags of a sidecar of its own. Default: none, it shares its column's.
 	Flags []string `yaml:"flags"`
+	// Files are written beside the store of that sidecar; {dir} in a flag is where.
+	Files map[string]string `yaml:"files"`
 	// Scopes of the clients' token, on a sidecar of its own that asks for one. Default:
 	// none is asked for, which is every scope but admin.
 	Scopes []string `yaml:"scopes"`

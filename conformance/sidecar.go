@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,14 +46,17 @@ func binaryOf(root, named string) (string, error) {
 }
 
 // newSidecar starts one. With scopes it asks for a token, which has these.
-func newSidecar(set *settings, flags, scopes []string) (*sidecar, error) {
+func newSidecar(set *settings, flags, scopes []string, files map[string]string) (*sidecar, error) {
 	// Paths of sockets are limited to 108 bytes.
 	dir, err := os.MkdirTemp("", "pawl-*")
 	if err != nil {
 		return nil, err
 	}
 	s := &sidecar{binary: set.binary, all: set.processes, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
-	err = s.authenticate(scopes)
+	err = s.write(files)
+	if err == nil {
+		err = s.authenticate(scopes)
+	}
 	if err == nil {
 		err = s.start()
 	}
@@ -61,6 +65,20 @@ func newSidecar(set *settings, flags, scopes []string) (*sidecar, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// write makes the files that the flags name by {dir}.
+func (s *sidecar) write(files map[string]string) error {
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	s.flags = slices.Clone(s.flags)
+	for i := range s.flags {
+		s.flags[i] = strings.ReplaceAll(s.flags[i], "{dir}", s.dir)
+	}
+	return nil
 }
 
 // authenticate makes a token with the scopes; none: no token.

@@ -20,9 +20,9 @@ type step struct {
 // driverVerbs are made by the driver of the language through its own client.
 // docs/conformance.md says what each of them does.
 var driverVerbs = []string{
-	"answer_model", "artifacts", "cancel", "complete", "drive", "emit", "fail", "flood", "fork", "info", "input", "model_step",
-	"note_model", "output", "pause", "records", "register", "request", "request_model", "resolve", "resume", "set", "start",
-	"suspend", "turn", "verify", "wait", "watch", "watched",
+	"answer_model", "approvals", "artifacts", "cancel", "complete", "decide", "drive", "emit", "fail", "flood", "fork", "info", "input", "model_step",
+	"note_model", "output", "pause", "raise_budget", "records", "register", "request", "request_model", "resolve", "resume", "set",
+	"start", "steer", "stop_run", "suspend", "turn", "verify", "wait", "watch", "watched",
 }
 
 // runnerVerbs are made by the runner, each by a function of its own.

@@ -31,7 +31,9 @@ type driver struct {
 	runs  map[string]string
 	turns map[string]*pawlv1.GetTurnResponse
 	tails map[string]*tail
-	holds *holds
+	// digests are of the calls that were looked at.
+	digests map[seen]string
+	holds   *holds
 	// drain ends the worker.
 	drain context.CancelFunc
 	ended chan struct{}
@@ -41,9 +43,11 @@ type verb func(*driver, context.Context, args) (any, error)
 
 var table = map[string]verb{
 	"answer_model":  (*driver).answerModel,
+	"approvals":     (*driver).approvals,
 	"artifacts":     (*driver).artifacts,
 	"cancel":        (*driver).cancel,
 	"complete":      (*driver).complete,
+	"decide":        (*driver).decide,
 	"drive":         (*driver).drive,
 	"emit":          (*driver).emit,
 	"fail":          (*driver).fail,
@@ -56,6 +60,7 @@ var table = map[string]verb{
 	"output":        (*driver).output,
 	"pause":         (*driver).pause,
 	"ping":          func(*driver, context.Context, args) (any, error) { return nil, nil },
+	"raise_budget":  (*driver).raiseBudget,
 	"records":       (*driver).records,
 	"register":      (*driver).register,
 	"release":       (*driver).release,
@@ -66,7 +71,9 @@ var table = map[string]verb{
 	"resume":        (*driver).resume,
 	"set":           (*driver).set,
 	"start":         (*driver).start,
+	"steer":         (*driver).steer,
 	"stop":          (*driver).stop,
+	"stop_run":      (*driver).stopRun,
 	"suspend":       (*driver).suspend,
 	"turn":          (*driver).turn,
 	"verify":        (*driver).verify,
@@ -108,6 +115,7 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	}
 	d.conn, d.address = conn, a.Address
 	d.runs, d.turns, d.tails = map[string]string{}, map[string]*pawlv1.GetTurnResponse{}, map[string]*tail{}
+	d.digests = map[seen]string{}
 	d.holds = newHolds()
 	return nil, nil
 }

@@ -150,6 +150,7 @@ func (a *answer) wire() *pawlv1.ModelAnswer {
 func (d *driver) requestModel(ctx context.Context, a args) (any, error) {
 	turn := d.held(a).GetTurn()
 	got, err := again(ctx, d.client().RequestModel, &pawlv1.RequestModelRequest{
+		Hear:  a.Hear == nil || *a.Hear,
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Round: max(1, a.Round), Key: a.Key, Request: a.Asked.wire(), Bound: a.Bound.wire(),
 	})

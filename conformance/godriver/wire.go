@@ -56,6 +56,7 @@ type args struct {
 	Packs      []string `json:"packs"`
 	WorkerID   string   `json:"worker_id"`
 	Reuse      *bool    `json:"reuse_steps"`
+	controlArgs
 	modelArgs
 	reply
 	script

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import control
 import models
 from canon import canon, fault
 from flood import flood
@@ -39,6 +40,7 @@ class Driver:
         self._turns: dict[str, pawl.TurnInfo] = {}
         self._tails: dict[str, Tail] = {}
         self._holds = Holds()
+        self._control = control.Control(self._client)
 
     # Packs and runs
 
@@ -116,6 +118,23 @@ class Driver:
 
     def cancel(self, args: Args) -> Any:
         return canon(self._run(args).cancel(args.get("note", ""), request_id=args.get("id", "")))
+
+    # What people do to a run
+
+    def approvals(self, args: Args) -> Any:
+        return self._control.approvals(self._run(args))
+
+    def decide(self, args: Args) -> Any:
+        return self._control.decide(self._run(args), args)
+
+    def steer(self, args: Args) -> Any:
+        return control.steer(self._run(args), args)
+
+    def stop_run(self, args: Args) -> Any:
+        return control.stop_run(self._run(args), args)
+
+    def raise_budget(self, args: Args) -> Any:
+        return control.raise_budget(self._run(args), args)
 
     def wait(self, args: Args) -> Any:
         waited = self._run(args).wait(

@@ -12,6 +12,7 @@ import {
   WaitUntil,
 } from "@pawl/client";
 import { canon, given } from "./canon.js";
+import { Control, type ControlArgs, raiseBudget, steer, stopRun } from "./control.js";
 import { flood } from "./flood.js";
 import { type Asked, askedOf, type Came, outcomeOf, type UsageArgs, usageOf } from "./models.js";
 import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
@@ -19,7 +20,7 @@ import { Tail } from "./tail.js";
 import { type Served, serve } from "./work.js";
 
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
-export interface Args extends ReplyArgs, Script, Came {
+export interface Args extends ReplyArgs, Script, Came, ControlArgs {
   readonly address?: string;
   readonly token?: string;
   readonly content?: string;
@@ -38,7 +39,6 @@ export interface Args extends ReplyArgs, Script, Came {
   readonly labels?: Readonly<Record<string, string>>;
   readonly input?: string;
   readonly max_steps?: number;
-  readonly id?: string;
   readonly expected_seq?: number;
   readonly turn?: string;
   readonly ref?: { readonly turn_seq: number; readonly attempt: number; readonly token?: string };
@@ -53,14 +53,11 @@ export interface Args extends ReplyArgs, Script, Came {
   readonly bound?: UsageArgs;
   readonly response_id?: string;
   readonly reuse_steps?: boolean;
-  readonly step?: number;
   readonly tool?: string;
   readonly attempt?: number;
   readonly result?: Json;
   readonly error?: Fault;
-  readonly note?: string;
   readonly until?: string;
-  readonly text?: string;
   readonly seconds?: number;
   readonly kinds?: readonly string[];
   readonly after_seq?: number;
@@ -87,6 +84,7 @@ export class Driver {
   #turns = new Map<string, TurnInfo>();
   #tails = new Map<string, Tail>();
   #holds = new Holds();
+  #control: Control | undefined;
   #served: Served | undefined;
 
   /** Every verb by its name. */
@@ -135,6 +133,11 @@ export class Driver {
     pause: async (args) => canon(await this.#run(args).pause(args.note, { id: args.id })),
     resume: async (args) => canon(await this.#run(args).resume(args.note, { id: args.id })),
     cancel: async (args) => canon(await this.#run(args).cancel(args.note, { id: args.id })),
+    approvals: (args) => this.#control?.approvals(this.#run(args)),
+    decide: (args) => this.#control?.decide(this.#run(args), args),
+    steer: (args) => steer(this.#run(args), args),
+    stop_run: (args) => stopRun(this.#run(args), args),
+    raise_budget: (args) => raiseBudget(this.#run(args), args),
     wait: (args) => this.#wait(args),
     records: (args) => this.#records(args),
     output: (args) => this.#output(args),
@@ -171,6 +174,7 @@ export class Driver {
     this.#turns = new Map();
     this.#tails = new Map();
     this.#holds = new Holds();
+    this.#control = new Control(this.#client);
   }
 
   #run({ run_id, run = "run" }: Args): Run {

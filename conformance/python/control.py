@@ -40,15 +40,18 @@ class Control:
 
 
 def steer(run: pawl.Run, args: Args) -> Any:
+    """Says something to the run."""
     when = args.get("when", "NEXT_MODEL_CALL")
     return canon(run.steer(args.get("text", ""), when=when, request_id=args.get("id", "")))
 
 
 def stop_run(run: pawl.Run, args: Args) -> Any:
+    """Puts away what the run is at."""
     return canon(run.stop(args.get("note", ""), request_id=args.get("id", "")))
 
 
 def raise_budget(run: pawl.Run, args: Args) -> Any:
+    """Lets the run consume more."""
     return canon(
         run.raise_budget(
             args.get("reason", ""),

@@ -82,11 +82,8 @@ func printRun(p *cli.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	line("visits", "%d (%s)", r.GetTotalVisits(), visitsOf(r))
 	line("records", "%d, %d transitions", r.GetSeq(), r.GetTransitions())
 	line("tool calls", "%d", r.GetToolCalls())
-	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
-		line("consumed", "%d tokens, %s", r.GetTokens(), cli.Dollars(r.GetCostMicroUsd()))
-	}
-	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
-		line("reserved", "%d tokens, %s", r.GetReservedTokens(), cli.Dollars(r.GetReservedCostMicroUsd()))
+	for _, m := range cli.Money(r) {
+		line(m.Label, "%s", m.Text)
 	}
 	for _, waits := range cli.Waits(r) {
 		line("waits for", "%s", waits)

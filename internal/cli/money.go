@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// MoneyLine is one line about what a run spends.
+type MoneyLine struct{ Label, Text string }
+
+// Money says what a run consumed and reserved, and in whose accounts it is counted; of a
+// run that has nothing of it, nothing.
+func Money(r *pawlv1.Run) (lines []MoneyLine) {
+	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
+		lines = append(lines, MoneyLine{"consumed", amount(r.GetTokens(), r.GetCostMicroUsd())})
+	}
+	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
+		text := amount(r.GetReservedTokens(), r.GetReservedCostMicroUsd())
+		if r.GetLentTokens() > 0 || r.GetLentCostMicroUsd() > 0 {
+			text += ", of that leased to agents " + amount(r.GetLentTokens(), r.GetLentCostMicroUsd())
+		}
+		lines = append(lines, MoneyLine{"reserved", text})
+	}
+	for _, a := range r.GetAccounts() {
+		lines = append(lines, MoneyLine{"account", fmt.Sprintf("%s: %s settled, %s reserved",
+			a.GetName(), amount(a.GetSettledTokens(), a.GetSettledCostMicroUsd()), amount(a.GetReservedTokens(), a.GetReservedCostMicroUsd()))})
+	}
+	return lines
+}
+
+func amount(tokens, costMicro int64) string {
+	return fmt.Sprintf("%d tokens, %s", tokens, Dollars(costMicro))
+}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,6 +60,16 @@ func (t *till) of(n *node, run string) (paid int64) {
 	return paid
 }
 
+// sold notes what was paid. An attempt that is delivered twice, as one may be whose worker
+// was not heard, is known again by its key and paid for once.
+func (t *till) sold(s *sale) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.ContainsFunc(t.sales, func(other *sale) bool { return other.stepID == s.stepID && other.attempt == s.attempt }) {
+		t.sales = append(t.sales, s)
+	}
+}
+
 // sell is a tool that costs something. It is paid for before anything can go wrong, and now
 // and then nobody is told what it was.
 func (m *workman) sell(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
@@ -70,10 +81,7 @@ func (m *workman) sell(ctx context.Context, s *worker.Step) (json.RawMessage, er
 		stepID:  stepID{m.node.name, lease.GetRunId(), lease.GetStep()},
 		attempt: lease.GetAttempt(), tool: lease.GetTool(), payload: s.Assignment.GetPayloadJson(), price: 1 + dice.Int64N(costs[lease.GetTool()]),
 	}
-	t := m.world.till
-	t.mu.Lock()
-	t.sales = append(t.sales, sold)
-	t.mu.Unlock()
+	m.world.till.sold(sold)
 	m.world.deciders.ran(sold)
 	if dice.IntN(3) > 0 {
 		s.Spent(&pawlv1.Usage{CostMicroUsd: sold.price})

@@ -190,8 +190,11 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		t.unanswered(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
-	// A request of another turn is a record of that turn.
-	asks := changed || step.TurnSeq != c.TurnSeq
+	// A request of another turn is a record of that turn. So is one that contains what was said
+	// behind the record that has it, as a fork says again what its source had not heard: what
+	// is heard with the answer is older than the request.
+	asks := changed || step.TurnSeq != c.TurnSeq ||
+		slices.ContainsFunc(c.Model.Heeded, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
 	step.Deadline = facts.AddCapped(t.in.At, int64(facts.ModelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq

@@ -26,3 +26,31 @@ func TestForkCountsToolsAlone(t *testing.T) {
 	}
 	fork.replay()
 }
+
+// TestForkHearsOnce: a fork says again what its source had not heard. An answer to a request
+// that contains it has heard it, also where the source had asked the same.
+func TestForkHearsOnce(t *testing.T) {
+	t.Parallel()
+	l, _ := answeredModel(t)
+	fork := newLedger(t, l.g)
+	command := func(l *ledger, c machine.Command) {
+		t.Helper()
+		if _, err := l.apply(machine.Input{At: epoch, Principal: "app", Command: c, Semantics: machine.Current}); err != nil {
+			t.Fatalf("%T: %v", c, err)
+		}
+	}
+	command(l, machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: 3, Attempt: 1, Error: machine.Fault{Code: "MODEL_503"}, Final: true})
+	c := l.forkAt(l.state.Seq, true)
+	c.RunID, c.Execution, c.Queued = "F", machine.Caller, []machine.QueuedInput{{Steer: "Go left."}}
+	command(fork, c)
+	command(fork, machine.RequestModel{TurnSeq: 1, Attempt: 1, Round: 2, Model: &machine.ModelRequest{Model: "m", Heeded: []uint64{2}}})
+	asked := fork.state.Steps[1]
+	if len(fork.state.Heeds) != 1 || asked.RequestSeq < 2 {
+		t.Fatalf("%+v is to be heard, the request is record %d", fork.state.Heeds, asked.RequestSeq)
+	}
+	command(fork, machine.AnswerModel{TurnSeq: 1, TurnAttempt: 1, Step: asked.Step, Attempt: asked.Attempt, Answer: &machine.ModelAnswer{}})
+	if len(fork.state.Heeds) != 0 {
+		t.Errorf("it was heard, and is to be heard: %+v", fork.state.Heeds)
+	}
+	fork.replay()
+}

@@ -250,7 +250,8 @@ func (n *naive) askModel(c machine.RequestModel, key string, bound machine.Usage
 			})
 		}
 		asked.Step, asked.Attempt, asked.Changed = step.n, step.attempt+1, step.payload != c.Model.Hash
-		if !asked.Changed && step.turn == c.TurnSeq {
+		said := slices.ContainsFunc(c.Model.Heeded, func(seq uint64) bool { return seq > step.asked })
+		if !asked.Changed && !said && step.turn == c.TurnSeq {
 			asked.Model = nil
 		}
 	}

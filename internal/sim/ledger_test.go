@@ -24,6 +24,20 @@ type ledger struct {
 	asked   map[string][]string
 	rounds  map[stepID]string
 	reports []*report
+	// denials are how calls were refused whose effect another step has: a later execution would
+	// ask anew, and might be told something else, or make the call.
+	denials map[string]*pawlv1.Denial
+}
+
+// denied is the first refusal of a call that anybody heard; nil = nobody did.
+func (l *ledger) denied(call string, now *pawlv1.Denial) *pawlv1.Denial {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first := l.denials[call]; first != nil || now == nil {
+		return first
+	}
+	l.denials[call] = now
+	return now
 }
 
 // stepID names a step of a run.
@@ -43,7 +57,7 @@ type report struct {
 }
 
 func newLedger(w *world) *ledger {
-	return &ledger{world: w, answers: map[string]*pawlv1.ModelAnswer{}, shown: map[stepID]map[int32]string{}, asked: map[string][]string{}, rounds: map[stepID]string{}}
+	return &ledger{world: w, answers: map[string]*pawlv1.ModelAnswer{}, shown: map[stepID]map[int32]string{}, asked: map[string][]string{}, rounds: map[stepID]string{}, denials: map[string]*pawlv1.Denial{}}
 }
 
 // roundID names the round of a turn, whatever step the sidecar makes of it.

@@ -316,6 +316,10 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 	if call.GetName() != "charge" && costs[call.GetName()] == 0 {
 		asked.PayloadJson = call.GetArguments()
 	}
+	name := fmt.Sprintf("%s/%s/%d/%d", c.node.name, c.run, c.last, i)
+	if d := c.world.ledger.denied(name, nil); d != nil {
+		return nil, d, nil
+	}
 	c.world.pass(c.node)
 	got, err := c.by.requestCall(ctx, asked)
 	c.world.pass(c.node)
@@ -324,7 +328,7 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 	}
 	switch d := got.GetDenial(); {
 	case d.GetCode() == machine.DuplicateEffect:
-		return nil, d, nil
+		return nil, c.world.ledger.denied(name, d), nil
 	case d != nil:
 		return nil, nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	case got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING:

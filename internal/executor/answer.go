@@ -24,7 +24,8 @@ import (
 // round.
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*worker.Completion, error) {
 	answer := step.GetModel().GetAnswer()
-	x.last, x.used = step.GetStep(), step.GetModel().GetUsage()
+	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
+	x.said.answer(answer)
 	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, Follows: x.last}
 	calls := answer.GetCalls()
 	if len(calls) == 0 {
@@ -212,6 +213,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 			x.refuse(call, out[i].code, out[i].reason)
 			continue
 		}
+		x.add(func(r *reading) { r.result(out[i].step) })
 		x.next.Messages = append(x.next.Messages, &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Result{
 			Result: &pawlv1.ToolResult{Step: out[i].step.GetStep(), CallId: call.GetId()},
 		}})
@@ -227,9 +229,12 @@ func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (i
 		if step == nil || step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
 			continue
 		}
-		_, err := x.turn.Answered(limited, step.GetStep())
+		answered, err := x.turn.Answered(limited, step.GetStep())
 		if err != nil && ctx.Err() == nil {
 			return from, worker.ErrSuspended
+		}
+		if err == nil {
+			out[from].step = answered
 		}
 		return from + 1, err
 	}

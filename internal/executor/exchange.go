@@ -67,9 +67,10 @@ type exchange struct {
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
 	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
-	// last call consumed.
-	most int64
-	used *pawlv1.Usage
+	// last call consumed, fresh what is said since, said all that is said.
+	most        int64
+	used        *pawlv1.Usage
+	fresh, said reading
 	// next is the request of the next round.
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
@@ -128,7 +129,7 @@ func (x *exchange) first(s *settings, own *override) error {
 	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
 	}
-	if err := json.Unmarshal(parameters["max_tokens"], &x.most); err != nil {
+	if err := json.Unmarshal(parameters["max_tokens"], &x.most); err != nil || x.most < 0 {
 		x.most = 0 // no number, or none is given
 	}
 	given, err := json.Marshal(parameters)
@@ -140,6 +141,12 @@ func (x *exchange) first(s *settings, own *override) error {
 		ToolsJson: new(string(tools)), ParametersJson: new(string(given)),
 		Messages: []*pawlv1.ModelMessage{{Content: &pawlv1.ModelMessage_Conversation{Conversation: &pawlv1.ConversationRange{}}}},
 	}
+	x.add(func(r *reading) {
+		r.text(x.next.GetSystem() + x.next.GetToolsJson())
+		for _, m := range x.view.GetMessages() {
+			r.message(m)
+		}
+	})
 	if said := x.view.GetMessages(); len(said) == 0 || said[len(said)-1].GetRole() == "assistant" {
 		// A model is never asked with a system prompt alone.
 		x.say(message("user", text("Go on.")))
@@ -147,17 +154,9 @@ func (x *exchange) first(s *settings, own *override) error {
 	return nil
 }
 
-// bound is what the next call may consume, as far as the pack bounds it; what it reads is
-// what the last one read and said.
-func (x *exchange) bound() *pawlv1.Usage {
-	if x.most <= 0 {
-		return nil
-	}
-	return &pawlv1.Usage{InputTokens: x.used.GetInputTokens() + x.used.GetOutputTokens(), OutputTokens: x.most, Model: x.endpoint.Name}
-}
-
 // say adds a new message to the next request.
 func (x *exchange) say(m *pawlv1.Message) {
+	x.add(func(r *reading) { r.message(m) })
 	x.next.Messages = append(x.next.Messages, &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_Message{Message: m}})
 }
 

@@ -41,6 +41,18 @@ type Endpoint struct {
 	Timeout time.Duration
 }
 
+// usualMaxTokens is what an answer of a chat is taken to have at most where the pack does not
+// say, as in every client.
+const usualMaxTokens = 4096
+
+// MostSaid is how many tokens an answer is taken to have at most where the pack does not say.
+func (e *Endpoint) MostSaid() int64 {
+	if e.Form == Messages {
+		return defaultMaxTokens
+	}
+	return usualMaxTokens
+}
+
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 // ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is what the endpoint calls the model,

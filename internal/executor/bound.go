@@ -1,0 +1,69 @@
+package executor
+
+import (
+	"cmp"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+const (
+	// bytesPerToken and mediaTokens are what text, and a part that is none, are taken to
+	// consume, as in every client.
+	bytesPerToken = 4
+	mediaTokens   = 1000
+)
+
+// reading counts what a request says, in the measures of its cost.
+type reading struct{ bytes, media int64 }
+
+func (r *reading) text(s string) { r.bytes += int64(len(s)) }
+
+func (r *reading) message(m *pawlv1.Message) {
+	for _, p := range m.GetParts() {
+		switch c := p.GetContent().(type) {
+		case *pawlv1.Part_Text:
+			r.text(c.Text)
+		case *pawlv1.Part_Json:
+			r.text(c.Json)
+		default:
+			r.media++
+		}
+	}
+	r.text(m.GetToolCallsJson())
+}
+
+func (r *reading) answer(a *pawlv1.ModelAnswer) {
+	r.message(&pawlv1.Message{Parts: a.GetParts()})
+	for _, call := range a.GetCalls() {
+		r.text(call.GetArguments())
+	}
+}
+
+// result counts what an answered step tells the model.
+func (r *reading) result(s *pawlv1.Step) {
+	r.text(s.GetResultJson())
+	r.text(s.GetError().GetMessage())
+}
+
+func (r *reading) tokens() int64 {
+	return (r.bytes+bytesPerToken-1)/bytesPerToken + r.media*mediaTokens
+}
+
+// add counts what is new, in the next request and in the whole exchange.
+func (x *exchange) add(count func(*reading)) {
+	count(&x.fresh)
+	count(&x.said)
+}
+
+// bound is what the next call may consume, estimated where nothing says it: it reads what the
+// last one read and said, and what is new since; where that is not known, everything. The
+// sidecar prices it.
+func (x *exchange) bound() *pawlv1.Usage {
+	read := x.used.GetInputTokens() + x.used.GetOutputTokens()
+	if read > 0 {
+		read += x.fresh.tokens()
+	} else {
+		read = x.said.tokens()
+	}
+	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.most, x.endpoint.MostSaid()), Model: x.endpoint.Name}
+}

@@ -1,6 +1,6 @@
 """The verbs by which people control a run."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from canon import canon
@@ -33,7 +33,9 @@ class Control:
                 args["decision"],
                 payload=args.get("payload"),
                 reason=args.get("reason", ""),
-                expires=datetime.now(UTC) + timedelta(seconds=expires) if expires else None,
+                expires=datetime.now(timezone.utc) + timedelta(seconds=expires)
+                if expires
+                else None,
                 request_id=args.get("id", ""),
             )
         )

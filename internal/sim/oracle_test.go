@@ -246,8 +246,8 @@ const (
 	maxTotal  = 9
 	maxCalls  = 9
 	tillCalls = 24
-	maxTokens = 300
-	maxCost   = 500 // micro-dollars
+	maxTokens = 1500
+	maxCost   = 300 // micro-dollars
 )
 
 // bounded: every bound is exact, whatever the machine thinks.

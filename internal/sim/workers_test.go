@@ -51,9 +51,11 @@ func (m *workman) start() {
 	}
 	var ctx context.Context
 	ctx, m.halt = context.WithCancel(context.Background())
-	m.conn, m.done = conn, make(chan struct{})
+	// Another start may come before the goroutine runs.
+	done := make(chan struct{})
+	m.conn, m.done = conn, done
 	go func() {
-		defer close(m.done)
+		defer close(done)
 		if err := w.Run(ctx); err != nil {
 			m.world.fail("workers are taken", "%s: %v", m.name, err)
 		}

@@ -34,6 +34,8 @@ type look struct {
 	stepID
 	tool, payload string
 	digest        [32]byte
+	// stale: the digest is that of another call.
+	stale bool
 }
 
 // verdict is a decision that was sent.
@@ -155,6 +157,7 @@ func (pp *people) decideOn(n *node, one look, how int, dice *rand.Rand) {
 		pp.decideAs(n, judge, one, machine.Edited, edit, 0)
 	case 5: // yesterday's digest
 		one.digest[dice.IntN(32)] ^= 1 << dice.IntN(8)
+		one.stale = true
 		pp.decideAs(n, judge, one, machine.Approved, "", 0)
 	case 6:
 		pp.decideAs(n, pick(dice, clerk, starter), one, machine.Approved, "", 0)
@@ -204,6 +207,9 @@ func (ds *deciders) hears(v *verdict, err error) {
 	}
 	if v.taken && (v.by == clerk.Principal.Name || v.by == starter.Principal.Name && v.tool == "pay") {
 		ds.world.fail("only those decide who may", "%v was %s by %s", v.stepID, v.verdict, v.by)
+	}
+	if v.taken && v.stale {
+		ds.world.fail("a decision is about the call that is held", "%v was %s by the digest %x of another call", v.stepID, v.verdict, v.digest)
 	}
 }
 

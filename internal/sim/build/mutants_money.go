@@ -31,10 +31,6 @@ var moneyMutants = []mutant{
 		exchange: exchange{old: "\tif window > r.Window {\n", new: "\tif window > r.Window && r.Window == 0 {\n"},
 	},
 	{
-		name: "c08", what: "a held call is handed out", file: "internal/runtime/machine/rules/seal.go",
-		exchange: exchange{old: "if p.Model != nil || p.Awaits() {", new: "if p.Model != nil {"},
-	},
-	{
 		name: "c09", what: "a call goes out as it was asked for, whatever was decided, and nobody makes its digest", file: "internal/runtime/work/step.go",
 		exchange: exchange{
 			old: "\t\tview, err := sp.room.cfg.Past.Step(ctx, key, p)\n",

@@ -182,7 +182,7 @@ func someEntry(t *testing.T, txn *badger.Txn) []byte {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindEntry}})
 	defer it.Close()
 	it.Rewind()
-	value, err := layout.CopyOf(it.Item())
+	value, err := it.Item().ValueCopy(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -83,7 +84,7 @@ func checkFile(files *token.FileSet, name string, file *ast.File) []string {
 		if err != nil {
 			continue // the parser has refused it
 		}
-		if why := forbidden(layer, imported); why != "" {
+		if why := cmp.Or(forbidden(layer, imported), reserved(dir, imported)); why != "" {
 			found = append(found, fmt.Sprintf("%s: %s may not import %s: %s",
 				files.Position(spec.Pos()), layer.dir, imported, why))
 		}
@@ -117,8 +118,18 @@ func forbidden(layer rule, imported string) string {
 		return "it is pure and knows nothing of the outside world"
 	case !layer.wire && below(imported, wirePaths):
 		return "protobuf and gRPC stop at the edges"
-	case !layer.badger && below(imported, badgerPaths):
-		return "only the store may assume Badger"
+	}
+	return ""
+}
+
+// reserved says why a package may not import a path, whatever its layer may; "" = it may.
+func reserved(dir, imported string) string {
+	ours, _ := strings.CutPrefix(imported, module)
+	switch {
+	case below(imported, badgerPaths) && !slices.Contains(badgerDirs, dir):
+		return "only internal/store/badgerkv and the rooms of its files may assume Badger"
+	case slices.Contains(testDirs, ours) && !slices.Contains(testDirs, dir):
+		return "only tests may"
 	}
 	return ""
 }

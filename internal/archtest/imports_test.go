@@ -73,7 +73,19 @@ func TestCheckFinds(t *testing.T) {
 		},
 		"Badger outside the store": {
 			"internal/grpcapi/a.go", `package grpcapi; import _ "github.com/dgraph-io/badger/v4"`,
-			"only the store may assume Badger",
+			"may assume Badger",
+		},
+		"Badger in a room of the store": {
+			"internal/store/check/a.go", `package check; import _ "github.com/dgraph-io/badger/v4"`,
+			"may assume Badger",
+		},
+		"Badger below the contract": {
+			"internal/store/kv/a.go", `package kv; import _ "github.com/dgraph-io/badger/v4/y"`,
+			"may assume Badger",
+		},
+		"the engine of tests in the product": {
+			"internal/store/a.go", `package store; import _ "` + module + `internal/store/memkv"`,
+			"only tests may",
 		},
 		"test doubles in the product": {
 			"internal/app/a.go", `package app; import _ "` + module + `internal/testkit"`,

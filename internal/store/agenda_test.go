@@ -14,7 +14,7 @@ import (
 func TestAgenda(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()
-	s, err := Open(Options{Dir: dir})
+	s, err := openOn(t, Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestAgenda(t *testing.T) {
 	if err := errors.Join(s.Agenda().Drop(ctx, machine.ScheduleMark{ID: "gone"}), s.Agenda().Drop(ctx, machine.ScheduleMark{ID: "none"}), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(Options{Dir: dir}); err != nil {
+	if s, err = openOn(t, Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -31,10 +31,13 @@ func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 		return err
 	}
 	defer s.reads.end(ts)
-	return do(ts, func(read func(txn *layout.Txn) error) error {
-		txn := s.txnAt(ts, false)
-		defer txn.Discard()
-		return layout.Typed(read(txn))
+	held, err := s.engine.Hold(ts)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	return do(held.Group(), func(read func(txn *layout.Txn) error) error {
+		return reading(s.txnOf(held.View()), read)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -43,6 +42,7 @@ func restored(t *testing.T, files ...[]byte) (*Store, error) {
 		return nil, err
 	}
 	opts := Options{Dir: filepath.Join(t.TempDir(), "restored"), MemTableSize: 8 << 20, MinFree: 1}
+	onEngineOf(t, &opts)
 	err := Restore(context.Background(), opts, len(files), func(i int) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files[i])), nil
 	})
@@ -181,10 +181,7 @@ func TestBackupForeign(t *testing.T) {
 	if err := one.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	copied := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	copied := copyStore(t, one.store)
 	same := func(at string) *Store {
 		return openTemp(t, func(o *Options) { o.Dir = at })
 	}

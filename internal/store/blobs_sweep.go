@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -33,10 +32,10 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 	var rows []layout.Op
 	p := layout.Prefix(nil, kind, ns)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
-			value, err := layout.CopyOf(it.Item())
+			value, err := layout.CopyOf(it)
 			if err != nil {
 				return err
 			}
@@ -45,7 +44,7 @@ func (s *Store) rowsBefore(ctx context.Context, kind byte, ns uint32, old func(v
 				return err
 			}
 			if take {
-				rows = append(rows, layout.Op{Key: it.Item().KeyCopy(nil), Value: value})
+				rows = append(rows, layout.Op{Key: it.KeyCopy(), Value: value})
 			}
 		}
 		return ctx.Err()
@@ -146,7 +145,7 @@ func (s *Store) referred(p []byte) (found bool, err error) {
 }
 
 func anyUnder(txn *layout.Txn, p []byte) bool {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	it.Rewind()
 	return layout.Has(it, p)
@@ -168,8 +167,25 @@ func (c *committer) checkUnreferred(g *group, p []byte) error {
 			}
 		}
 	}
-	if anyUnder(g.txn, p) {
+	if c.anyLeft(g, p) {
 		return errReferred
 	}
-	return nil
+	return g.txn.Err()
+}
+
+// anyLeft: there is a stored key under the prefix that neither this group nor the one in flight
+// removes.
+func (c *committer) anyLeft(g *group, p []byte) bool {
+	it := g.txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
+	defer it.Close()
+	for it.Rewind(); layout.Has(it, p); it.Next() {
+		_, gone := g.guarded[string(it.Key())]
+		if !gone {
+			_, gone = c.sentGuarded[string(it.Key())]
+		}
+		if !gone {
+			return true
+		}
+	}
+	return false
 }

@@ -2,16 +2,17 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// committer is the only writer of the database. While one group is being synced
+// committer is the only writer of the engine. While one group is being synced
 // it checks and collects the next, which is sent as soon as the former is done.
 //
 // The way of a batch, phase by phase. Only the first and the last are the caller's
@@ -19,16 +20,16 @@ import (
 //
 //  1. encode (Commit): bytes of the entry and its rows, size against the bounds. No lock.
 //  2. queue (submit): up to queueLength wait. Order of arrival is order of admission.
-//  3. open: room on the disk; the group's transaction, which reads at the last synced
-//     group (lock of reads, for the moment).
+//  3. open: room on the disk; the group's view, which reads at the last synced group (lock
+//     of reads, for the moment), and its batch.
 //  4. admit: seq of the run, then the keys that must be absent or as expected, against
 //     the store, the group in flight and the group being made. Whoever loses is answered
 //     only when what it lost against is visible (refuse).
 //  5. add: cursor, then the rows; watermarks go down before a row below them is set (lock
 //     of marks). From here on the batch is in the group, whole.
-//  6. send: the row of cursors, then Badger's commit at the next timestamp. One group is
-//     in flight; phases 3 to 5 of the next go on meanwhile.
-//  7. settle, after the sync: HEAD, then reads are given the new timestamp. This order:
+//  6. send: the row of cursors, then the engine's commit under the next number. One group
+//     is in flight; phases 3 to 5 of the next go on meanwhile.
+//  7. settle, after the sync: HEAD, then reads are given the new number. This order:
 //     HEAD never claims what is not synced, nobody reads what HEAD could lack.
 //  8. answer: first the next group is sent, then the callers hear of this one.
 //
@@ -36,11 +37,10 @@ import (
 // to 7 means that nobody knows what is stored: broken, for good.
 type committer struct {
 	store *Store
-	db    *badger.DB
 	marks *marks
 	queue chan *request
 	// acks receives the outcome of the group in flight.
-	acks chan error
+	acks chan kv.Result
 	stop chan struct{}
 	done chan struct{}
 	// abandoned is closed when a commit is under way that never ends.
@@ -63,9 +63,9 @@ const queueLength = 4096
 
 func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 	return &committer{
-		store: s, db: s.db, marks: s.marks, ts: ts, cursors: cursors,
+		store: s, marks: s.marks, ts: ts, cursors: cursors,
 		queue: make(chan *request, queueLength),
-		acks:  make(chan error, 1),
+		acks:  make(chan kv.Result, 1),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}), abandoned: make(chan struct{}),
 		fresh: newFresh(),
@@ -135,8 +135,8 @@ func (c *committer) run() {
 		select {
 		case r := <-queue:
 			c.take(next, r, &held)
-		case err := <-c.acks:
-			g, err := c.settle(err)
+		case result := <-c.acks:
+			g, err := c.settle(result)
 			// The disk has work again before the callers of the last group have theirs.
 			next = c.launch(next, &held)
 			c.answer(g, err)
@@ -243,7 +243,7 @@ func (c *committer) refuse(next *group, r *request, err error) {
 }
 
 // open checks that there is room for a batch, and begins the
-// group's transaction when its first batch comes. It reads at the last synced group,
+// group when its first batch comes. It reads at the last synced group, or at a later one,
 // which is kept from being collected until the group is sent; what is in flight is
 // seen through recent and sentGuarded.
 func (c *committer) open(g *group, w *Writes) error {
@@ -260,17 +260,17 @@ func (c *committer) open(g *group, w *Writes) error {
 	if g.ts, err = c.store.reads.begin(); err != nil {
 		return err
 	}
-	g.txn = c.store.txnAt(g.ts, true)
+	g.txn, g.batch = c.store.txnOf(c.store.engine.View(g.ts)), c.store.engine.Batch()
 	g.guarded, g.places = make(map[string][]byte), make(map[uint32][]byte, 1)
 	return nil
 }
 
-// shut ends a group's transaction without sending it.
+// shut ends a group's reading.
 func (c *committer) shut(g *group) {
 	if g.txn == nil {
 		return
 	}
-	g.txn.Discard()
+	g.txn.Close()
 	g.txn = nil
 	c.store.reads.end(g.ts)
 }
@@ -283,36 +283,28 @@ func (c *committer) send(g *group) {
 	c.recent.turn()
 	c.marks.sent()
 	c.flight = g
-	defer c.store.reads.end(g.ts)
+	defer c.shut(g)
 	if before := c.store.opts.Hooks.BeforeCommit; before != nil {
 		if err := before(g.info()); err != nil {
-			g.txn.Discard()
-			c.acks <- err
+			c.acks <- kv.Result{Err: err}
 			return
 		}
 	}
 	c.ts++
-	if err := c.order(g); err != nil {
-		c.acks <- err
-		return
-	}
-	if err := g.txn.CommitAt(c.ts, func(err error) { c.acks <- err }); err != nil {
-		c.acks <- err
-	}
+	c.order(g)
+	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
 // settle publishes the group that was synced; its callers have no answer yet.
-func (c *committer) settle(err error) (*group, error) {
+func (c *committer) settle(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
-	if err == nil {
-		err = c.store.log.Failure()
-	}
+	err := unstored(result)
 	if after := c.store.opts.Hooks.AfterCommit; err == nil && after != nil {
 		err = after(g.info())
 	}
 	if err == nil {
-		err = c.store.head.SetProgress(c.ts, g.holdsValue(), g.last())
+		err = c.store.engine.Settled(engine.Group{Number: c.ts, Apart: g.holdsApart(c.store.bounds.Apart), Last: g.last()})
 	}
 	if err != nil {
 		err = c.broken(err)
@@ -324,6 +316,17 @@ func (c *committer) settle(err error) (*group, error) {
 	}
 	return g, err
 }
+
+// unstored is why a group is not stored, nil if it is. Of one that is certainly not what came
+// after it was judged by it, so that it ends the writing as well.
+func unstored(r kv.Result) error {
+	if r.Outcome != kv.Stored && r.Err == nil {
+		return errNotTold
+	}
+	return r.Err
+}
+
+var errNotTold = errors.New("the engine did not say that the group is stored")
 
 func (c *committer) answered(g *group) {
 	if answered := c.store.opts.Hooks.Answered; answered != nil {

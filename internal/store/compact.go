@@ -8,8 +8,10 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/compact"
+	"github.com/pawl-dev/pawl/internal/store/directory"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // Compaction is what became of a directory.
@@ -41,27 +43,26 @@ func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) c
 }
 
 func compactInto(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs, out *Compaction) (err error) {
-	old, found, err := openOld(opts)
+	old, dir, err := openOld(opts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, old.lock.Release()) }()
+	defer func() { err = errors.Join(err, dir.Unlock()) }()
 	at, err := compact.At(opts.Dir, to)
 	if at.Free, at.Spare = old.opts.FreeSpace, old.opts.MinFree; err == nil {
-		err = old.rewrite(ctx, &at, found, graphs, out)
+		err = old.rewrite(ctx, &at, dir, graphs, out)
 	}
-	if err = errors.Join(err, old.closeFiles()); err == nil {
+	if err = errors.Join(err, dir.CloseFiles()); err == nil {
 		out.After, err = at.Settle()
 	}
 	return err
 }
 
 // rewrite makes a store of the rows of this one, and proves it.
-func (s *Store) rewrite(ctx context.Context, at *compact.Place, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Compaction) error {
-	ts := s.db.MaxVersion()
-	err := s.checkFormat(&ts)
-	if at.Epoch, at.Group = s.epoch, ts; err == nil {
-		err = s.confirm(found, ts)
+func (s *Store) rewrite(ctx context.Context, at *compact.Place, dir *directory.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
+	err := s.checkFormat()
+	if at.Epoch, at.Group = s.epoch, dir.Last(); err == nil {
+		err = s.viewAt(dir.Last(), func(txn *layout.Txn) error { return dir.Confirm(txn, s.epoch, false) })
 	}
 	if err == nil {
 		out.Before, err = at.Clear()
@@ -72,12 +73,8 @@ func (s *Store) rewrite(ctx context.Context, at *compact.Place, found *inspect.A
 	opts := s.opts
 	opts.Dir, opts.migrating = at.To, true
 	err = inspect.Alone(at.To, func() error {
-		db, err := openBadger(opts.badger(s.log))
-		if err != nil {
-			return err
-		}
-		out.Rows, err = compact.Copy(ctx, s.db, db)
-		if err = errors.Join(err, db.Close()); err == nil {
+		var err error
+		if out.Rows, err = dir.CopyInto(ctx, at.To); err == nil {
 			_, err = keyring.Copy(filepath.Join(at.From, keyring.Name), at.To)
 		}
 		return err
@@ -90,5 +87,5 @@ func (s *Store) rewrite(ctx context.Context, at *compact.Place, found *inspect.A
 		return err
 	}
 	_, err = fresh.Check(ctx, graphs(fresh))
-	return errors.Join(err, fresh.view(found.In), fresh.Close())
+	return errors.Join(err, fresh.view(dir.Found().In), fresh.Close())
 }

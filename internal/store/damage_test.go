@@ -281,7 +281,7 @@ func TestScrub(t *testing.T) {
 	w := busyWorld(t)
 	dir := w.store.opts.Dir
 	w.store = reopen(t, w.store)
-	if err := w.store.scrub(context.Background()); err != nil {
+	if err := w.store.engine.Prove(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -291,7 +291,7 @@ func TestScrub(t *testing.T) {
 	if err := damage.Flip(tables[0], 100); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.store.scrub(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+	if err := w.store.engine.Prove(context.Background()); !errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
 		t.Fatal(err)
 	}
 }
@@ -330,7 +330,7 @@ func TestCollectionLeavesDamagedValues(t *testing.T) {
 	if err := damage.Flip(log, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.space.CollectOne(t.Context()); !errors.Is(err, layout.ErrDamaged) {
+	if err := dirOf(s).Space.CollectOne(t.Context()); !errors.Is(err, layout.ErrDamaged) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(log); err != nil {
@@ -348,7 +348,7 @@ func TestHeadFile(t *testing.T) {
 	if err != nil || last.Group != w.store.reads.durable() || last.Cursor != w.store.reads.tail(0) || last.Epoch != w.store.epoch {
 		t.Fatalf("HEAD says %+v, %v", last, err)
 	}
-	slot := int64(w.store.head.Count%2) * inspect.SlotBytes
+	slot := int64(dirOf(w.store).Head.Count%2) * inspect.SlotBytes
 	if err := damage.Flip(filepath.Join(dir, inspect.HeadName), slot+40); err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -61,7 +60,7 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 			return nil
 		}
 		if err == nil {
-			s.space.Removed(freed)
+			s.engine.Removed(freed)
 		}
 		if err != nil || !more {
 			return err
@@ -74,14 +73,14 @@ func (s *Store) dropUnder(ctx context.Context, p []byte) error {
 func (s *Store) keysUnder(p []byte, limit, most int) (ops []layout.Op, taken int64, more bool, err error) {
 	size := 0
 	err = s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p); it.Next() {
 			if more = len(ops) == limit || size >= most; more {
 				return nil
 			}
-			size, taken = size+len(it.Item().Key()), taken+it.Item().EstimatedSize()
-			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil)})
+			size, taken = size+len(it.Key()), taken+it.Room()
+			ops = append(ops, layout.Op{Key: it.KeyCopy()})
 		}
 		return nil
 	})

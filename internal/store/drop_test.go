@@ -21,8 +21,8 @@ const tooMany = 14_000
 // fill stores many rows, as many a commit as it takes.
 func fill(t *testing.T, s *Store, n int, row func(i int) layout.Op) {
 	t.Helper()
-	if s.maxKeys >= tooMany {
-		t.Fatalf("one commit takes %d keys, the tests expect fewer than %d", s.maxKeys, tooMany)
+	if s.bounds.Keys >= tooMany {
+		t.Fatalf("one commit takes %d keys, the tests expect fewer than %d", s.bounds.Keys, tooMany)
 	}
 	for i := 0; i < n; {
 		var ops []layout.Op
@@ -151,7 +151,7 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := copyStore(t, s)
-	free.Store(s.tableRoom())
+	free.Store(dirOf(s).TableRoom())
 	low := openTemp(t, full, func(o *Options) { o.Dir, o.MarkInterval = killed, 5*time.Millisecond })
 	if marks := count(t, low, layout.KindDrop); marks != 1 {
 		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
@@ -160,7 +160,7 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 	free.Store(512 << 20)
 	waitFor(t, "the removal is ended", func() bool { return count(t, low, layout.KindDrop) == 0 })
 	free.Store(2 << 30)
-	low.disk.Forget()
+	dirOf(low).Disk.Forget()
 	if err := low.PutSubscription(ctx, machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
 		t.Errorf("the key after its removal: %v", err)
 	}

@@ -25,6 +25,7 @@ func (s *Store) writeErasure(ctx context.Context, ns uint32, ops []layout.Op, ab
 
 // wireErasure connects the rooms of the keys of runs that can be erased.
 func (s *Store) wireErasure() {
-	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: s.keys}
-	s.custody = &erasure.Custody{Ring: s.keys, Room: s.disk.Check, Write: s.put}
+	keys := s.engine.Keys()
+	s.eraser = &erasure.Eraser{View: s.view, Write: s.writeErasure, Keys: keys}
+	s.custody = &erasure.Custody{Ring: keys, Room: func(bytes int64) error { return s.engine.Room(bytes, false) }, Write: s.put}
 }

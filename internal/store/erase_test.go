@@ -193,7 +193,7 @@ func TestNoValueInAnyFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "db")
-			s, err := Open(Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
+			s, err := openOn(t, Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +235,7 @@ func TestKeysAndRowsBelongTogether(t *testing.T) {
 		t.Helper()
 		dir := copyStore(t, s)
 		change(filepath.Join(dir, keyring.Name))
-		again, err := Open(Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
+		again, err := openOn(t, Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1})
 		if err == nil {
 			err = again.Close()
 			t.Errorf("%s: opened, %v", want, err)
@@ -256,7 +256,7 @@ func TestKeysAndRowsBelongTogether(t *testing.T) {
 	copyFile(t, older, filepath.Join(dir, keyring.Name))
 	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
 	mustBeErased(t, w.store, runID(2))
-	if at := w.store.keys.DestroyedAt(2); at != wipe.At {
+	if at := w.store.engine.Keys().DestroyedAt(2); at != wipe.At {
 		t.Errorf("the key that came back was destroyed at %d", at)
 	}
 	w.check()
@@ -322,7 +322,7 @@ func TestErasureIsEndedAfterACrash(t *testing.T) {
 		w.store = openTemp(t, func(o *Options) { o.Dir = copyStore(t, crashing) })
 		if committed {
 			mustBeErased(t, w.store, runID(2))
-			if w.store.keys.DestroyedAt(2) != wipe.At {
+			if w.store.engine.Keys().DestroyedAt(2) != wipe.At {
 				t.Errorf("cut short at %d: the key is there", at)
 			}
 		} else if st, err := w.store.Head(context.Background(), 0, runID(2)); err != nil || st.Erased != nil || len(st.Artifacts) == 0 {
@@ -376,7 +376,7 @@ func TestDeletedRunIsErased(t *testing.T) {
 	w := erasableWorld(t, s)
 	w.delete(runID(2))
 	mustBeGone(t, s, runID(2))
-	if s.keys.DestroyedAt(2) == 0 {
+	if s.engine.Keys().DestroyedAt(2) == 0 {
 		t.Error("the key of a deleted run is there")
 	}
 	w.erased(runID(1))
@@ -459,7 +459,7 @@ func TestRestoreOfErasedRuns(t *testing.T) {
 		}
 		w.store = openTemp(t, func(o *Options) {
 			o.Dir = dir
-			if err := restore(*o, c.chain); err != nil {
+			if err := restore(t, *o, c.chain); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		})
@@ -473,12 +473,13 @@ func TestRestoreOfErasedRuns(t *testing.T) {
 		w.check()
 	}
 	none := Options{Dir: filepath.Join(t.TempDir(), "db"), MemTableSize: 8 << 20, MinFree: 1}
-	if err := restore(none, [][]byte{before}); !errors.Is(err, erasure.ErrNoRunKeys) {
+	if err := restore(t, none, [][]byte{before}); !errors.Is(err, erasure.ErrNoRunKeys) {
 		t.Errorf("without keys: %v", err)
 	}
 }
 
-func restore(opts Options, chain [][]byte) error {
+func restore(t *testing.T, opts Options, chain [][]byte) error {
+	onEngineOf(t, &opts)
 	return Restore(context.Background(), opts, len(chain), func(i int) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(chain[i])), nil
 	})

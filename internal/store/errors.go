@@ -3,13 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
-// Errors of opening.
-var (
-	// ErrFormat: the directory was not written by a version that this one reads.
-	ErrFormat = errors.New("unreadable store format")
-)
+// ErrFormat is [inspect.ErrFormat].
+var ErrFormat = inspect.ErrFormat
 
 // FormatError says that a directory is of another format than this program's. It is
 // [ErrFormat].

@@ -87,7 +87,7 @@ func TestSwallowedSyncErrorIsAnError(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
 	mustCommit(t, s, startBatch(runID(1), ""))
-	s.log.Errorf("Error while curlf sync: %v\n", "input/output error")
+	dirOf(s).Log.Errorf("Error while curlf sync: %v\n", "input/output error")
 	if _, err := s.Commit(context.Background(), startBatch(runID(2), "")); !errors.Is(err, machine.ErrIndeterminate) || !strings.Contains(err.Error(), "input/output error") {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestDiskLow(t *testing.T) {
 	ctx, start := context.Background(), startBatch(runID(1), "")
 	mustCommit(t, s, start)
 	free.Store(999)
-	s.disk.Forget()
+	dirOf(s).Disk.Forget()
 	var refusal *machine.Refusal
 	_, err := s.Commit(ctx, eventBatch(start.State, nil))
 	if !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" || refusal.Code != machine.CodeResourceExhausted ||
@@ -165,7 +165,7 @@ func TestDiskLow(t *testing.T) {
 		t.Fatalf("reads end: %+v, %v", st, err)
 	}
 	free.Store(1000)
-	s.disk.Forget()
+	dirOf(s).Disk.Forget()
 	mustCommit(t, s, eventBatch(start.State, nil))
 }
 
@@ -215,7 +215,7 @@ func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
 			answers <- s.put(context.Background(), ops)
 		}()
 	}
-	waitFor(t, "a flush fails", func() bool { return len(s.log.Unflushed) > 0 })
+	waitFor(t, "a flush fails", func() bool { return len(dirOf(s).Log.Unflushed) > 0 })
 	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "without flushing") {
 		t.Fatalf("closed: %v", err)
 	}

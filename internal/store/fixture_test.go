@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/store/directory"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 )
 
@@ -23,6 +24,7 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	for _, c := range change {
 		c(&opts)
 	}
+	onEngineOf(t, &opts)
 	var s *Store
 	var err error
 	// A process that another test is just starting holds our lock until its exec.
@@ -41,6 +43,9 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	})
 	return s
 }
+
+// dirOf is the directory of a store on Badger.
+func dirOf(s *Store) *directory.Directory { return s.engine.(*directory.Directory) }
 
 // replayTest makes states of runs that a world or eventBatch drives.
 func replayTest(_ context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -18,8 +18,8 @@ const (
 	maxGroupKeys  = 50_000
 )
 
-// size is what a batch or a group takes: all bytes, the bytes that Badger counts
-// against its transaction limit (large values lie in the value log), and keys.
+// size is what a batch or a group takes: all bytes, the bytes that the engine counts
+// against its bound (large values may lie apart), and keys.
 type size struct {
 	bytes, inTree int64
 	keys          int
@@ -29,13 +29,20 @@ func (a size) plus(b size) size {
 	return size{bytes: a.bytes + b.bytes, inTree: a.inTree + b.inTree, keys: a.keys + b.keys}
 }
 
-// fits reports whether Badger can take it in one transaction, with room to spare.
+// boundsOf are the engine's, or the store's own where those are narrower.
+func boundsOf(e kv.KV) kv.Bounds {
+	b := e.Bounds()
+	b.Keys, b.Key = min(b.Keys, maxGroupKeys), min(b.Key, layout.MaxKey)
+	return b
+}
+
+// fits reports whether the engine can take it in one group.
 func (s *Store) fits(z size) bool {
-	return z.bytes <= maxGroupBytes && z.keys <= s.maxKeys && z.inTree <= s.maxTree
+	return z.bytes <= maxGroupBytes && z.keys <= s.bounds.Keys && z.inTree <= s.bounds.Bytes
 }
 
 // measure counts a batch once, before it is handed over.
-func measure(w *Writes) size {
+func (s *Store) measure(w *Writes) size {
 	z := size{keys: len(w.ops)}
 	if w.entry >= 0 {
 		// Its place among the cursors, and a row for it if it is alone.
@@ -45,10 +52,10 @@ func measure(w *Writes) size {
 	for i := range w.ops {
 		key, value := int64(len(w.ops[i].Key)), w.ops[i].ValueBytes()
 		z.bytes += key + value
-		if value >= valueThreshold {
-			value = 12
+		if apart := s.bounds.Apart; apart > 0 && value >= apart {
+			value = kv.PairBytes
 		}
-		z.inTree += key + value + 12
+		z.inTree += key + value + kv.PairBytes
 		if layout.Kinds[w.ops[i].Key[0]].Queue != nil {
 			// A watermark may be added for each row of a queue.
 			z.keys++
@@ -59,32 +66,32 @@ func measure(w *Writes) size {
 }
 
 // checkSize refuses a batch that would not fit a group of its own, or a key that
-// Badger would not take.
+// the engine would not take.
 func (s *Store) checkSize(w *Writes) error {
 	for i := range w.ops {
-		if key := w.ops[i].Key; len(key) > layout.MaxKey {
+		if key := w.ops[i].Key; len(key) > s.bounds.Key {
 			return &machine.Refusal{
 				Code: machine.CodeInvalidArgument, Reason: "NAME_TOO_LONG", Field: layout.NameField(key[0]),
-				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), layout.MaxKey),
-				Limit:   layout.MaxKey, Got: int64(len(key)),
+				Message: fmt.Sprintf("names that make a key of %d bytes; at most %d", len(key), s.bounds.Key),
+				Limit:   int64(s.bounds.Key), Got: int64(len(key)),
 			}
 		}
 	}
-	w.size = measure(w)
+	w.size = s.measure(w)
 	z := w.size
 	if s.fits(z) {
 		return nil
 	}
 	limit, got := int64(maxGroupBytes), z.bytes
 	switch {
-	case z.keys > s.maxKeys:
-		limit, got = int64(s.maxKeys), int64(z.keys)
+	case z.keys > s.bounds.Keys:
+		limit, got = int64(s.bounds.Keys), int64(z.keys)
 	case z.bytes <= maxGroupBytes:
-		limit, got = s.maxTree, z.inTree
+		limit, got = s.bounds.Bytes, z.inTree
 	}
 	return &machine.Refusal{
 		Code: machine.CodeResourceExhausted, Reason: "BATCH_TOO_LARGE",
-		Message: fmt.Sprintf("one commit of %d bytes and %d keys; at most %d bytes and %d keys", z.bytes, z.keys, int64(maxGroupBytes), s.maxKeys),
+		Message: fmt.Sprintf("one commit of %d bytes and %d keys; at most %d bytes and %d keys", z.bytes, z.keys, int64(maxGroupBytes), s.bounds.Keys),
 		Limit:   limit, Got: got,
 	}
 }
@@ -100,11 +107,13 @@ type refusal struct {
 	err error
 }
 
-// group is one transaction in the making.
+// group is one group in the making.
 type group struct {
-	// txn reads at ts, the last synced group; nil while there is no request.
+	// txn reads at ts, the last synced group; nil while there is no request, and once the
+	// group was sent. batch takes what is set, which txn does not show.
 	txn      *layout.Txn
 	ts       uint64
+	batch    kv.Batch
 	requests []*request
 	// refused wait with the group: what they lost against must be visible when
 	// they hear of it.
@@ -150,6 +159,9 @@ func (c *committer) admit(g *group, r *request) error {
 	if err := c.checkUnreferred(g, r.w.unreferred); err != nil {
 		return err
 	}
+	if err := c.read(g, r.w); err != nil {
+		return err
+	}
 	return c.add(g, r)
 }
 
@@ -188,6 +200,22 @@ func (c *committer) lookup(g *group, key []byte) ([]byte, error) {
 	return layout.Get(g.txn, key)
 }
 
+// read looks up what the batch's ops make their values of, so that a read that fails concerns
+// the batch alone.
+func (c *committer) read(g *group, w *Writes) error {
+	for i := range w.ops {
+		if !w.ops[i].Merges() {
+			continue
+		}
+		stored, err := c.lookup(g, w.ops[i].Key)
+		if err != nil {
+			return err
+		}
+		g.guarded[string(w.ops[i].Key)] = stored
+	}
+	return nil
+}
+
 // add gives the batch its cursor and sets its keys.
 func (c *committer) add(g *group, r *request) error {
 	w := r.w
@@ -204,9 +232,7 @@ func (c *committer) add(g *group, r *request) error {
 	}
 	if w.raise {
 		for _, op := range c.marks.moved() {
-			if err := g.set(&op); err != nil {
-				return c.broken(err)
-			}
+			g.set(&op)
 		}
 	}
 	if w.run != nil {
@@ -226,38 +252,35 @@ func (c *committer) place(g *group, op *layout.Op) error {
 	}
 	if queue := layout.Kinds[op.Key[0]].Queue; queue != nil && !op.Delete {
 		if lowered := c.marks.set(queue(op.Key)); lowered != nil {
-			if err := g.set(lowered); err != nil {
-				return err
-			}
+			g.set(lowered)
 		}
 	}
-	return g.set(op)
+	g.set(op)
+	return nil
 }
 
 // order adds the rows of cursors: one per namespace, under the last cursor of the group.
 // They are never deleted, so that tables and logs tell the group that they end with; a
 // group without entries has a row of its own for that.
-func (c *committer) order(g *group) error {
+func (c *committer) order(g *group) {
 	if len(g.places) == 0 {
-		return g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
+		g.set(&layout.Op{Key: layout.GroupKey, Value: layout.Number(nil, c.ts)})
 	}
 	for ns, places := range g.places {
-		if err := g.set(&layout.Op{Key: layout.CursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places}); err != nil {
-			return err
-		}
+		g.set(&layout.Op{Key: layout.CursorKey(make([]byte, 0, 13), ns, c.cursors[ns]), Value: places})
 	}
-	return nil
 }
 
-func (g *group) set(op *layout.Op) error {
+func (g *group) set(op *layout.Op) {
 	g.rows++
 	if layout.Kinds[op.Key[0]].Guarded {
 		g.guarded[string(op.Key)] = op.Value
 	}
 	if op.Delete {
-		return g.txn.Delete(op.Key)
+		g.batch.Delete(op.Key)
+		return
 	}
-	return g.txn.Set(op.Key, op.Value)
+	g.batch.Set(op.Key, op.Value)
 }
 
 // recent remembers the last seq of runs that were written lately, in two
@@ -286,19 +309,19 @@ func (r *recent) turn() {
 	}
 }
 
-// holdsValue: something of the group lies in the value log.
-func (g *group) holdsValue() bool {
-	if g.size.bytes < valueThreshold {
+// holdsApart: something of the group has the size from which values lie apart, 0 = none do.
+func (g *group) holdsApart(size int64) bool {
+	if size == 0 || g.size.bytes < size {
 		return false
 	}
 	for _, places := range g.places {
-		if len(places) >= valueThreshold {
+		if int64(len(places)) >= size {
 			return true
 		}
 	}
 	for _, r := range g.requests {
 		for i := range r.w.ops {
-			if len(r.w.ops[i].Value) >= valueThreshold {
+			if int64(len(r.w.ops[i].Value)) >= size {
 				return true
 			}
 		}
@@ -307,10 +330,10 @@ func (g *group) holdsValue() bool {
 }
 
 // last is the group's last entry, nil if it has none.
-func (g *group) last() *inspect.Place {
+func (g *group) last() *layout.LastEntry {
 	for _, r := range slices.Backward(g.requests) {
 		if w := r.w; w.entry >= 0 {
-			return &inspect.Place{Ns: w.ns, Cursor: w.cursor, Hash: w.hash}
+			return &layout.LastEntry{Ns: w.ns, Cursor: w.cursor, Hash: w.hash}
 		}
 	}
 	return nil

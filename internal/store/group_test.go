@@ -243,7 +243,7 @@ func TestBatchTooLarge(t *testing.T) {
 		"bytes": {func(b *machine.Batch) {
 			b.Input.Command = machine.EmitEvent{Artifacts: []machine.ArtifactWrite{{Value: make([]byte, 8<<20)}}}
 		}, maxGroupBytes},
-		"keys": {func(b *machine.Batch) { b.Messages = make([]machine.MessageRow, maxGroupKeys) }, int64(s.maxKeys)},
+		"keys": {func(b *machine.Batch) { b.Messages = make([]machine.MessageRow, maxGroupKeys) }, int64(s.bounds.Keys)},
 	} {
 		b := eventBatch(start.State, nil)
 		c.change(b)

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -23,10 +22,10 @@ func (s *Store) Held(ctx context.Context, ns uint32, after machine.HeldPlace, ne
 		start = append(start, 0xFF, 0xFF)
 	}
 	err = s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})
+		it := txn.Scan(kv.Range{Prefix: p, Reverse: newest, KeysOnly: true})
 		defer it.Close()
 		for it.Seek(start); layout.Has(it, p) && len(places) < limit && ctx.Err() == nil; it.Next() {
-			value, run, err := layout.TaskRow(it.Item().Key(), ns)
+			value, run, err := layout.TaskRow(it.Key(), ns)
 			if err != nil {
 				return err
 			}

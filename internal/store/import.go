@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
@@ -263,10 +262,10 @@ func (s *Store) dropUnfinishedOf(mark []byte) error {
 
 func (s *Store) marked() (marks [][]byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindImport}})
+		it := txn.Scan(kv.Range{Prefix: []byte{layout.KindImport}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{layout.KindImport}); it.Next() {
-			marks = append(marks, it.Item().KeyCopy(nil))
+			marks = append(marks, it.KeyCopy())
 		}
 		return nil
 	})
@@ -285,9 +284,9 @@ func (s *Store) dropImport(mark []byte) error {
 		}
 		for _, kind := range check.PerRun {
 			p := layout.RunKey(nil, kind, ns, run)
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			it := txn.Scan(kv.Range{Prefix: p})
 			for it.Rewind(); layout.Has(it, p); it.Next() {
-				ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+				ops = append(ops, layout.Op{Key: it.KeyCopy(), Delete: true})
 			}
 			it.Close()
 		}

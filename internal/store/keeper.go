@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
-	"github.com/pawl-dev/pawl/internal/store/space"
 )
 
-// keeper does the chores that no caller waits for and that write no row: the discard
-// timestamp, the head file, a look at all checksums. What gives room on disk back runs beside
-// it, until the same context ends.
+// keeper does the chores that no caller waits for and that write no row: what is superseded is
+// let go of, the engine looks after itself. What gives room on disk back runs beside it, until
+// the same context ends.
 type keeper struct {
 	store  *Store
 	cancel context.CancelFunc
@@ -20,14 +20,17 @@ type keeper struct {
 // discardInterval is how often superseded versions are released to compaction.
 const discardInterval = time.Second
 
-func startKeeper(s *Store) *keeper {
+func startKeeper(s *Store) (*keeper, error) {
+	deleted := false
+	err := s.view(func(txn *layout.Txn) error {
+		deleted = anyUnder(txn, []byte{layout.KindDeleted})
+		return nil
+	})
 	ctx, cancel := context.WithCancel(context.Background())
+	s.engine.Keep(ctx, engine.Duties{Stored: s.reads.durable, Removed: deleted, Fail: s.fail})
 	k := &keeper{store: s, cancel: cancel, done: make(chan struct{})}
 	go k.run(ctx)
-	go s.space.Run(ctx, s.opts.GCInterval, func(err error) {
-		s.opts.Logger.Warn("room on disk is not given back", "error", err)
-	})
-	return k
+	return k, err
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -43,13 +46,13 @@ func (k *keeper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-discard.C:
-			k.store.db.SetDiscardTs(k.store.reads.oldest())
-			k.damaged(k.store.head.Look())
+			k.store.engine.Release(k.store.reads.oldest())
+			k.damaged(k.store.engine.Look())
 		case <-mark.C:
-			k.damaged(k.store.head.Sync())
+			k.damaged(k.store.engine.Sync())
 			k.drop(ctx)
 		case <-scrub.C:
-			k.damaged(k.store.scrub(ctx))
+			k.damaged(k.store.engine.Prove(ctx))
 		}
 	}
 }
@@ -72,27 +75,4 @@ func (k *keeper) damaged(err error) {
 		k.store.opts.Logger.Error("the store takes nothing more", "error", err)
 		k.store.fail(err)
 	}
-}
-
-// newSpace makes the room of what is given back.
-func newSpace(s *Store) (*space.Room, error) {
-	deleted := false
-	err := s.view(func(txn *layout.Txn) error {
-		deleted = anyUnder(txn, []byte{layout.KindDeleted})
-		return nil
-	})
-	return space.New(space.Config{
-		Dir: s.opts.Dir, DB: s.db, Synced: s.reads.durable, Collecting: s.head.Collect, Before: deleted, Large: valueThreshold,
-		Prove: func(ctx context.Context) error {
-			err := s.scrub(ctx)
-			if err != nil {
-				s.fail(err)
-			}
-			return err
-		},
-		Fits: func(bytes int64) bool {
-			free, err := s.opts.FreeSpace(s.opts.Dir)
-			return err == nil && free >= s.tableRoom()+bytes
-		},
-	}), err
 }

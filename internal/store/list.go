@@ -2,15 +2,13 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/walk"
 )
@@ -107,11 +105,8 @@ func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	_, err = txn.Get(layout.EntryOf(make([]byte, 0, len(key)+8), key, seq+1))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return true, nil
-	}
-	return false, err
+	more, err := txn.Has(layout.EntryOf(make([]byte, 0, len(key)+8), key, seq+1))
+	return err == nil && !more, err
 }
 
 // visited is the state that a run is in after its last entry.
@@ -217,7 +212,7 @@ func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
 }
 
 func countRows(txn *layout.Txn, p []byte, most int) int {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
 	for it.Rewind(); layout.Has(it, p) && n < most; it.Next() {

@@ -8,10 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/directory"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -113,15 +111,15 @@ func goOn(dir, next string) (bool, error) {
 
 // migrate makes out.Dir and calls swap before the old directory is free for others.
 func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Store) check.Graphs, swap func() error) (err error) {
-	old, found, err := openOld(opts)
+	old, dir, err := openOld(opts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, old.lock.Release()) }()
+	defer func() { err = errors.Join(err, dir.Unlock()) }()
 	err = old.outdated()
 	if same, ok := errors.AsType[*FormatError](err); ok && same.Found == FormatVersion {
 		out.From, out.Dir, err = FormatVersion, opts.Dir, nil
-		return old.closeFiles()
+		return dir.CloseFiles()
 	}
 	if err == nil {
 		err = inspect.ClearFor(out.Dir)
@@ -129,9 +127,9 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 	if err == nil {
 		opts.migrated("cleared")
 		opts.Dir, opts.Repair, opts.epoch = out.Dir, true, &old.epoch
-		err = old.into(ctx, opts, found, graphs, out)
+		err = old.into(ctx, opts, dir.Found(), graphs, out)
 	}
-	if err = errors.Join(err, old.closeFiles()); err != nil {
+	if err = errors.Join(err, dir.CloseFiles()); err != nil {
 		return err
 	}
 	if err := inspect.CopyOthers(old.opts.Dir, out.Dir); err != nil {
@@ -145,22 +143,23 @@ func migrate(ctx context.Context, opts Options, out *Migration, graphs func(*Sto
 }
 
 // openOld opens the database of a directory, after the proofs of any start.
-func openOld(opts Options) (*Store, *inspect.Acked, error) {
+func openOld(opts Options) (*Store, *directory.Directory, error) {
 	opts = opts.withDefaults()
 	if held, err := inspect.Holds(opts.Dir); err != nil || !held {
 		return nil, nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrFormat, opts.Dir), err)
 	}
-	s := &Store{opts: opts, log: &host.Logger{Log: opts.Logger, Room: func() {}}}
-	found, err := s.openDatabase()
-	return s, found, err
+	dir, err := directory.OpenOld(opts.directory())
+	return &Store{opts: opts, engine: dir}, dir, err
 }
 
 // outdated reads the epoch of a store of the format before this one, the only one that is
 // migrated.
 func (s *Store) outdated() error {
-	txn := s.txnAt(s.db.MaxVersion(), false)
-	defer txn.Discard()
-	marker, err := layout.Get(txn, layout.FormatKey)
+	var marker []byte
+	err := s.viewAt(s.engine.Last(), func(txn *layout.Txn) (err error) {
+		marker, err = layout.Get(txn, layout.FormatKey)
+		return err
+	})
 	if err != nil || len(marker) != 4+len(s.epoch) {
 		return errors.Join(fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker)), err)
 	}
@@ -173,8 +172,8 @@ func (s *Store) outdated() error {
 
 // into fills a new store from an old one, and proves it.
 func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, graphs func(*Store) check.Graphs, out *Migration) (err error) {
-	if found != nil && s.db.MaxVersion() < found.Group {
-		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, s.db.MaxVersion())
+	if last := s.engine.Last(); found != nil && last < found.Group {
+		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
 	}
 	opts.migrating = true
 	fresh, err := Open(opts)
@@ -209,10 +208,6 @@ func (s *Store) into(ctx context.Context, opts Options, found *inspect.Acked, gr
 
 // copyRows takes over the rows of a kind as they are.
 func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, err error) {
-	txn := s.txnAt(s.db.MaxVersion(), false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
-	defer it.Close()
 	var ops []layout.Op
 	size := 0
 	flush := func() error {
@@ -221,23 +216,20 @@ func (s *Store) copyRows(ctx context.Context, kind byte, to *Store) (n int64, er
 		ops, size = nil, 0
 		return to.write(ctx, &Writes{entry: -1, ops: batch})
 	}
-	for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
-		value, err := layout.CopyOf(it.Item())
-		if err != nil {
-			return n, err
-		}
-		op := layout.Op{Key: it.Item().KeyCopy(nil), Value: value}
-		grown := size + len(op.Key) + len(value)
+	view := func(read func(txn *layout.Txn) error) error { return s.viewAt(s.engine.Last(), read) }
+	err = layout.EachRow(ctx, view, []byte{kind}, func(key, value []byte) error {
+		grown := size + len(key) + len(value)
 		if len(ops) > 0 && (grown > importBytes || len(ops) >= importKeys) {
 			if err := flush(); err != nil {
-				return n, err
+				return err
 			}
-			grown = len(op.Key) + len(value)
+			grown = len(key) + len(value)
 		}
-		ops, size = append(ops, op), grown
-	}
-	if len(ops) == 0 {
-		return n, nil
+		ops, size = append(ops, layout.Op{Key: key, Value: value}), grown
+		return nil
+	})
+	if err != nil || len(ops) == 0 {
+		return n, err
 	}
 	return n, flush()
 }

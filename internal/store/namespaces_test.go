@@ -16,7 +16,7 @@ func TestNamespacesKeepTheirNumbers(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	want := map[string]uint32{"a": 1, "b": 2, "c": 3}
 	for i, names := range [][]string{{"a", "b"}, {"b", "a"}, {}, {"c", "b"}, {"a"}} {
-		s, err := Open(Options{Dir: dir})
+		s, err := openOn(t, Options{Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestNamespacesKeepTheirNumbers(t *testing.T) {
 // TestNamespacesShareNoNumber: check finds two names with one number.
 func TestNamespacesShareNoNumber(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir()})
+	s, err := openOn(t, Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/memkv"
 )
 
 func TestOptionsNameAllFaults(t *testing.T) {
@@ -72,6 +73,9 @@ func copyStore(t *testing.T, s *Store) string {
 	to := filepath.Join(t.TempDir(), "crashed")
 	if out, err := exec.Command("cp", "-r", "--sparse=always", s.opts.Dir, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+	if db, ok := memories.Load(s.opts.Dir); ok {
+		memories.Store(to, db.(*memkv.DB).Clone())
 	}
 	return to
 }

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
-
+	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/host"
 )
 
@@ -55,16 +54,19 @@ type Options struct {
 	migrating bool
 	epoch     *[16]byte
 
+	// Engine opens what keeps the pairs. Default: Badger in Dir.
+	Engine func(Options) (engine.Engine, error)
+
 	// Hooks time the committer and, in tests, disturb it.
 	Hooks Hooks
 }
 
 // Hooks are called by the committer around each group; any may be nil.
 type Hooks struct {
-	// BeforeCommit runs before Badger gets the group. An error is taken for the
+	// BeforeCommit runs before the engine gets the group. An error is taken for the
 	// commit's own: its outcome counts as unknown.
 	BeforeCommit func(Group) error
-	// AfterCommit runs when Badger has synced the group, before anybody is
+	// AfterCommit runs when the engine has synced the group, before anybody is
 	// answered. An error is taken for the commit's own.
 	AfterCommit func(Group) error
 	// Answered runs after the group's callers were answered.
@@ -117,6 +119,9 @@ func (o Options) withDefaults() Options {
 	if o.MarkInterval == 0 {
 		o.MarkInterval = 10 * time.Second
 	}
+	if o.Engine == nil {
+		o.Engine = openDirectory
+	}
 	return o
 }
 
@@ -141,28 +146,21 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// valueThreshold is the size in bytes from which a value lies in the value log,
-// where compaction does not copy it.
-const valueThreshold = 16 << 10
+// openDirectory is Badger in Dir.
+func openDirectory(o Options) (engine.Engine, error) {
+	d, err := directory.Open(o.directory())
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
 
-// badger gives the reasons in docs/adr/0004-badger-options.md.
-func (o Options) badger(log *host.Logger) badger.Options {
-	return badger.DefaultOptions(o.Dir).
-		WithLogger(log).
-		WithEncryptionKey(o.EncryptionKey).
-		WithEncryptionKeyRotationDuration(o.DataKeyAge).
-		WithSyncWrites(true).
-		WithDetectConflicts(false).
-		WithMetricsEnabled(false).
-		WithBypassLockGuard(true).
-		WithVerifyValueChecksum(true).
-		WithChecksumVerificationMode(options.OnBlockRead).
-		WithNumMemtables(2).
-		WithMemTableSize(o.MemTableSize).
-		WithBlockCacheSize(o.BlockCache).
-		WithIndexCacheSize(o.IndexCache).
-		WithValueLogFileSize(64 << 20).
-		WithValueThreshold(valueThreshold).
-		WithCompression(options.Snappy).
-		WithNumCompactors(2)
+// directory is what the room of that name needs.
+func (o Options) directory() directory.Config {
+	return directory.Config{
+		Dir: o.Dir, Logger: o.Logger, EncryptionKey: o.EncryptionKey, DataKeyAge: o.DataKeyAge,
+		MemTableSize: o.MemTableSize, BlockCache: o.BlockCache, IndexCache: o.IndexCache,
+		MinFree: o.MinFree, FreeSpace: o.FreeSpace, GCInterval: o.GCInterval,
+		Next: nextTo(o.Dir), Migrating: o.migrating, RunKeys: o.Hooks.RunKeys, Step: o.Hooks.Opening,
+	}
 }

@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -217,14 +216,14 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 	next := ""
 	p := layout.Prefix(nil, layout.KindPackName, ns)
 	err = s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Seek(append(bytes.Clone(p), position...)); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
 			if len(out) == limit {
-				next = base64.RawURLEncoding.EncodeToString(it.Item().Key()[len(p):])
+				next = base64.RawURLEncoding.EncodeToString(it.Key()[len(p):])
 				return nil
 			}
-			value, err := layout.CopyOf(it.Item())
+			value, err := layout.CopyOf(it)
 			if err != nil {
 				return err
 			}

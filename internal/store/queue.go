@@ -7,10 +7,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -21,15 +20,11 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
 	for _, ns := range s.reads.namespaces() {
-		later, err := s.scanQueue(ctx, layout.QueueID{Kind: layout.TimerQueue, Ns: ns}, now, limit, func(item *badger.Item) error {
-			t, err := layout.ReadTimer(item.Key())
-			if err != nil {
-				return err
+		later, err := s.scanQueue(ctx, layout.QueueID{Kind: layout.TimerQueue, Ns: ns}, now, limit, func(key, value []byte) error {
+			t, err := layout.ReadTimer(key)
+			if err == nil {
+				t.Turn, err = codec.DecodeNumber(value)
 			}
-			err = layout.ValueOf(item, func(v []byte) error {
-				t.Turn, err = codec.DecodeNumber(v)
-				return err
-			})
 			out = append(out, t)
 			return err
 		})
@@ -54,8 +49,8 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.reads.namespaces() {
-		_, err := s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(item *badger.Item) error {
-			r, err := layout.ReadOutbox(item.Key())
+		_, err := s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(key, _ []byte) error {
+			r, err := layout.ReadOutbox(key)
 			out = append(out, r)
 			return err
 		})
@@ -71,20 +66,20 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 // and returns when the first row after them is due (MaxInt64 = there is none).
 // The watermark moves up to the first live row, but neither past now, as rows set
 // from now on are then rarely below it, nor past the latest row that there ever was.
-func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(*badger.Item) error) (int64, error) {
+func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(key, value []byte) error) (int64, error) {
 	k, low := s.marks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
 	defer func() { s.marks.finish(k, first, met) }()
 	p := layout.QueuePrefix(q)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		n := 0
 		for it.Seek(layout.Instant(slices.Clone(p), low)); layout.Has(it, p); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			key := it.Item().Key()
+			key := it.Key()
 			if len(key) < len(p)+8 {
 				return fmt.Errorf("malformed queue key %x", key)
 			}
@@ -93,7 +88,8 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 			if next > now || n == limit {
 				return nil
 			}
-			if err := visit(it.Item()); err != nil {
+			err := layout.ValueOf(it, func(value []byte) error { return visit(key, value) })
+			if err != nil {
 				return err
 			}
 			if n == 0 {
@@ -119,16 +115,16 @@ func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit in
 	var out []string
 	p := layout.Prefix(nil, layout.KindReady, ns)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 		defer it.Close()
 		start := p
 		if after != "" {
 			start = layout.AppendName(slices.Clone(p), after)
 		}
 		for it.Seek(start); layout.Has(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
-			run, rest, ok := layout.CutName(it.Item().Key()[len(p):])
+			run, rest, ok := layout.CutName(it.Key()[len(p):])
 			if !ok || len(rest) != 0 {
-				return fmt.Errorf("malformed ready key %x", it.Item().Key())
+				return fmt.Errorf("malformed ready key %x", it.Key())
 			}
 			if run != after {
 				out = append(out, run)

@@ -4,11 +4,12 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// reads gives out timestamps to read at. In Badger's managed mode versions older
-// than the discard timestamp vanish, so it may never pass a read under way.
+// reads gives out groups to read at. What a group superseded vanishes once it is let go of,
+// so that may never pass a read under way.
 type reads struct {
 	mu sync.Mutex
 	// ts is the last synced group, tails its newest cursor per namespace.
@@ -99,13 +100,29 @@ func (r *reads) shut() {
 	}
 }
 
-// txnAt reads, or writes, at a timestamp.
-func (s *Store) txnAt(ts uint64, update bool) *layout.Txn {
-	txn := &layout.Txn{Txn: s.db.NewTransactionAt(ts, update)}
-	if s.keys != nil {
-		txn.Keys = s.keys
+// txnOf reads a snapshot, which it closes.
+func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
+	txn := &layout.Txn{View: kv.On(snap)}
+	if keys := s.engine.Keys(); keys != nil {
+		txn.Keys = keys
 	}
 	return txn
+}
+
+// reading closes a view and gives errors their type. A read that failed is the answer, whatever
+// was made of it.
+func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
+	defer txn.Close()
+	err := read(txn)
+	if failed := txn.Err(); failed != nil {
+		return failed
+	}
+	return layout.Typed(err)
+}
+
+// viewAt reads at a group, or a later one.
+func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
+	return reading(s.txnOf(s.engine.View(group)), read)
 }
 
 // view reads at the last synced group.
@@ -115,7 +132,5 @@ func (s *Store) view(read func(txn *layout.Txn) error) error {
 		return err
 	}
 	defer s.reads.end(ts)
-	txn := s.txnAt(ts, false)
-	defer txn.Discard()
-	return layout.Typed(read(txn))
+	return s.viewAt(ts, read)
 }

@@ -43,7 +43,7 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 	}
 	err := s.write(ctx, w)
 	if err == nil {
-		s.space.Removed(c.Bytes)
+		s.engine.Removed(c.Bytes)
 	}
 	return err
 }
@@ -51,15 +51,8 @@ func (s *Store) writeRemoval(ctx context.Context, c removal.Change) error {
 // Removes is nil while there is room for a page of a removal, else why there is none.
 func (s *Store) Removes() error { return s.room(&Writes{frees: true, size: size{bytes: dropBytes}}) }
 
-// room checks that there is room for writes. What gives room back is taken as long as
-// tables can be written: a full disk is where it is needed.
-func (s *Store) room(w *Writes) error {
-	err := s.disk.Check(w.size.bytes)
-	if err != nil && w.frees {
-		return s.disk.Look(s.tableRoom() + 2*w.size.bytes)
-	}
-	return err
-}
+// room checks that there is room for writes.
+func (s *Store) room(w *Writes) error { return s.engine.Room(w.size.bytes, w.frees) }
 
 // dropRun ends a removal of a run that was broken off.
 func (s *Store) dropRun(ctx context.Context, p []byte) error {

@@ -538,7 +538,7 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	if err := w.store.Removes(); err != nil {
 		t.Errorf("removals are taken: %v", err)
 	}
-	free.Store(w.store.tableRoom())
+	free.Store(dirOf(w.store).TableRoom())
 	if err := w.store.Removes(); reasonOf(err) != "DISK_LOW" {
 		t.Errorf("removals without room for tables: %v", err)
 	}

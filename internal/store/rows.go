@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -90,14 +89,14 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 	var out []machine.MessageRow
 	p := layout.MessagePrefix(nil, ns, run, state)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Seek(layout.Number(bytes.Clone(p), from)); layout.Has(it, p); it.Next() {
-			n, err := layout.LastNumber(it.Item().Key(), p)
+			n, err := layout.LastNumber(it.Key(), p)
 			if err != nil || n >= next {
 				return err
 			}
-			err = layout.ValueOf(it.Item(), func(v []byte) error {
+			err = layout.ValueOf(it, func(v []byte) error {
 				seq, err := codec.DecodeNumber(v)
 				out = append(out, machine.MessageRow{State: state, N: n, Seq: seq})
 				return err
@@ -106,8 +105,10 @@ func (s *Store) MessageRows(ctx context.Context, ns uint32, run, state string, f
 				return err
 			}
 		}
-		if uint64(len(out)) < next-from && !layout.There(txn, ns, run) {
-			return layout.Gone(txn, ns, run, nil)
+		if uint64(len(out)) < next-from {
+			if there, err := layout.There(txn, ns, run); err != nil || !there {
+				return errors.Join(err, layout.Gone(txn, ns, run, nil))
+			}
 		}
 		return ctx.Err()
 	})

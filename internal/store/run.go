@@ -6,9 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -151,17 +150,17 @@ func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error)
 	if seq <= 1 {
 		return 1, nil
 	}
-	if item, err := txn.Get(layout.EntryKey(ns, run, seq)); err == nil && item != nil {
-		return seq, nil
+	if begins, err := txn.Has(layout.EntryKey(ns, run, seq)); err != nil || begins {
+		return seq, err
 	}
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
-	it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
+	it := txn.Scan(kv.Range{Reverse: true, Prefix: p, KeysOnly: true})
 	defer it.Close()
 	it.Seek(layout.EntryKey(ns, run, seq))
 	if !layout.Has(it, p) {
 		return 0, nil
 	}
-	key := it.Item().Key()
+	key := it.Key()
 	if len(key) != len(p)+8 {
 		return 0, fmt.Errorf("malformed entry key %x", key)
 	}
@@ -174,13 +173,13 @@ func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint6
 	var st *machine.State
 	err := s.view(func(txn *layout.Txn) error {
 		p := layout.RunKey(nil, layout.KindSnapshot, ns, run)
-		it := txn.NewIterator(badger.IteratorOptions{Reverse: true, Prefix: p})
+		it := txn.Scan(kv.Range{Reverse: true, Prefix: p})
 		defer it.Close()
 		it.Seek(layout.Number(bytes.Clone(p), seq))
 		if !layout.Has(it, p) {
 			return ctx.Err()
 		}
-		value, err := layout.CopyOf(it.Item())
+		value, err := layout.CopyOf(it)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/directory"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -96,12 +96,12 @@ func TestKeysPerTransition(t *testing.T) {
 // time: all tables in one level, without what was overwritten.
 func flatten(t *testing.T, opts Options) {
 	t.Helper()
-	db, err := openBadger(opts.badger(&host.Logger{Log: opts.Logger}))
+	dir, err := directory.OpenOld(opts.directory())
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.SetDiscardTs(db.MaxVersion())
-	if err := errors.Join(db.Flatten(1), db.Close()); err != nil {
+	dir.Release(dir.Last())
+	if err := errors.Join(dir.Badger().Flatten(1), dir.CloseFiles(), dir.Unlock()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,18 +9,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/erasure"
 	"github.com/pawl-dev/pawl/internal/store/host"
-	"github.com/pawl-dev/pawl/internal/store/inspect"
-	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/removal"
-	"github.com/pawl-dev/pawl/internal/store/space"
 )
 
 // FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
@@ -30,30 +28,21 @@ const FormatVersion = 2
 // Store keeps runs in one directory. Its methods may be called at once from any
 // number of goroutines.
 type Store struct {
-	opts  Options
-	db    *badger.DB
-	lock  *inspect.DirLock
-	head  *inspect.HeadFile
-	log   *host.Logger
-	epoch [16]byte
-	disk  *host.Disk
-	reads *reads
-	marks *marks
-	stats stats
+	opts   Options
+	engine engine.Engine
+	bounds kv.Bounds
+	epoch  [16]byte
+	reads  *reads
+	marks  *marks
+	stats  stats
 	// census is fed by the committer.
 	census census.Census
-
-	// What Badger takes in one transaction.
-	maxTree int64
-	maxKeys int
 
 	committer *committer
 	keeper    *keeper
 	remover   *removal.Remover
-	keys      *keyring.Ring
 	custody   *erasure.Custody
 	eraser    *erasure.Eraser
-	space     *space.Room
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -80,31 +69,18 @@ func Open(opts Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("store options: %w", err)
 	}
-	if inspect.Moving(opts.Dir, nextTo(opts.Dir)) {
-		return nil, fmt.Errorf("open store: %w: %s is being migrated; if nobody does, run sidecar migrate again", ErrFormat, opts.Dir)
-	}
-	if err := inspect.MakeDir(opts.Dir); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
 	s := &Store{
 		opts:   opts,
-		log:    &host.Logger{Log: opts.Logger, Unflushed: make(chan error, 1)},
-		disk:   &host.Disk{Dir: opts.Dir, Min: opts.MinFree, Free: opts.FreeSpace},
 		marks:  &marks{queues: make(map[layout.QueueID]*mark)},
 		failed: make(chan struct{}),
 	}
 	s.remover = &removal.Remover{View: s.view, Write: s.writeRemoval}
-	// Opening replays and flushes the log: it needs room for the memtables.
-	if err := s.disk.Look(s.tableRoom()); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	s.log.Room = func() { s.disk.AwaitRoom(s.tableRoom()) }
-	found, err := s.openDatabase()
-	if err != nil {
+	var err error
+	if s.engine, err = opts.Engine(opts); err != nil {
 		return nil, openError(opts.Dir, "nothing was changed", err)
 	}
 	s.wireErasure()
-	if err := s.start(found); err != nil {
+	if err := s.start(); err != nil {
 		// Badger has turned its logs into tables, as at every start.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.giveUp()))
 	}
@@ -116,50 +92,7 @@ func (s *Store) giveUp() error {
 	if s.keeper != nil {
 		return s.Close()
 	}
-	return s.closeFlushed()
-}
-
-// openDatabase locks the directory, proves its files and only then lets Badger
-// have it. It returns what the HEAD file says.
-func (s *Store) openDatabase() (*inspect.Acked, error) {
-	lock, err := inspect.LockDir(s.opts.Dir)
-	if err != nil {
-		return nil, err
-	}
-	s.step("locked")
-	if inspect.Progress(s.opts.Dir) != "" && !s.opts.migrating {
-		return nil, errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'sidecar migrate' again", ErrFormat), lock.Release())
-	}
-	found, err := inspect.Inspect(s.opts.Dir, s.opts.EncryptionKey)
-	if err == nil {
-		s.step("inspected")
-		err = found.DropUnborn()
-	}
-	if err == nil {
-		s.step("cleared")
-		s.keys, err = keyring.Open(s.opts.Dir, s.opts.EncryptionKey, s.opts.Hooks.RunKeys)
-	}
-	if err == nil {
-		if s.db, err = openBadger(s.opts.badger(s.log)); err != nil {
-			err = errors.Join(err, s.keys.Close())
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, lock.Release())
-	}
-	s.lock = lock
-	s.step("opened")
-	return found.Head, nil
-}
-
-// openBadger makes an error of a panic in files that nobody thought of.
-func openBadger(opts badger.Options) (db *badger.DB, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = layout.Damaged("", "the database does not open: %v", p)
-		}
-	}()
-	return badger.OpenManaged(opts)
+	return s.engine.Close()
 }
 
 // step tells tests how far an opening is.
@@ -169,18 +102,6 @@ func (s *Store) step(name string) {
 	}
 }
 
-// closeDatabase closes the files and lets others in.
-func (s *Store) closeDatabase() error {
-	return errors.Join(s.closeFiles(), s.lock.Release())
-}
-
-// closeFiles closes the files while the directory stays locked.
-func (s *Store) closeFiles() error { return errors.Join(s.db.Close(), s.keys.Close()) }
-
-// tableRoom is the free space without which no table is written: neither by a
-// flush at opening or closing nor by a compaction.
-func (s *Store) tableRoom() int64 { return min(s.opts.MinFree, 3*s.opts.MemTableSize) }
-
 // openError names the directory, and says what is left of it and can be done about damage.
 func openError(dir, left string, err error) error {
 	if errors.Is(err, layout.ErrDamaged) {
@@ -189,43 +110,41 @@ func openError(dir, left string, err error) error {
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-// start reads what the store must know before it serves; found is what the HEAD
-// file says, nil if there is none.
-func (s *Store) start(found *inspect.Acked) error {
-	s.maxTree = s.db.MaxBatchSize() - 64<<10
-	s.maxKeys = min(maxGroupKeys, int(s.db.MaxBatchCount())-64)
-	ts := s.db.MaxVersion()
-	if err := s.checkFormat(&ts); err != nil {
+// start reads what the store must know before it serves.
+func (s *Store) start() error {
+	s.bounds = boundsOf(s.engine)
+	if err := s.checkFormat(); err != nil {
 		return err
 	}
 	s.step("marked")
-	txn := s.txnAt(ts, false)
-	defer txn.Discard()
-	if err := s.custody.Open(txn); err != nil {
-		return err
+	group := s.engine.Last()
+	var cursors map[uint32]uint64
+	err := s.viewAt(group, func(txn *layout.Txn) (err error) {
+		if err = s.custody.Open(txn); err != nil {
+			return err
+		}
+		if cursors, err = loadCursors(txn); err != nil {
+			return err
+		}
+		if err = s.engine.Confirm(txn, s.epoch, s.opts.Repair); err != nil {
+			return err
+		}
+		return s.loadMarks(txn)
+	})
+	if err == nil {
+		err = s.engine.Serve(group, s.epoch)
 	}
-	cursors, err := s.loadCursors(ts)
 	if err != nil {
 		return err
 	}
-	if err := s.confirm(found, ts); err != nil {
-		return err
-	}
-	if err := s.loadMarks(ts); err != nil {
-		return err
-	}
-	if err := s.openHead(found, ts); err != nil {
-		return err
-	}
 	s.step("confirmed")
-	s.db.SetDiscardTs(ts)
-	s.reads = newReads(ts, cursors)
-	s.committer = newCommitter(s, ts, cursors)
+	s.engine.Release(group)
+	s.reads = newReads(group, cursors)
+	s.committer = newCommitter(s, group, cursors)
 	go s.committer.run()
-	if s.space, err = newSpace(s); err != nil {
+	if s.keeper, err = startKeeper(s); err != nil {
 		return err
 	}
-	s.keeper = startKeeper(s)
 	return s.tidy(context.Background())
 }
 
@@ -253,94 +172,55 @@ func (s *Store) unlessLow(err error) error {
 	return err
 }
 
-// confirm compares the database with what the HEAD file says was acknowledged.
-func (s *Store) confirm(found *inspect.Acked, ts uint64) error {
-	if found == nil {
-		return nil
-	}
-	if found.Epoch != s.epoch {
-		return layout.Damaged(inspect.HeadName, "it belongs to another store: epoch %x, the database has %x", found.Epoch, s.epoch)
-	}
-	if ts < found.Group {
-		return layout.Damaged(inspect.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, ts)
-	}
-	if s.opts.Repair {
-		return nil
-	}
-	txn := s.txnAt(ts, false)
-	defer txn.Discard()
-	return found.In(txn)
-}
-
-// openHead makes the HEAD file anew for a store that is as it should be.
-func (s *Store) openHead(found *inspect.Acked, ts uint64) (err error) {
-	now := inspect.Acked{Epoch: s.epoch, Since: ts}
-	if found != nil {
-		now = *found
-	}
-	now.Group, now.Collecting = ts, false
-	newest, err := inspect.LastValues(s.opts.Dir)
-	if err != nil {
-		return err
-	}
-	s.head, err = inspect.NewHeadFile(s.opts.Dir, now, newest)
-	return err
-}
-
 // checkFormat reads the marker, or writes it into a new store.
-func (s *Store) checkFormat(ts *uint64) error {
-	txn := s.txnAt(*ts, true)
-	defer txn.Discard()
-	item, err := txn.Get(layout.FormatKey)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		if *ts != 0 {
-			return fmt.Errorf("%w: the directory holds a Badger database of something else", ErrFormat)
-		}
-		return s.create(txn, ts)
-	}
-	if err != nil {
+func (s *Store) checkFormat() error {
+	var marker []byte
+	last := s.engine.Last()
+	err := s.viewAt(last, func(txn *layout.Txn) (err error) {
+		marker, err = layout.Get(txn, layout.FormatKey)
 		return err
-	}
-	return layout.ValueOf(item, func(v []byte) error {
-		if len(v) < 4 {
-			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
-		}
-		if version := binary.BigEndian.Uint32(v); version != FormatVersion {
-			return &FormatError{Found: version, Want: FormatVersion}
-		}
-		if len(v) != 4+len(s.epoch) {
-			return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(v))
-		}
-		copy(s.epoch[:], v[4:])
-		return nil
 	})
+	switch {
+	case err != nil:
+		return err
+	case marker == nil && last != 0:
+		return fmt.Errorf("%w: the directory holds a Badger database of something else", ErrFormat)
+	case marker == nil:
+		return s.create()
+	case len(marker) < 4:
+		return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker))
+	}
+	if version := binary.BigEndian.Uint32(marker); version != FormatVersion {
+		return &FormatError{Found: version, Want: FormatVersion}
+	}
+	if len(marker) != 4+len(s.epoch) {
+		return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker))
+	}
+	copy(s.epoch[:], marker[4:])
+	return nil
 }
 
 // create gives a new store its epoch.
-func (s *Store) create(txn *layout.Txn, ts *uint64) error {
+func (s *Store) create() error {
 	if s.opts.epoch != nil {
 		s.epoch = *s.opts.epoch
 	} else if _, err := rand.Read(s.epoch[:]); err != nil {
 		return err
 	}
-	value := append(binary.BigEndian.AppendUint32(nil, FormatVersion), s.epoch[:]...)
-	if err := txn.Set(layout.FormatKey, value); err != nil {
-		return err
-	}
-	*ts++
-	return txn.CommitAt(*ts, nil)
+	batch := s.engine.Batch()
+	batch.Set(layout.FormatKey, append(binary.BigEndian.AppendUint32(nil, FormatVersion), s.epoch[:]...))
+	done := make(chan kv.Result, 1)
+	batch.Commit(1, func(r kv.Result) { done <- r })
+	return unstored(<-done)
 }
 
 // loadCursors finds the newest cursor of every namespace.
-func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
-	txn := s.txnAt(ts, false)
-	defer txn.Discard()
-	opts := badger.IteratorOptions{Reverse: true}
-	it := txn.NewIterator(opts)
+func loadCursors(txn *layout.Txn) (map[uint32]uint64, error) {
+	it := txn.Scan(kv.Range{Reverse: true, KeysOnly: true})
 	defer it.Close()
 	cursors := make(map[uint32]uint64)
 	for it.Seek([]byte{layout.KindCursor + 1}); it.Valid(); {
-		key := it.Item().Key()
+		key := it.Key()
 		if key[0] != layout.KindCursor {
 			if key[0] < layout.KindCursor {
 				break
@@ -358,15 +238,13 @@ func (s *Store) loadCursors(ts uint64) (map[uint32]uint64, error) {
 	return cursors, nil
 }
 
-func (s *Store) loadMarks(ts uint64) error {
-	txn := s.txnAt(ts, false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindWatermark}})
+func (s *Store) loadMarks(txn *layout.Txn) error {
+	it := txn.Scan(kv.Range{Prefix: []byte{layout.KindWatermark}})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
-		err := layout.ValueOf(it.Item(), func(v []byte) error {
+		err := layout.ValueOf(it, func(v []byte) error {
 			at, err := codec.DecodeNumber(v)
-			s.marks.load(it.Item().Key(), int64(at))
+			s.marks.load(it.Key(), int64(at))
 			return err
 		})
 		if err != nil {
@@ -406,7 +284,7 @@ func (s *Store) write(ctx context.Context, w *Writes) error {
 	}
 	release := func() {}
 	if w.buries() {
-		release = s.space.Hold()
+		release = s.engine.Bury()
 	}
 	err := s.committer.submit(ctx, w)
 	release()
@@ -453,53 +331,23 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	// What failed before was tried again meanwhile, and is if it has to be.
-	if len(s.log.Unflushed) > 0 {
-		s.log.Log.Debug("a flush failed before the close", "error", <-s.log.Unflushed)
+	select {
+	case err := <-s.engine.Stuck():
+		s.opts.Logger.Debug("a flush failed before the close", "error", err)
+	default:
 	}
 	s.keeper.cancel()
 	close(s.committer.stop)
 	for _, done := range []<-chan struct{}{s.keeper.done, s.committer.done} {
-		if err := s.unlessUnflushed(done); err != nil {
+		select {
+		case <-done:
+		case err := <-s.engine.Stuck():
+			err = directory.Unflushed(err)
 			s.fail(fmt.Errorf("%w: %w", machine.ErrIndeterminate, err))
 			close(s.committer.abandoned)
 			return err
 		}
 	}
 	s.reads.shut()
-	if err := s.head.Look(); err != nil {
-		return fmt.Errorf("store closed: %w", err)
-	}
-	// Badger flushes its memtable when it closes, through a memory map: without
-	// room that ends the process. The log holds everything, so leave it as it is, and a
-	// compaction that is held for want of room.
-	if err := s.disk.Await(s.space.Done(), s.log.Unflushed, s.tableRoom()); err != nil {
-		return fmt.Errorf("store closed without flushing, nothing is lost: %w", err)
-	}
-	return errors.Join(s.head.Sync(), s.closeFlushed(), s.head.Close())
-}
-
-// closeFlushed closes the database, unless it cannot flush its memtable: it would try for
-// ever, and the log holds everything. The lock then stays until the process ends.
-func (s *Store) closeFlushed() error {
-	closed := make(chan struct{})
-	var err error
-	go func() {
-		defer close(closed)
-		err = s.closeDatabase()
-	}()
-	if unflushed := s.unlessUnflushed(closed); unflushed != nil {
-		return unflushed
-	}
-	return err
-}
-
-// unlessUnflushed waits for what Badger has under way, unless it cannot flush a memtable:
-// then it has no room for writes either, and tries for ever.
-func (s *Store) unlessUnflushed(done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case err := <-s.log.Unflushed:
-		return fmt.Errorf("store closed without flushing, nothing that was acknowledged is lost: %w", err)
-	}
+	return s.engine.Close()
 }

@@ -6,11 +6,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/agenda"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/letters"
 )
@@ -65,8 +64,8 @@ func (s *Store) settle(ctx context.Context, sub machine.Subscription, before *ma
 // it another.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
-		if !layout.There(txn, ns, run) {
-			return nil
+		if there, err := layout.There(txn, ns, run); err != nil || !there {
+			return err
 		}
 		kept, err = layout.Get(txn, layout.DeletedKey(ns, run))
 		return err
@@ -131,14 +130,14 @@ func (s *Store) DeadLetters(ctx context.Context, key machine.SubscriptionKey, af
 	var out []machine.DeadLetter
 	p := layout.SubscriptionKey(layout.KindDeadLetter, key)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Seek(layout.Number(slices.Clone(p), after+1)); after < math.MaxUint64 && layout.Has(it, p) && len(out) < limit; it.Next() {
-			n, err := layout.LastNumber(it.Item().Key(), p)
+			n, err := layout.LastNumber(it.Key(), p)
 			if err != nil {
 				return err
 			}
-			value, err := it.Item().ValueCopy(nil)
+			value, err := layout.CopyOf(it)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s, err := Open(Options{Dir: t.TempDir()})
+	s, err := openOn(t, Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -151,10 +150,10 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns ui
 // eachTask reads the keys of an index's rows until see says false: their value and
 // their run.
 func eachTask(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
-		value, run, err := layout.TaskRow(it.Item().Key(), ns)
+		value, run, err := layout.TaskRow(it.Key(), ns)
 		if err != nil {
 			return err
 		}

@@ -134,5 +134,8 @@ func (i *Item) IsDeletedOrExpired() bool { return false }
 // ValueSize is the value's length.
 func (i *Item) ValueSize() int64 { return int64(len(i.value)) }
 
+// KeySize is the key's length.
+func (i *Item) KeySize() int64 { return int64(len(i.key)) }
+
 // EstimatedSize is that of key and value.
 func (i *Item) EstimatedSize() int64 { return int64(len(i.key) + len(i.value)) }

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -62,8 +61,8 @@ func note(ctx context.Context, from Source, h Header) error {
 // Forget forgets every backup: nothing may follow on one.
 func Forget(ctx context.Context, view View, write func(ctx context.Context, ops []layout.Op) error) error {
 	var ops []layout.Op
-	err := eachMark(view, func(item *badger.Item) error {
-		ops = append(ops, layout.Op{Key: item.KeyCopy(nil), Delete: true})
+	err := eachMark(view, func(item *kv.Iterator) error {
+		ops = append(ops, layout.Op{Key: item.KeyCopy(), Delete: true})
 		return nil
 	})
 	if err != nil || len(ops) == 0 {
@@ -73,25 +72,25 @@ func Forget(ctx context.Context, view View, write func(ctx context.Context, ops 
 }
 
 func marksOf(view View) (marks []mark, err error) {
-	err = eachMark(view, func(item *badger.Item) error {
+	err = eachMark(view, func(item *kv.Iterator) error {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return err
 		}
 		group, err := codec.DecodeNumber(value)
-		marks = append(marks, mark{key: item.KeyCopy(nil), group: group})
+		marks = append(marks, mark{key: item.KeyCopy(), group: group})
 		return err
 	})
 	return marks, err
 }
 
-func eachMark(view View, visit func(item *badger.Item) error) error {
+func eachMark(view View, visit func(item *kv.Iterator) error) error {
 	p := []byte{layout.KindBackup}
 	return view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, p); it.Next() {
-			if err := visit(it.Item()); err != nil {
+			if err := visit(it); err != nil {
 				return err
 			}
 		}

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -127,20 +126,24 @@ func (s *sweeper) flush(ctx context.Context) error {
 }
 
 // unless drops the rows of a kind that keep says are not to be kept.
-func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *badger.Item) (bool, error)) error {
+func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.Txn, item *kv.Iterator) (bool, error)) error {
 	err := s.to.View(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		it := txn.Scan(kv.Range{Prefix: []byte{kind}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			kept, err := keep(txn, it.Item())
+			kept, err := keep(txn, it)
+			if err == nil {
+				// What could not be read is not gone.
+				err = txn.Err()
+			}
 			if err == nil && !kept {
-				err = s.drop(ctx, it.Item().Key())
+				err = s.drop(ctx, it.Key())
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", layout.RowName(it.Item().Key()), err)
+				return fmt.Errorf("%s: %w", layout.RowName(it.Key()), err)
 			}
 		}
 		return nil
@@ -153,7 +156,7 @@ func (s *sweeper) unless(ctx context.Context, kind byte, keep func(txn *layout.T
 
 // heads keeps those whose run is in a list: every run is in that of its status.
 func (s *sweeper) heads(ctx context.Context) error {
-	return s.unless(ctx, layout.KindHead, func(txn *layout.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
@@ -177,8 +180,8 @@ func (s *sweeper) heads(ctx context.Context) error {
 // there says whether the run of a row is there, or is on its way in or out: then the start
 // that follows ends that.
 func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
-	if layout.There(txn, ns, run) {
-		return true, nil
+	if there, err := layout.There(txn, ns, run); err != nil || there {
+		return there, err
 	}
 	for _, mark := range [][]byte{layout.RemovalKey(ns, run), layout.RunKey(nil, layout.KindImport, ns, run)} {
 		if value, err := layout.Get(txn, mark); err != nil || value != nil {
@@ -190,7 +193,7 @@ func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 
 func (s *sweeper) perRun(ctx context.Context) error {
 	for _, kind := range []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID} {
-		err := s.unless(ctx, kind, func(txn *layout.Txn, item *badger.Item) (bool, error) {
+		err := s.unless(ctx, kind, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 			ns, run, err := layout.RunOf(item.Key())
 			if err != nil {
 				return false, err
@@ -213,7 +216,7 @@ func (s *sweeper) perRun(ctx context.Context) error {
 
 // ofImport: the row of an imported run may be the import's, which uses up no ids and ends
 // with that record. Any other is of the run of that id that was deleted before.
-func ofImport(item *badger.Item, last uint64) (bool, error) {
+func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	key := item.Key()
 	switch key[0] {
 	case layout.KindRunID:
@@ -232,7 +235,7 @@ func ofImport(item *badger.Item, last uint64) (bool, error) {
 
 // callers keeps the ids of runs that are there, and of those of which something is kept.
 func (s *sweeper) callers(ctx context.Context) error {
-	return s.unless(ctx, layout.KindCallerID, func(txn *layout.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
 		if err != nil {
 			return false, err
@@ -250,7 +253,7 @@ func (s *sweeper) callers(ctx context.Context) error {
 }
 
 func (s *sweeper) refs(ctx context.Context) error {
-	return s.unless(ctx, layout.KindBlobRef, func(txn *layout.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindBlobRef, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		key := item.Key()
 		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
 		if !ok {
@@ -265,9 +268,9 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	owned := map[string]bool{}
 	err := s.to.View(func(txn *layout.Txn) error {
 		for _, kind := range []byte{layout.KindBlob, layout.KindUpload, layout.KindDrop} {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+			it := txn.Scan(kv.Range{Prefix: []byte{kind}})
 			for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
-				prefix, err := piecesOf(it.Item())
+				prefix, err := piecesOf(it)
 				if err != nil {
 					it.Close()
 					return err
@@ -281,16 +284,16 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.unless(ctx, layout.KindBlobPiece, func(_ *layout.Txn, item *badger.Item) (bool, error) {
+	return s.unless(ctx, layout.KindBlobPiece, func(_ *layout.Txn, item *kv.Iterator) (bool, error) {
 		key := item.Key()
 		return owned[string(key[:min(len(key), 5+16)])], nil
 	})
 }
 
 // piecesOf begins the keys of the pieces of a blob, an upload or a removal.
-func piecesOf(item *badger.Item) ([]byte, error) {
+func piecesOf(item *kv.Iterator) ([]byte, error) {
 	if item.Key()[0] == layout.KindDrop {
-		return layout.Dropped(item.KeyCopy(nil))
+		return layout.Dropped(item.KeyCopy())
 	}
 	value, err := layout.CopyOf(item)
 	if err != nil {
@@ -310,10 +313,10 @@ func (s *sweeper) cursors(ctx context.Context) error {
 	// Backwards: what a row covers comes after it.
 	next := map[uint32]uint64{}
 	return s.to.View(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Reverse: true})
+		it := txn.Scan(kv.Range{Reverse: true})
 		defer it.Close()
 		for it.Seek([]byte{layout.KindCursor + 1}); it.Valid(); it.Next() {
-			key := it.Item().Key()
+			key := it.Key()
 			if key[0] > layout.KindCursor {
 				continue
 			}
@@ -327,7 +330,7 @@ func (s *sweeper) cursors(ctx context.Context) error {
 				}
 				continue
 			}
-			value, err := layout.CopyOf(it.Item())
+			value, err := layout.CopyOf(it)
 			if err != nil {
 				return err
 			}

@@ -12,8 +12,7 @@ import (
 	"hash"
 	"io"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -153,24 +152,21 @@ func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) e
 func (w *writer) page(ctx context.Context, view View, from []byte, since uint64) (page, next []byte, err error) {
 	kind := from[:1]
 	err = view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: kind, SinceTs: since})
+		it := txn.Scan(kv.Range{Prefix: kind, Since: since})
 		defer it.Close()
 		for it.Seek(from); layout.Has(it, kind); it.Next() {
 			if len(page) >= frameBytes {
-				next = it.Item().KeyCopy(nil)
+				next = it.KeyCopy()
 				return nil
 			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if it.Item().Version() <= since {
-				continue
-			}
-			value, err := layout.CopyOf(it.Item())
+			value, err := layout.CopyOf(it)
 			if err != nil {
 				return err
 			}
-			page = appendField(appendField(page, it.Item().Key()), value)
+			page = appendField(appendField(page, it.Key()), value)
 			w.rows++
 		}
 		return nil

@@ -7,8 +7,7 @@ import (
 	"iter"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -158,7 +157,7 @@ func (c *Census) tallyOf(ns uint32) (t *tally, mine bool) {
 func (c *Census) fill(ctx context.Context, view View, ns uint32, t *tally) {
 	runs, ts := make(map[string]int), uint64(0)
 	err := view(func(txn *layout.Txn) error {
-		ts = txn.ReadTs()
+		ts = txn.Group()
 		return countStatuses(ctx, txn, ns, runs)
 	})
 	c.mu.Lock()
@@ -180,7 +179,7 @@ const contextEvery = 4096
 
 func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
 	// One status stands behind the other: its name is read once.
@@ -190,7 +189,7 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 		if n++; n%contextEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if key := it.Item().Key(); at == nil || !bytes.HasPrefix(key, at) {
+		if key := it.Key(); at == nil || !bytes.HasPrefix(key, at) {
 			runs[status] += counted
 			status, _, _ = layout.CutName(key[len(p):])
 			at, counted = layout.AppendName(bytes.Clone(p), status), 0

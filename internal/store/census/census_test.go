@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/memkv"
 )
 
 func rowOf(run string) []byte {
@@ -18,25 +18,19 @@ func rowOf(run string) []byte {
 // whether or not the count has seen it.
 func TestTakesMissedChanges(t *testing.T) {
 	t.Parallel()
-	db, err := badger.OpenManaged(badger.DefaultOptions("").WithInMemory(true).WithLogger(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	const now = 7
-	txn := db.NewTransactionAt(0, true)
+	db := memkv.New()
+	const now = 1
+	batch := db.Batch()
 	for _, run := range []string{"a", "b", "c"} {
-		if err := txn.Set(rowOf(run), nil); err != nil {
-			t.Fatal(err)
-		}
+		batch.Set(rowOf(run), nil)
 	}
-	if err := txn.CommitAt(now, nil); err != nil {
-		t.Fatal(err)
+	stored := make(chan kv.Result, 1)
+	batch.Commit(now, func(r kv.Result) { stored <- r })
+	if r := <-stored; r.Err != nil {
+		t.Fatal(r.Err)
 	}
 	view := func(read func(txn *layout.Txn) error) error {
-		txn := db.NewTransactionAt(now, false)
-		defer txn.Discard()
-		return read(&layout.Txn{Txn: txn})
+		return read(&layout.Txn{View: kv.On(db.View(now))})
 	}
 	var c Census
 	synced := func(ts uint64, remove bool) {

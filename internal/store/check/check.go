@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -83,6 +82,12 @@ func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, 
 	return report, asFault(err)
 }
 
+// unread: what there is could not be read, so that nothing is proven and nothing found.
+func unread(err error) bool {
+	_, failed := errors.AsType[*kv.ReadError](err)
+	return failed
+}
+
 // asFault makes damage that a check met a finding.
 func asFault(err error) error {
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
@@ -120,17 +125,17 @@ type Checker struct {
 
 // Each walks the rows under a prefix.
 func (c *Checker) Each(p []byte, visit func(key, value []byte) error) error {
-	it := c.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := c.Txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p); it.Next() {
 		if err := c.Ended(); err != nil {
 			return err
 		}
-		value, err := layout.CopyOf(it.Item())
+		value, err := layout.CopyOf(it)
 		if err != nil {
 			return err
 		}
-		if err := visit(it.Item().KeyCopy(nil), value); err != nil {
+		if err := visit(it.KeyCopy(), value); err != nil {
 			return err
 		}
 	}
@@ -147,7 +152,7 @@ var PerRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, 
 func (c *Checker) runs() error {
 	walks := make([]*rowWalk, len(PerRun))
 	for i, kind := range PerRun {
-		walks[i] = &rowWalk{Checker: c, kind: kind, it: c.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})}
+		walks[i] = &rowWalk{Checker: c, kind: kind, it: c.Txn.Scan(kv.Range{Prefix: []byte{kind}})}
 		defer walks[i].it.Close()
 		walks[i].it.Rewind()
 	}
@@ -180,13 +185,13 @@ func (c *Checker) runs() error {
 type rowWalk struct {
 	*Checker
 	kind byte
-	it   *badger.Iterator
+	it   *kv.Iterator
 }
 
 // upTo reports a row before the given key, nil = any row: its run has no head. Those of
 // runs that are being removed are passed over.
 func (w *rowWalk) upTo(key []byte) error {
-	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Item().Key(), key) < 0) {
+	for layout.Has(w.it, []byte{w.kind}) && (key == nil || bytes.Compare(w.it.Key(), key) < 0) {
 		if err := w.headless(); err != nil {
 			return err
 		}
@@ -196,7 +201,7 @@ func (w *rowWalk) upTo(key []byte) error {
 
 // headless passes over the rows of one run that has no head.
 func (w *rowWalk) headless() error {
-	ns, run, err := layout.RunOf(w.it.Item().Key())
+	ns, run, err := layout.RunOf(w.it.Key())
 	if err != nil {
 		return err
 	}
@@ -220,11 +225,11 @@ func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error)
 		if err := w.Ended(); err != nil {
 			return err
 		}
-		value, err := layout.CopyOf(w.it.Item())
+		value, err := layout.CopyOf(w.it)
 		if err != nil {
 			return err
 		}
-		if err := visit(w.it.Item().KeyCopy(nil), value); err != nil {
+		if err := visit(w.it.KeyCopy(), value); err != nil {
 			return err
 		}
 	}
@@ -233,12 +238,12 @@ func (w *rowWalk) of(ns uint32, run string, visit func(key, value []byte) error)
 
 // strays looks for keys of no kind.
 func (c *Checker) strays() error {
-	it := c.Txn.NewIterator(badger.IteratorOptions{})
+	it := c.Txn.Scan(kv.Range{KeysOnly: true})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); {
-		kind := it.Item().Key()[0]
+		kind := it.Key()[0]
 		if layout.Kinds[kind].Row == "" && kind != layout.KindFormat {
-			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Item().Key())}
+			return &Fault{Row: "key", Detail: fmt.Sprintf("of no known kind: %x", it.Key())}
 		}
 		it.Seek([]byte{kind + 1})
 	}
@@ -267,6 +272,9 @@ func (c *Checker) graph(st *machine.State) (*machine.Graph, error) {
 		return nil, nil
 	}
 	g, err := c.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
+	if unread(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, &Fault{Namespace: st.Namespace, Run: st.RunID, Row: "head", Detail: "its pack: " + err.Error()}
 	}

@@ -98,7 +98,7 @@ func (w *rowWalk) leaving(ns uint32, run string) error {
 		if w.kind != layout.KindEntry {
 			continue
 		}
-		value, err := layout.CopyOf(w.it.Item())
+		value, err := layout.CopyOf(w.it)
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -18,9 +17,9 @@ import (
 // stands of them is left alone.
 func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
-		it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
 		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
-			if err := errors.Join(r.Ended(), r.heard(it.Item())); err != nil {
+			if err := errors.Join(r.Ended(), r.heard(it)); err != nil {
 				it.Close()
 				return err
 			}
@@ -31,8 +30,8 @@ func (r *repairer) evidence() error {
 }
 
 // heard takes one row as evidence; one whose value is damaged tells of nothing.
-func (r *repairer) heard(item *badger.Item) error {
-	key := item.KeyCopy(nil)
+func (r *repairer) heard(item *kv.Iterator) error {
+	key := item.KeyCopy()
 	if _, ok := r.wanted[r.hash(key)]; ok {
 		return nil
 	}

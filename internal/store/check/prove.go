@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
@@ -208,8 +207,8 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 // deletedSince: what a proof missed is gone because the run was deleted meanwhile.
 func deletedSince(view View, ns uint32, run string) error {
 	return view(func(txn *layout.Txn) error {
-		if layout.There(txn, ns, run) {
-			return nil
+		if there, err := layout.There(txn, ns, run); err != nil || there {
+			return err
 		}
 		return layout.Gone(txn, ns, run, nil)
 	})
@@ -283,10 +282,10 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
 	err := view(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindHead}})
+		it := txn.Scan(kv.Range{Prefix: []byte{layout.KindHead}})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, []byte{layout.KindHead}); it.Next() {
-			ns, id, err := layout.RunOf(it.Item().Key())
+			ns, id, err := layout.RunOf(it.Key())
 			if err != nil {
 				return err
 			}
@@ -311,10 +310,16 @@ func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report 
 // proveStored proves one run whose head may be damaged, too.
 func proveStored(ctx context.Context, view View, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
 	head, _, err := toProve(view, ns, run)
+	if unread(err) {
+		return machine.Proof{}, err
+	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, ctx.Err()
 	}
 	g, err := graphs(head.Digest, head.Entry, head.Agent, head.EntryOverride)
+	if unread(err) {
+		return machine.Proof{}, err
+	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "pack: " + err.Error()}, ctx.Err()
 	}

@@ -8,11 +8,10 @@ import (
 	"hash/maphash"
 	"math"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -121,9 +120,10 @@ func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	return r.flush()
 }
 
+// flush writes nothing that a scan which broke off made look missing, or too much.
 func (r *repairer) flush() error {
-	if len(r.ops) == 0 {
-		return nil
+	if err := r.Txn.Err(); err != nil || len(r.ops) == 0 {
+		return err
 	}
 	ops := r.ops
 	r.ops, r.bytes = nil, 0
@@ -136,10 +136,10 @@ func wasRemoved(c *RowRepair) { c.Removed++ }
 
 // runs replays every run and compares its rows.
 func (r *repairer) runs() error {
-	it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindEntry}})
+	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindEntry}})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, []byte{layout.KindEntry}); {
-		ns, run, err := layout.RunOf(it.Item().Key())
+		ns, run, err := layout.RunOf(it.Key())
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (r *repairer) runs() error {
 }
 
 // replayRun takes the entries of one run from an iterator that stands at the first.
-func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
+func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
 	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run, Keys: r.Txn.Keys}, rows: map[string][]byte{}}
 	going := r.broken[queueRun{ns, run}]
@@ -160,7 +160,7 @@ func (r *repairer) replayRun(it *badger.Iterator, ns uint32, run string) error {
 		if err := r.Ended(); err != nil {
 			return err
 		}
-		value, err := layout.CopyOf(it.Item())
+		value, err := layout.CopyOf(it)
 		if err == nil {
 			r.place(ns, run, value)
 			if fault == nil && !going {
@@ -224,7 +224,10 @@ func (one *runRepair) entry(value []byte) error {
 			_, _, err := one.Next(value)
 			return err
 		}
-		if one.Prover.Graph, err = one.graphOf(value); err != nil {
+		if one.Prover.Graph, err = one.graphOf(value); unread(err) {
+			return err
+		}
+		if err != nil {
 			return one.fault("entry", 1, "its pack: %v", err)
 		}
 	}
@@ -342,10 +345,10 @@ func (one *runRepair) known() *machine.State {
 		return st
 	}
 	p := layout.RunKey(nil, layout.KindSnapshot, one.Ns, one.Prover.Run)
-	it := one.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := one.Txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p); it.Next() {
-		value, err := layout.CopyOf(it.Item())
+		value, err := layout.CopyOf(it)
 		if err != nil {
 			continue
 		}
@@ -385,10 +388,10 @@ func (r *repairer) digest(ns uint32, run string) (string, error) {
 // strays removes the rows that no entry makes, but those of broken runs.
 func (r *repairer) strays() error {
 	for _, kind := range Repaired {
-		it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{kind}})
+		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
 		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
-			key := it.Item().KeyCopy(nil)
-			if _, ok := r.wanted[r.hash(key)]; ok || r.brokens(it.Item()) {
+			key := it.KeyCopy()
+			if _, ok := r.wanted[r.hash(key)]; ok || r.brokens(it) {
 				continue
 			}
 			if err := r.put(layout.Op{Key: key, Delete: true}, wasRemoved); err != nil {
@@ -402,7 +405,7 @@ func (r *repairer) strays() error {
 }
 
 // brokens: the row belongs to a broken run, or may.
-func (r *repairer) brokens(item *badger.Item) bool {
+func (r *repairer) brokens(item *kv.Iterator) bool {
 	if len(r.broken) == 0 {
 		return false
 	}
@@ -411,7 +414,7 @@ func (r *repairer) brokens(item *badger.Item) bool {
 }
 
 // ownerOf is the run that a row of entries belongs to.
-func ownerOf(item *badger.Item) (ns uint32, run string, err error) {
+func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	key := item.Key()
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {
@@ -448,9 +451,9 @@ func (r *repairer) watermarks() error {
 		at, err := codec.DecodeNumber(value)
 		if err == nil && len(key) == 6 {
 			p := layout.QueuePrefix(layout.QueueID{Ns: binary.BigEndian.Uint32(key[1:]), Kind: key[5]})
-			it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			it := r.Txn.Scan(kv.Range{Prefix: p})
 			defer it.Close()
-			if it.Rewind(); !layout.Has(it, p) || layout.DueAt(it.Item().Key()[len(p):]) >= int64(at) {
+			if it.Rewind(); !layout.Has(it, p) || layout.DueAt(it.Key()[len(p):]) >= int64(at) {
 				return nil
 			}
 		}
@@ -466,11 +469,11 @@ func (r *repairer) watermarks() error {
 // and notes what is missing.
 func (r *repairer) places() error {
 	next := map[uint32]uint64{}
-	it := r.Txn.NewIterator(badger.IteratorOptions{Prefix: []byte{layout.KindCursor}})
+	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindCursor}})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, []byte{layout.KindCursor}); it.Next() {
-		key := it.Item().KeyCopy(nil)
-		value, err := layout.CopyOf(it.Item())
+		key := it.KeyCopy()
+		value, err := layout.CopyOf(it)
 		first, ok := r.sound(key, value)
 		if err != nil || !ok {
 			if err := r.put(layout.Op{Key: key, Delete: true}, wasRemoved); err != nil {

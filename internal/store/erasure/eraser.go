@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
@@ -119,15 +118,15 @@ func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *
 // Rows visits what says that runs were erased.
 func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error {
 	p := []byte{layout.KindErased}
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p); it.Next() {
-		ns, run, err := layout.RunOf(it.Item().Key())
+		ns, run, err := layout.RunOf(it.Key())
 		if err != nil {
 			return err
 		}
 		var e machine.Erased
-		err = layout.ValueOf(it.Item(), func(v []byte) error {
+		err = layout.ValueOf(it, func(v []byte) error {
 			e, err = codec.DecodeErased(v)
 			return err
 		})

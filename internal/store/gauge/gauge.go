@@ -5,11 +5,10 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/census"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -89,21 +88,21 @@ func (m *meter) space(number uint32) *Space {
 // page counts rows from a key on; next is where the following page begins, nil = at none.
 func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	kind := from[:1]
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: kind})
+	it := txn.Scan(kv.Range{Prefix: kind})
 	defer it.Close()
 	rows := 0
 	for it.Seek(from); layout.Has(it, kind); it.Next() {
 		if rows++; rows > pageRows {
-			return it.Item().KeyCopy(nil), nil
+			return it.KeyCopy(), nil
 		}
-		if err := m.row(txn, it.Item()); err != nil {
+		if err := m.row(txn, it); err != nil {
 			return nil, err
 		}
 	}
 	return nil, m.step()
 }
 
-func (m *meter) row(txn *layout.Txn, item *badger.Item) error {
+func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 	if err := m.step(); err != nil {
 		return err
 	}
@@ -124,7 +123,7 @@ func (m *meter) row(txn *layout.Txn, item *badger.Item) error {
 }
 
 // added counts a row among those of its kind.
-func added(all []*Rows, item *badger.Item) []*Rows {
+func added(all []*Rows, item *kv.Iterator) []*Rows {
 	kind := cmp.Or(layout.Kinds[item.Key()[0]].Row, "format")
 	at := slices.IndexFunc(all, func(r *Rows) bool { return r.Kind == kind })
 	if at < 0 {
@@ -132,11 +131,11 @@ func added(all []*Rows, item *badger.Item) []*Rows {
 	}
 	all[at].Rows++
 	all[at].Keys += int64(len(item.Key()))
-	all[at].Values += item.ValueSize()
+	all[at].Values += item.Size()
 	return all
 }
 
-func (m *meter) named(item *badger.Item) error {
+func (m *meter) named(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
 		name, number, err := layout.ReadNamespace(item.Key(), value)
 		if err == nil {

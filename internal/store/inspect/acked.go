@@ -34,14 +34,7 @@ type Acked struct {
 	// copies whose end was not written.
 	Collecting bool
 
-	Place
-}
-
-// Place is the last journal entry, cursor 0 = none, with its hash, which is the chain.
-type Place struct {
-	Ns     uint32
-	Cursor uint64
-	Hash   [32]byte
+	layout.LastEntry
 }
 
 // The file has two slots, in pages of their own, which are written in turn: of a
@@ -192,7 +185,7 @@ func (h *HeadFile) write() error {
 // any of its values lie in the value log, and its last entry. It costs no sync
 // of its own: what the system has survives the death of the process, and after a
 // loss of power an older claim is as true.
-func (h *HeadFile) SetProgress(number uint64, values bool, last *Place) error {
+func (h *HeadFile) SetProgress(number uint64, values bool, last *layout.LastEntry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.present(); err != nil {
@@ -204,7 +197,7 @@ func (h *HeadFile) SetProgress(number uint64, values bool, last *Place) error {
 		h.acked.values = h.newest
 	}
 	if last != nil {
-		h.acked.Place = *last
+		h.acked.LastEntry = *last
 	}
 	if err := h.write(); err != nil {
 		return fmt.Errorf("write %s: %w", HeadName, err)

@@ -19,6 +19,9 @@ const (
 	Complete      = "complete\n"
 )
 
+// ErrFormat: the directory was not written by a version that this one reads.
+var ErrFormat = errors.New("unreadable store format")
+
 // CompactName is the file by which a compaction knows the directories that it made.
 const CompactName = "COMPACTED"
 

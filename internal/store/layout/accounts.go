@@ -1,10 +1,9 @@
 package layout
 
 import (
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
 // ReadAccount reads an account's row.
@@ -21,14 +20,14 @@ func ReadAccount(key, value []byte) (machine.AccountRow, error) {
 // Accounts reads the rows of all accounts.
 func Accounts(txn *Txn) ([]machine.AccountRow, error) {
 	var rows []machine.AccountRow
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{KindAccount}})
+	it := txn.Scan(kv.Range{Prefix: []byte{KindAccount}})
 	defer it.Close()
 	for it.Rewind(); Has(it, []byte{KindAccount}); it.Next() {
-		value, err := CopyOf(it.Item())
+		value, err := CopyOf(it)
 		if err != nil {
 			return nil, err
 		}
-		row, err := ReadAccount(it.Item().KeyCopy(nil), value)
+		row, err := ReadAccount(it.KeyCopy(), value)
 		if err != nil {
 			return nil, err
 		}
@@ -71,6 +70,9 @@ func mergeAccount(key []byte, change func(*machine.AccountRow)) Op {
 		return codec.EncodeAccount(&row), nil
 	}}
 }
+
+// Merges: the value is made of the stored one, see [Op.Merge].
+func (o *Op) Merges() bool { return o.merge != nil }
 
 // Merge makes the value of a row that many batches change; lookup reads it as the batch
 // before leaves it.

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
 // ErrDamaged: what is stored is not what was written; see [Damage].
@@ -54,26 +53,31 @@ func Typed(err error) error {
 	return err
 }
 
-// ValueOf shows the value of an item, valid during the call. Every value is read
-// through it: Badger only logs that a value is missing from its value log or fails
-// its checksum, and gives no bytes and no error.
-func ValueOf(item *badger.Item, read func(value []byte) error) error {
-	return item.Value(func(v []byte) error {
-		if len(v) == 0 && item.ValueSize() > 0 {
-			return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(item.Key()))
-		}
-		return read(v)
-	})
+// ValueOf shows the value of a row, valid during the call. Every value of an iterator is read
+// through it or [CopyOf].
+func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
+	value, err := row.Value()
+	if err != nil {
+		return lost(row.Key(), err)
+	}
+	return read(value)
 }
 
-// CopyOf is the value of an item; never nil without an error.
-func CopyOf(item *badger.Item) ([]byte, error) {
-	var value []byte
-	err := ValueOf(item, func(v []byte) error {
-		value = append(make([]byte, 0, len(v)), v...)
-		return nil
-	})
-	return value, err
+// CopyOf is the value of a row; never nil without an error.
+func CopyOf(row *kv.Iterator) ([]byte, error) {
+	value, err := row.ValueCopy()
+	if err != nil {
+		return nil, lost(row.Key(), err)
+	}
+	return value, nil
+}
+
+// lost names the row whose value is not there.
+func lost(key []byte, err error) error {
+	if errors.Is(err, kv.ErrLost) {
+		return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(key))
+	}
+	return err
 }
 
 // RowName names the kind of a key for people.
@@ -86,17 +90,14 @@ func RowName(key []byte) string {
 
 // Get reads one key into a copy; nil if there is none.
 func Get(txn *Txn, key []byte) ([]byte, error) {
-	item, err := txn.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, nil
-	}
+	value, err := txn.Get(key)
 	if err != nil {
-		return nil, err
+		return nil, lost(key, err)
 	}
-	return CopyOf(item)
+	return value, nil
 }
 
 // Has reports whether the current key of an iterator begins with p.
-func Has(it *badger.Iterator, p []byte) bool {
-	return it.Valid() && bytes.HasPrefix(it.Item().Key(), p)
+func Has(it *kv.Iterator, p []byte) bool {
+	return it.Valid() && bytes.HasPrefix(it.Key(), p)
 }

@@ -82,7 +82,4 @@ func EndOf(txn *Txn, ns uint32, run string) (end RunEnd, err error) {
 }
 
 // There: the run has a head, so that its rows are to be seen.
-func There(txn *Txn, ns uint32, run string) bool {
-	_, err := txn.Get(HeadKey(ns, run))
-	return err == nil
-}
+func There(txn *Txn, ns uint32, run string) (bool, error) { return txn.Has(HeadKey(ns, run)) }

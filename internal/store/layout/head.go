@@ -3,13 +3,11 @@ package layout
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
 // StoredHead is the last head that was stored of a run, see headDue; machine.ErrNoRun.
@@ -54,7 +52,7 @@ func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (reco
 
 // AnyFrom: under the prefix there is a key with that number or a later one.
 func AnyFrom(txn *Txn, p []byte, n uint64) bool {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	it.Seek(Number(bytes.Clone(p), n))
 	return Has(it, p)
@@ -102,29 +100,21 @@ func modeOf(head *machine.State, artifact string) machine.Mode {
 
 // HeadSeq is the seq of a run's stored head, 0 if there is no such run.
 func HeadSeq(txn *Txn, head []byte) (uint64, error) {
-	item, err := txn.Get(head)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	value, err := Get(txn, head)
+	if err != nil || value == nil {
 		return 0, err
 	}
-	var seq uint64
-	err = ValueOf(item, func(v []byte) error {
-		seq, err = codec.HeadSeq(v)
-		return err
-	})
-	return seq, err
+	return codec.HeadSeq(value)
 }
 
 // EachPlace visits the places of a namespace from a cursor on, in order, gaps too, until
 // visit says false. A cursor that no row has is damage.
 func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.Place) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Seek(CursorKey(nil, ns, from)); Has(it, p); it.Next() {
-		cursor, places, err := readPlaces(it.Item())
+		cursor, places, err := readPlaces(it)
 		if err != nil {
 			return err
 		}
@@ -142,7 +132,7 @@ func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place
 }
 
 // readPlaces reads a row of cursors and the cursor of its first entry.
-func readPlaces(item *badger.Item) (first uint64, places []codec.Place, err error) {
+func readPlaces(item *kv.Iterator) (first uint64, places []codec.Place, err error) {
 	last, err := LastNumber(item.Key(), item.Key()[:min(5, len(item.Key()))])
 	if err != nil {
 		return 0, nil, err
@@ -176,15 +166,15 @@ func EntryAt(txn *Txn, ns uint32, at codec.Place) (machine.Entry, int, error) {
 // EachRow visits the rows under a prefix with copies of key and value.
 func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byte, visit func(key, value []byte) error) error {
 	return view(func(txn *Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		for it.Rewind(); Has(it, p); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			value, err := CopyOf(it.Item())
+			value, err := CopyOf(it)
 			if err == nil {
-				err = visit(it.Item().KeyCopy(nil), value)
+				err = visit(it.KeyCopy(), value)
 			}
 			if err != nil {
 				return err
@@ -192,4 +182,11 @@ func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byt
 		}
 		return nil
 	})
+}
+
+// LastEntry is a journal entry by its cursor, 0 = none, with its hash, which is the chain.
+type LastEntry struct {
+	Ns     uint32
+	Cursor uint64
+	Hash   [32]byte
 }

@@ -3,15 +3,14 @@ package layout
 import (
 	"errors"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Txn reads rows at one timestamp, those of runs that can be erased with their keys.
+// Txn reads rows at one moment, those of runs that can be erased with their keys.
 type Txn struct {
-	*badger.Txn
+	kv.View
 	// Keys nil: sealed rows are not read.
 	Keys Keyring
 }

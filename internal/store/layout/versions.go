@@ -3,10 +3,9 @@ package layout
 import (
 	"bytes"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
 // Listed reads the versions of an artifact with after < seq <= atSeq that are in rows;
@@ -19,11 +18,11 @@ func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newe
 			return nil, err
 		}
 	}
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	for it.Seek(Number(bytes.Clone(p), after+1)); Has(it, p); it.Next() {
 		var versions []machine.ArtifactVersion
-		err := ValueOf(it.Item(), func(v []byte) error {
+		err := ValueOf(it, func(v []byte) error {
 			versions, err = codec.DecodeVersions(artifact, v)
 			return err
 		})
@@ -45,12 +44,12 @@ func Listed(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newe
 // rowBefore is the seq before the last row that ends at or before a record, or 0: what
 // is written up to that record begins in that row or the one after it.
 func rowBefore(txn *Txn, p []byte, seq uint64) (uint64, error) {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
+	it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
 	defer it.Close()
 	it.Seek(Number(bytes.Clone(p), seq))
 	if !Has(it, p) {
 		return 0, nil
 	}
-	last, err := LastNumber(it.Item().Key(), p)
+	last, err := LastNumber(it.Key(), p)
 	return last - 1, err
 }

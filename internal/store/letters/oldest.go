@@ -3,8 +3,7 @@ package letters
 import (
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -25,13 +24,13 @@ const (
 // removes more.
 func (t *Trimmer) Oldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: true})
+		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
 		defer it.Close()
 		rows, bytes := 1, int64(0)
 		for it.Seek(append(slices.Clone(p), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF)); layout.Has(it, p); it.Next() {
-			rows, bytes = rows+1, bytes+it.Item().ValueSize()
+			rows, bytes = rows+1, bytes+it.Size()
 			if rows > mostRows || bytes > mostBytes {
-				old = append(old, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+				old = append(old, layout.Op{Key: it.KeyCopy(), Delete: true})
 			}
 		}
 		return nil

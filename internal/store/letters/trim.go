@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -56,11 +55,11 @@ func (t *Trimmer) Trim(ctx context.Context, ns uint32, before int64, most int) (
 // boxesOf counts the letters of each subscription; those of one are in their order.
 func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error) {
 	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
 	var at *box
 	for it.Rewind(); layout.Has(it, p); it.Next() {
-		key := it.Item().Key()
+		key := it.Key()
 		if at == nil || !bytes.HasPrefix(key, at.prefix) {
 			_, rest, err := layout.ReadSubscriptionKey(key)
 			if err != nil {
@@ -70,7 +69,7 @@ func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error)
 			boxes = append(boxes, at)
 		}
 		if at.old == at.n && before > 0 {
-			is, err := old(it.Item(), before)
+			is, err := old(it, before)
 			if err != nil {
 				return nil, err
 			}
@@ -83,7 +82,7 @@ func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*box, err error)
 	return boxes, nil
 }
 
-func old(item *badger.Item, before int64) (is bool, err error) {
+func old(item *kv.Iterator, before int64) (is bool, err error) {
 	err = layout.ValueOf(item, func(v []byte) error {
 		letter, err := codec.DecodeDeadLetter(v)
 		is = letter.At < before
@@ -134,10 +133,10 @@ func (t *Trimmer) remove(ctx context.Context, ns uint32, prefix []byte, n int) (
 
 func (t *Trimmer) first(ctx context.Context, prefix []byte, n int) (ops []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+		it := txn.Scan(kv.Range{Prefix: prefix, KeysOnly: true})
 		defer it.Close()
 		for it.Rewind(); layout.Has(it, prefix) && len(ops) < n; it.Next() {
-			ops = append(ops, layout.Op{Key: it.Item().KeyCopy(nil), Delete: true})
+			ops = append(ops, layout.Op{Key: it.KeyCopy(), Delete: true})
 		}
 		return ctx.Err()
 	})

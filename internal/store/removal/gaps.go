@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -52,18 +51,18 @@ func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Plac
 	if before {
 		from--
 	}
-	it := g.txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: before})
+	it := g.txn.Scan(kv.Range{Prefix: p, Reverse: before})
 	defer it.Close()
 	if it.Seek(layout.CursorKey(nil, g.ns, from)); !layout.Has(it, p) {
 		return 0, nil, nil
 	}
-	if last, err = layout.LastNumber(it.Item().Key(), p); err != nil {
+	if last, err = layout.LastNumber(it.Key(), p); err != nil {
 		return 0, nil, err
 	}
 	if known, ok := g.changed[last]; ok {
 		return last, known, nil
 	}
-	err = layout.ValueOf(it.Item(), func(v []byte) error {
+	err = layout.ValueOf(it, func(v []byte) error {
 		places, err = codec.DecodePlaces(v)
 		return err
 	})

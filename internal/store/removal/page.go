@@ -6,10 +6,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -81,23 +80,23 @@ func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 
 // under takes the rows under a prefix.
 func (p *page) under(ctx context.Context, prefix []byte, at *position) (more bool, err error) {
-	it := p.txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	it := p.txn.Scan(kv.Range{Prefix: prefix})
 	defer it.Close()
 	for it.Seek(slices.Concat(prefix, bytes.TrimPrefix(at.key, prefix))); layout.Has(it, prefix); it.Next() {
 		if len(p.ops) >= p.most || p.bytes+p.gaps.bytes >= pageBytes {
-			at.key = it.Item().KeyCopy(nil)
+			at.key = it.KeyCopy()
 			return true, nil
 		}
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		key := it.Item().KeyCopy(nil)
+		key := it.KeyCopy()
 		p.remove(key)
-		p.freed += it.Item().EstimatedSize()
+		p.freed += it.Room()
 		if key[0] != layout.KindEntry {
 			continue
 		}
-		if err := p.entry(it.Item()); err != nil {
+		if err := p.entry(it); err != nil {
 			return false, err
 		}
 	}
@@ -110,7 +109,7 @@ func (p *page) remove(key []byte) {
 }
 
 // entry notes what stands elsewhere of an entry: its cursor, and the blobs it refers to.
-func (p *page) entry(item *badger.Item) error {
+func (p *page) entry(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
 		// Those of a run that was erased went with its values.
 		plain, err := codec.OpenEntry(value, p.txn.Keys)

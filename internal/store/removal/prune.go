@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -37,7 +36,7 @@ func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten
 func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
 	p := layout.Prefix(nil, layout.KindDeleted, ns)
 	err = r.View(func(txn *layout.Txn) error {
-		it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
 		if from == nil {
 			from = p
@@ -45,10 +44,10 @@ func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []
 		looked := 0
 		for it.Seek(from); layout.Has(it, p); it.Next() {
 			if looked++; len(ops) >= pageRows || looked > pageRows {
-				next = it.Item().KeyCopy(nil)
+				next = it.KeyCopy()
 				return nil
 			}
-			rows, err := outlivedRow(txn, ns, it.Item(), before)
+			rows, err := outlivedRow(txn, ns, it, before)
 			if err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []
 	return ops, n, next, err
 }
 
-func outlivedRow(txn *layout.Txn, ns uint32, item *badger.Item, before int64) ([]layout.Op, error) {
+func outlivedRow(txn *layout.Txn, ns uint32, item *kv.Iterator, before int64) ([]layout.Op, error) {
 	var d machine.Deleted
 	err := layout.ValueOf(item, func(v []byte) (err error) {
 		d, err = codec.DecodeDeleted(v)
@@ -75,10 +74,13 @@ func outlivedRow(txn *layout.Txn, ns uint32, item *badger.Item, before int64) ([
 		return nil, err
 	}
 	// Of one that is still being removed, or was imported again, it is kept.
-	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil || layout.There(txn, ns, run) {
+	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil {
 		return nil, err
 	}
-	ops := []layout.Op{{Key: item.KeyCopy(nil), Delete: true}}
+	if there, err := layout.There(txn, ns, run); err != nil || there {
+		return nil, err
+	}
+	ops := []layout.Op{{Key: item.KeyCopy(), Delete: true}}
 	start, ok := d.Start()
 	if !ok {
 		return ops, nil

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -79,8 +78,8 @@ func wrapped(run string, err error) error {
 // are.
 func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
-		if layout.There(txn, ns, run) {
-			return nil
+		if there, err := layout.There(txn, ns, run); err != nil || there {
+			return err
 		}
 		was, err := layout.DeletedOf(txn, ns, run)
 		if err != nil || was == nil {
@@ -180,7 +179,7 @@ func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, import
 }
 
 func countUnder(txn *layout.Txn, p []byte) (n uint64) {
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	for it.Rewind(); layout.Has(it, p); it.Next() {
 		n++
@@ -219,9 +218,9 @@ func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool,
 func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		for _, p := range prefixes(ns, run) {
-			it := txn.NewIterator(badger.IteratorOptions{Prefix: p})
+			it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 			for it.Rewind(); layout.Has(it, p); it.Next() {
-				bytes += it.Item().EstimatedSize()
+				bytes += it.Room()
 			}
 			it.Close()
 		}

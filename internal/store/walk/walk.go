@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -22,7 +21,7 @@ type Runs struct {
 // source is one prefix under way; run is its current row. The run's name begins
 // behind the first base bytes of the key.
 type source struct {
-	it   *badger.Iterator
+	it   kv.Iterator
 	p    []byte
 	base int
 	run  string
@@ -34,7 +33,7 @@ func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after strin
 	w := &Runs{newest: newest}
 	for _, base := range prefixes {
 		p := append(slices.Clone(base), id...)
-		src := &source{p: p, base: len(base), it: txn.NewIterator(badger.IteratorOptions{Prefix: p, Reverse: newest})}
+		src := &source{p: p, base: len(base), it: *txn.Scan(kv.Range{Prefix: p, Reverse: newest})}
 		start := slices.Clone(p)
 		switch {
 		case after != "":
@@ -57,9 +56,9 @@ func New(txn *layout.Txn, prefixes [][]byte, id string, newest bool, after strin
 
 // read takes the run from the current row's key.
 func (src *source) read() {
-	src.run, src.ok = "", layout.Has(src.it, src.p)
+	src.run, src.ok = "", layout.Has(&src.it, src.p)
 	if src.ok {
-		src.run, _, _ = layout.CutName(src.it.Item().Key()[src.base:])
+		src.run, _, _ = layout.CutName(src.it.Key()[src.base:])
 	}
 }
 
@@ -71,7 +70,7 @@ func (w *Runs) Next() (string, bool, error) {
 			continue
 		}
 		if src.run == "" {
-			return "", false, fmt.Errorf("malformed index key %x", src.it.Item().Key())
+			return "", false, fmt.Errorf("malformed index key %x", src.it.Key())
 		}
 		if best == nil || src.run != best.run && (src.run > best.run) == w.newest {
 			best = src
@@ -82,8 +81,11 @@ func (w *Runs) Next() (string, bool, error) {
 	}
 	run := best.run
 	if best.p[0] == layout.KindHead {
-		var err error
-		if w.Head, err = best.it.Item().ValueCopy(w.Head[:0]); err != nil {
+		err := layout.ValueOf(&best.it, func(value []byte) error {
+			w.Head = append(w.Head[:0], value...)
+			return nil
+		})
+		if err != nil {
 			return "", false, err
 		}
 	}

@@ -1,4 +1,4 @@
-package compact
+package badgerkv
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -14,26 +15,26 @@ const pending = 2
 
 // Copy writes the rows of a database into an empty one, each at its version, and says how
 // many there are.
-func Copy(ctx context.Context, from, to *badger.DB) (rows int64, err error) {
-	txn := from.NewTransactionAt(from.MaxVersion(), false)
-	defer txn.Discard()
-	batch := to.NewManagedWriteBatch()
+func Copy(ctx context.Context, from, to *DB) (rows int64, err error) {
+	view := kv.On(from.View(from.Last()))
+	defer view.Close()
+	batch := to.db.NewManagedWriteBatch()
 	defer batch.Cancel()
 	batch.SetMaxPendingTxns(pending)
-	it := txn.NewIterator(badger.IteratorOptions{})
+	it := view.Scan(kv.Range{})
 	defer it.Close()
 	for it.Rewind(); it.Valid(); it.Next() {
 		if err := ctx.Err(); err != nil {
 			return rows, err
 		}
-		value, err := layout.CopyOf(it.Item())
+		value, err := layout.CopyOf(it)
 		if err != nil {
 			return rows, err
 		}
-		if err := batch.SetEntryAt(badger.NewEntry(it.Item().KeyCopy(nil), value), it.Item().Version()); err != nil {
+		if err := batch.SetEntryAt(badger.NewEntry(it.KeyCopy(), value), it.Group()); err != nil {
 			return rows, err
 		}
 		rows++
 	}
-	return rows, errors.Join(batch.Flush(), to.Flatten(1))
+	return rows, errors.Join(view.Err(), batch.Flush(), to.db.Flatten(1))
 }

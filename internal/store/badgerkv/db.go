@@ -1,0 +1,87 @@
+package badgerkv
+
+import (
+	"math"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/pawl-dev/pawl/internal/store/host"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// maxKey is what Badger takes.
+const maxKey = 65_000
+
+// DB is an open database.
+type DB struct {
+	db  *badger.DB
+	log *host.Logger
+}
+
+var _ kv.KV = (*DB)(nil)
+
+// Open makes an error of a panic in files that nobody thought of.
+func Open(o Options) (db *DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			db, err = nil, layout.Damaged("", "the database does not open: %v", p)
+		}
+	}()
+	opened, err := badger.OpenManaged(o.badger())
+	if err != nil {
+		return nil, err
+	}
+	return &DB{db: opened, log: o.Log}, nil
+}
+
+// Badger is for the rooms that keep its files.
+func (d *DB) Badger() *badger.DB { return d.db }
+
+// Last is the timestamp of the newest transaction.
+func (d *DB) Last() uint64 { return d.db.MaxVersion() }
+
+// Bounds leave room to spare.
+func (d *DB) Bounds() kv.Bounds {
+	return kv.Bounds{Keys: int(d.db.MaxBatchCount()) - 64, Key: maxKey, Bytes: d.db.MaxBatchSize() - 64<<10, Apart: Apart}
+}
+
+// View reads at the timestamp.
+func (d *DB) View(group uint64) kv.Snapshot { return (*snapshot)(d.db.NewTransactionAt(group, false)) }
+
+// Hold needs nothing: until it is let go of, what was there at a timestamp is.
+func (d *DB) Hold(group uint64) (kv.Held, error) { return held{d, group}, nil }
+
+type held struct {
+	db    *DB
+	group uint64
+}
+
+func (h held) Group() uint64     { return h.group }
+func (h held) View() kv.Snapshot { return h.db.View(h.group) }
+func (h held) Close()            {}
+
+// Batch begins a transaction, which reads nothing.
+func (d *DB) Batch() kv.Batch {
+	return &batch{db: d, txn: d.db.NewTransactionAt(math.MaxUint64, true)}
+}
+
+// Release lets compaction drop what was superseded.
+func (d *DB) Release(group uint64) { d.db.SetDiscardTs(group) }
+
+// Sizes are the bytes on disk of the tree and of the value log, as Badger noted them in the
+// last minute.
+func (d *DB) Sizes() (tree, log int64) { return d.db.Size() }
+
+// Tables are the numbers of the tables.
+func (d *DB) Tables() []uint64 {
+	tables := d.db.Tables()
+	ids := make([]uint64, len(tables))
+	for i := range tables {
+		ids[i] = tables[i].ID
+	}
+	return ids
+}
+
+// Close flushes the memtable and closes the files.
+func (d *DB) Close() error { return d.db.Close() }

@@ -1,0 +1,47 @@
+package badgerkv
+
+import (
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/pawl-dev/pawl/internal/store/host"
+)
+
+// Options open a database; all but EncryptionKey is required.
+type Options struct {
+	Dir           string
+	Log           *host.Logger
+	EncryptionKey []byte
+	DataKeyAge    time.Duration
+	// MemTableSize in bytes. Badger takes 15 % of it in one transaction, which bounds a group.
+	MemTableSize           int64
+	BlockCache, IndexCache int64
+}
+
+// Apart is the size in bytes from which a value lies in the value log, where compaction does
+// not copy it.
+const Apart = 16 << 10
+
+// badger gives the reasons in docs/adr/0004-badger-options.md.
+func (o Options) badger() badger.Options {
+	return badger.DefaultOptions(o.Dir).
+		WithLogger(o.Log).
+		WithEncryptionKey(o.EncryptionKey).
+		WithEncryptionKeyRotationDuration(o.DataKeyAge).
+		WithSyncWrites(true).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithBypassLockGuard(true).
+		WithVerifyValueChecksum(true).
+		WithChecksumVerificationMode(options.OnBlockRead).
+		WithNumMemtables(2).
+		WithMemTableSize(o.MemTableSize).
+		WithBlockCacheSize(o.BlockCache).
+		WithIndexCacheSize(o.IndexCache).
+		WithValueLogFileSize(64 << 20).
+		WithValueThreshold(Apart).
+		WithCompression(options.Snappy).
+		WithNumCompactors(2)
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Engine keeps the pairs of one store. It is opened when the store gets it: nobody else writes
+// there. In the order of their first calls:
+type Engine interface {
+	kv.KV
+
+	// Keys are those of the runs that can be erased. They lie where no copy of the pairs has
+	// them.
+	Keys() *keyring.Ring
+	// Confirm compares what was acknowledged, as far as the engine remembers it apart from the
+	// pairs, with what txn shows, which is what there is. repair: the newest entry need not be
+	// there. Errors: *[layout.Damage].
+	Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error
+	// Serve is called once everything is proven, before the first commit.
+	Serve(group uint64, epoch [16]byte) error
+	// Keep begins to give room back, until ctx ends.
+	Keep(ctx context.Context, d Duties)
+
+	// Room says whether there is room for a commit of so many bytes. frees: it gives more back
+	// than it takes. Errors: *machine.Refusal.
+	Room(bytes int64, frees bool) error
+	// Settled is told of a group that is stored, before anybody is answered. An error makes
+	// its outcome unknown.
+	Settled(g Group) error
+	// Bury is called before large values are removed, and release once their removal is
+	// stored; Removed then says about how many bytes of room went.
+	Bury() (release func())
+	Removed(bytes int64)
+	// Stuck tells once that the engine can store nothing any more, and never will.
+	Stuck() <-chan error
+
+	// Look is called every second, Sync every Options.MarkInterval, Prove every
+	// Options.ScrubInterval. An error of theirs fails the store.
+	Look() error
+	Sync() error
+	Prove(ctx context.Context) error
+	// Sizes are the bytes on disk of the pairs, and of large values that lie apart.
+	Sizes() (tree, log int64)
+}
+
+// Group is one that was stored.
+type Group struct {
+	Number uint64
+	// Apart: it has a value of the size from which one lies apart, see [kv.Bounds].
+	Apart bool
+	// Last is its last entry, nil: it has none.
+	Last *layout.LastEntry
+}
+
+// Duties are what an engine needs of the store to give room back.
+type Duties struct {
+	// Stored is the newest group that was settled.
+	Stored func() uint64
+	// Removed: rows were removed by a process before this one.
+	Removed bool
+	// Fail fails the store.
+	Fail func(error)
+}

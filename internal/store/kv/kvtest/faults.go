@@ -1,0 +1,99 @@
+package kvtest
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// ErrRead is what a read meets that is to fail.
+var ErrRead = errors.New("the connection is gone")
+
+// Faults fail reads of the engine that they are in front of. Safe for concurrent use.
+type Faults struct {
+	reads, fail atomic.Int64
+}
+
+// After has the n-th read from now on fail, counted from 1, and every one behind it; 0: none
+// does.
+func (f *Faults) After(n int64) {
+	f.reads.Store(0)
+	f.fail.Store(n)
+}
+
+// Reads is how many there were since the last call of After.
+func (f *Faults) Reads() int64 { return f.reads.Load() }
+
+func (f *Faults) read() error {
+	n, fail := f.reads.Add(1), f.fail.Load()
+	if fail > 0 && n >= fail {
+		return ErrRead
+	}
+	return nil
+}
+
+// On puts the faults in front of a snapshot.
+func (f *Faults) On(snap kv.Snapshot) kv.Snapshot { return &faulty{Snapshot: snap, faults: f} }
+
+type faulty struct {
+	kv.Snapshot
+	faults *Faults
+}
+
+func (s *faulty) Get(key []byte) ([]byte, error) {
+	if err := s.faults.read(); err != nil {
+		return nil, err
+	}
+	return s.Snapshot.Get(key)
+}
+
+func (s *faulty) Has(key []byte) (bool, error) {
+	if err := s.faults.read(); err != nil {
+		return false, err
+	}
+	return s.Snapshot.Has(key)
+}
+
+func (s *faulty) Scan(r kv.Range) kv.Cursor {
+	return &faultyCursor{Cursor: s.Snapshot.Scan(r), faults: s.faults}
+}
+
+// faultyCursor stands nowhere after a move that failed.
+type faultyCursor struct {
+	kv.Cursor
+	faults *Faults
+	lost   bool
+}
+
+func (c *faultyCursor) Seek(key []byte) error {
+	err := c.faults.read()
+	if c.lost = err != nil; c.lost {
+		return err
+	}
+	return c.Cursor.Seek(key)
+}
+
+func (c *faultyCursor) Next() error {
+	err := c.faults.read()
+	if c.lost = err != nil; c.lost {
+		return err
+	}
+	return c.Cursor.Next()
+}
+
+func (c *faultyCursor) Valid() bool { return !c.lost && c.Cursor.Valid() }
+
+func (c *faultyCursor) Value(buf []byte) (value, grown []byte, err error) {
+	if err := c.faults.read(); err != nil {
+		return nil, buf, err
+	}
+	return c.Cursor.Value(buf)
+}
+
+func (c *faultyCursor) ValueCopy() ([]byte, error) {
+	if err := c.faults.read(); err != nil {
+		return nil, err
+	}
+	return c.Cursor.ValueCopy()
+}

@@ -1,0 +1,433 @@
+package kvtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// Open makes an empty engine, which it closes at the end of the test.
+type Open func(t *testing.T) kv.KV
+
+// Run holds an engine to the contract.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, kv.KV){
+		"Empty": empty, "LastCallCounts": lastCallCounts, "ViewsStandStill": viewsStandStill, "HeldMoment": heldMoment,
+		"GroupsAreWhole": groupsAreWhole, "LikeASortedMap": likeASortedMap, "Since": since, "ValuesAreTheCallers": valuesAreTheCallers,
+		"Bounds": bounds, "ManyReaders": manyReaders, "ManyCursors": manyCursors,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+// Commit stores pairs as the next group, nil = removed, and waits for it.
+func Commit(tb testing.TB, db kv.KV, pairs map[string][]byte) uint64 {
+	tb.Helper()
+	group := db.Last() + 1
+	batch := db.Batch()
+	for key, value := range pairs {
+		if value == nil {
+			batch.Delete([]byte(key))
+		} else {
+			batch.Set([]byte(key), value)
+		}
+	}
+	results := make(chan kv.Result, 2)
+	batch.Commit(group, func(r kv.Result) { results <- r })
+	if r := <-results; r.Outcome != kv.Stored || r.Err != nil {
+		tb.Fatalf("group %d: %+v", group, r)
+	}
+	if last := db.Last(); last != group {
+		tb.Fatalf("the last group is %d, want %d", last, group)
+	}
+	return group
+}
+
+// Pairs are all that a view shows.
+func Pairs(tb testing.TB, view kv.View) map[string]string {
+	tb.Helper()
+	defer view.Close()
+	pairs := map[string]string{}
+	it := view.Scan(kv.Range{})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		value, err := it.Value()
+		if err != nil {
+			tb.Fatalf("%x: %v", it.Key(), err)
+		}
+		pairs[string(it.Key())] = string(value)
+	}
+	if view.Err() != nil {
+		tb.Fatal(view.Err())
+	}
+	return pairs
+}
+
+func see(t *testing.T, view kv.View, want map[string]string) {
+	t.Helper()
+	if got := Pairs(t, view); !maps.Equal(got, want) {
+		t.Fatalf("there is %q, want %q", got, want)
+	}
+}
+
+func empty(t *testing.T, db kv.KV) {
+	t.Helper()
+	if last := db.Last(); last != 0 {
+		t.Fatalf("the last group is %d", last)
+	}
+	view := kv.On(db.View(0))
+	if value, err := view.Get([]byte("a")); value != nil || err != nil {
+		t.Errorf("%q, %v", value, err)
+	}
+	if there, err := view.Has([]byte("a")); there || err != nil {
+		t.Errorf("%v, %v", there, err)
+	}
+	see(t, view, map[string]string{})
+}
+
+// lastCallCounts of several for a key.
+func lastCallCounts(t *testing.T, db kv.KV) {
+	t.Helper()
+	Commit(t, db, map[string][]byte{"gone": []byte("1"), "back": []byte("1")})
+	batch := db.Batch()
+	batch.Set([]byte("a"), []byte("1"))
+	batch.Set([]byte("a"), []byte("2"))
+	batch.Delete([]byte("back"))
+	batch.Set([]byte("back"), []byte("2"))
+	batch.Set([]byte("gone"), []byte("2"))
+	batch.Delete([]byte("gone"))
+	batch.Delete([]byte("never"))
+	done := make(chan kv.Result, 1)
+	batch.Commit(2, func(r kv.Result) { done <- r })
+	if r := <-done; r.Outcome != kv.Stored {
+		t.Fatalf("%+v", r)
+	}
+	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "back": "2"})
+}
+
+// viewsStandStill, and batches are not seen before they are stored.
+func viewsStandStill(t *testing.T, db kv.KV) {
+	t.Helper()
+	first := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
+	batch := db.Batch()
+	batch.Set([]byte("a"), []byte("never"))
+	view := kv.On(db.View(first))
+	if view.Group() != first {
+		t.Fatalf("it shows group %d, want %d", view.Group(), first)
+	}
+	it := view.Scan(kv.Range{})
+	it.Rewind()
+	Commit(t, db, map[string][]byte{"a": []byte("2"), "b": nil, "c": []byte("2")})
+	var keys strings.Builder
+	for ; it.Valid(); it.Next() {
+		value, err := it.ValueCopy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&keys, "%s=%s of %d ", it.KeyCopy(), value, it.Group())
+	}
+	it.Close()
+	if keys.String() != "a=1 of 1 b=1 of 1 " {
+		t.Errorf("it shows %s", keys.String())
+	}
+	see(t, view, map[string]string{"a": "1", "b": "1"})
+	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "c": "2"})
+}
+
+// heldMoment outlives what comes after it, and that this is let go of.
+func heldMoment(t *testing.T, db kv.KV) {
+	t.Helper()
+	group := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
+	held, err := db.Hold(group)
+	if err != nil || held.Group() != group {
+		t.Fatalf("group %d, %v", held.Group(), err)
+	}
+	for n := range 3 {
+		Commit(t, db, map[string][]byte{"a": fmt.Append(nil, n), "b": nil})
+		view := kv.On(held.View())
+		if view.Group() != group {
+			t.Errorf("it shows group %d, want %d", view.Group(), group)
+		}
+		see(t, view, map[string]string{"a": "1", "b": "1"})
+	}
+	held.Close()
+	db.Release(db.Last())
+	see(t, kv.On(db.View(db.Last())), map[string]string{"a": "2"})
+}
+
+// groupsAreWhole for whoever reads meanwhile: at the group that was asked for, or a later one.
+func groupsAreWhole(t *testing.T, db kv.KV) {
+	t.Helper()
+	const groups = 60
+	var stored atomic.Uint64
+	stored.Store(Commit(t, db, map[string][]byte{"x": []byte("1"), "y": []byte("1")}))
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for seen := uint64(0); seen < groups; {
+				asked := stored.Load()
+				view := kv.On(db.View(asked))
+				x, errX := view.Get([]byte("x"))
+				y, errY := view.Get([]byte("y"))
+				seen = view.Group()
+				view.Close()
+				if errX != nil || errY != nil || !bytes.Equal(x, y) || string(x) != fmt.Sprint(seen) || seen < asked {
+					t.Errorf("group %d, asked for %d, shows %s and %s, %v %v", seen, asked, x, y, errX, errY)
+					return
+				}
+			}
+		})
+	}
+	for n := 2; n <= groups; n++ {
+		stored.Store(Commit(t, db, map[string][]byte{"x": fmt.Append(nil, n), "y": fmt.Append(nil, n)}))
+	}
+	readers.Wait()
+}
+
+// since leaves out what was set before, and what was removed since is not there.
+func since(t *testing.T, db kv.KV) {
+	t.Helper()
+	Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1"), "c": []byte("1")})
+	Commit(t, db, map[string][]byte{"b": []byte("2"), "d": []byte("2")})
+	last := Commit(t, db, map[string][]byte{"d": nil, "e": []byte("3")})
+	for group, want := range map[uint64]string{0: "a1 b2 c1 e3 ", 1: "b2 e3 ", 2: "e3 ", 3: ""} {
+		view, got := kv.On(db.View(last)), ""
+		it := view.Scan(kv.Range{Since: group})
+		for it.Rewind(); it.Valid(); it.Next() {
+			got += fmt.Sprintf("%s%d ", it.Key(), it.Group())
+		}
+		it.Close()
+		view.Close()
+		if got != want {
+			t.Errorf("since %d: %s, want %s", group, got, want)
+		}
+	}
+}
+
+// valuesAreTheCallers: they may be changed, and are not when others are read.
+func valuesAreTheCallers(t *testing.T, db kv.KV) {
+	t.Helper()
+	large := bytes.Repeat([]byte("large"), 20_000)
+	last := Commit(t, db, map[string][]byte{"a": []byte("first"), "b": []byte("other"), "empty": {}, "large": large})
+	view := kv.On(db.View(last))
+	defer view.Close()
+	a, err := view.Get([]byte("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := view.Scan(kv.Range{})
+	defer it.Close()
+	it.Rewind()
+	copied, err := it.ValueCopy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := it.KeyCopy()
+	copy(a, "XXXXX")
+	it.Next()
+	if b, err := it.Value(); err != nil || string(b) != "other" || it.Size() != 5 || it.Room() < 6 {
+		t.Errorf("%q, %v, %d, %d", b, err, it.Size(), it.Room())
+	}
+	if string(copied) != "first" || string(key) != "a" {
+		t.Errorf("copies are %q of %q", copied, key)
+	}
+	it.Next()
+	if none, err := it.ValueCopy(); err != nil || none == nil || len(none) != 0 {
+		t.Errorf("an empty value is %v, %v", none, err)
+	}
+	it.Next()
+	if value, err := it.Value(); err != nil || !bytes.Equal(value, large) || it.Size() < int64(len(large))-32 || it.Size() > int64(len(large))+32 {
+		t.Errorf("%d bytes of about %d, %v", len(value), it.Size(), err)
+	}
+	again, err := view.Get([]byte("a"))
+	none, errNone := view.Get([]byte("empty"))
+	if string(again) != "first" || none == nil || len(none) != 0 || err != nil || errNone != nil {
+		t.Errorf("read again: %q and %v, %v %v", again, none, err, errNone)
+	}
+}
+
+// bounds are taken whole: as many keys, as long ones, as many bytes.
+func bounds(t *testing.T, db kv.KV) {
+	t.Helper()
+	b := db.Bounds()
+	pairs := map[string][]byte{}
+	for n := range min(b.Keys, 60_000) {
+		pairs[fmt.Sprintf("key %d", n)] = []byte("v")
+	}
+	Commit(t, db, pairs)
+	long := bytes.Repeat([]byte{0xFF}, b.Key)
+	Commit(t, db, map[string][]byte{string(long): []byte("long")})
+	const most = 4 << 20
+	pairs = map[string][]byte{}
+	for n := range min(b.Bytes, most) / (8<<10 + 64) {
+		pairs[fmt.Sprintf("bytes %d", n)] = make([]byte, 8<<10)
+	}
+	last := Commit(t, db, pairs)
+	view := kv.On(db.View(last))
+	defer view.Close()
+	if value, err := view.Get(long); err != nil || string(value) != "long" {
+		t.Errorf("%q, %v", value, err)
+	}
+}
+
+// manyReaders at once, each with a view of its own.
+func manyReaders(t *testing.T, db kv.KV) {
+	t.Helper()
+	want := map[string]string{}
+	pairs := map[string][]byte{}
+	for n := range 500 {
+		key := fmt.Sprintf("%03d", n)
+		want[key], pairs[key] = key, []byte(key)
+	}
+	last := Commit(t, db, pairs)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if got := Pairs(t, kv.On(db.View(last))); !maps.Equal(got, want) {
+				t.Errorf("%d pairs, want %d", len(got), len(want))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// manyCursors of one view, in step.
+func manyCursors(t *testing.T, db kv.KV) {
+	t.Helper()
+	last := Commit(t, db, map[string][]byte{"a1": {}, "a2": {}, "b1": {}, "b2": {}, "c": {}})
+	view := kv.On(db.View(last))
+	defer view.Close()
+	as, bs, back := view.Scan(kv.Range{Prefix: []byte("a")}), view.Scan(kv.Range{Prefix: []byte("b"), KeysOnly: true}), view.Scan(kv.Range{Reverse: true})
+	var got strings.Builder
+	as.Rewind()
+	bs.Rewind()
+	back.Seek([]byte("z"))
+	for as.Valid() && bs.Valid() && back.Valid() {
+		fmt.Fprintf(&got, "%s%s%s ", as.Key(), bs.Key(), back.Key())
+		as.Next()
+		bs.Next()
+		back.Next()
+	}
+	if got.String() != "a1b1c a2b2b2 " || as.Valid() || bs.Valid() || !back.Valid() || view.Err() != nil {
+		t.Errorf("%s, %v", got.String(), view.Err())
+	}
+	for _, it := range []*kv.Iterator{as, bs, back} {
+		it.Close()
+	}
+}
+
+// likeASortedMap: random groups, then every way to go through what there is.
+func likeASortedMap(t *testing.T, db kv.KV) {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a seed that is told
+	model := map[string]string{}
+	for range 30 {
+		pairs := map[string][]byte{}
+		for range 1 + dice.IntN(20) {
+			key := randomKey(dice)
+			if dice.IntN(4) == 0 {
+				pairs[key] = nil
+				delete(model, key)
+				continue
+			}
+			value := fmt.Sprint(dice.IntN(1000))
+			pairs[key], model[key] = []byte(value), value
+		}
+		last := Commit(t, db, pairs)
+		compare(t, dice, kv.On(db.View(last)), model)
+	}
+}
+
+// randomKey is short, with the bytes at both ends of what there is.
+func randomKey(dice *rand.Rand) string {
+	letters := []byte{0, 1, 'a', 'b', 0xFE, 0xFF}
+	key := make([]byte, 1+dice.IntN(3))
+	for i := range key {
+		key[i] = letters[dice.IntN(len(letters))]
+	}
+	return string(key)
+}
+
+func compare(t *testing.T, dice *rand.Rand, view kv.View, model map[string]string) {
+	t.Helper()
+	defer view.Close()
+	for range 10 {
+		key := randomKey(dice)
+		value, err := view.Get([]byte(key))
+		there, errHas := view.Has([]byte(key))
+		if want, ok := model[key]; err != nil || errHas != nil || there != ok || (value != nil) != ok || string(value) != want {
+			t.Fatalf("%x is %q, %v, %v %v; want %q, %v", key, value, there, err, errHas, want, ok)
+		}
+	}
+	for range 20 {
+		r := kv.Range{Reverse: dice.IntN(2) == 0, KeysOnly: dice.IntN(3) == 0}
+		if dice.IntN(3) > 0 {
+			key := randomKey(dice)
+			r.Prefix = []byte(key[:min(len(key), 1+dice.IntN(2))])
+		}
+		from := string(r.Prefix) + randomKey(dice)
+		if !r.Reverse && dice.IntN(3) == 0 {
+			from = ""
+		}
+		if got, want := walk(t, &view, r, from), walked(model, r, from); !slices.Equal(got, want) {
+			t.Fatalf("%+v from %x: %q, want %q", r, from, got, want)
+		}
+	}
+}
+
+func walk(t *testing.T, view *kv.View, r kv.Range, from string) (out []string) {
+	t.Helper()
+	it := view.Scan(r)
+	defer it.Close()
+	if from == "" {
+		it.Rewind()
+	} else {
+		it.Seek([]byte(from))
+	}
+	for ; it.Valid(); it.Next() {
+		line := string(it.Key())
+		if !r.KeysOnly {
+			value, err := it.Value()
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += "=" + string(value)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// walked is what a walk over the model finds.
+func walked(model map[string]string, r kv.Range, from string) (out []string) {
+	keys := slices.Sorted(maps.Keys(model))
+	if r.Reverse {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
+		before := key < from
+		if r.Reverse {
+			before = key > from
+		}
+		switch {
+		case before || !bytes.HasPrefix([]byte(key), r.Prefix):
+		case r.KeysOnly:
+			out = append(out, key)
+		default:
+			out = append(out, key+"="+model[key])
+		}
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package memkv
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/tidwall/btree"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// DB is a database. It may be closed and gone on with: see [DB.Reopen].
+type DB struct {
+	mu sync.Mutex
+	// tree is what is stored; shown is a copy of it that nobody changes.
+	tree, shown *tree
+	last        uint64
+	released    uint64
+	closed      bool
+}
+
+// tree is copied in no time: what two of them share is copied when one changes it.
+type tree = btree.Map[string, pair]
+
+// pair is a value and the group that set it.
+type pair struct {
+	value []byte
+	group uint64
+}
+
+var _ kv.KV = (*DB)(nil)
+
+// New is an empty database.
+func New() *DB { return &DB{tree: new(tree), shown: new(tree)} }
+
+// Reopen goes on with a database that may have been closed.
+func (d *DB) Reopen() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = false
+}
+
+// Clone is a database with the same pairs, as one that crashed now would leave them.
+func (d *DB) Clone() *DB {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &DB{tree: d.tree.Copy(), shown: d.shown, last: d.last, closed: true}
+}
+
+// Last is the number of the newest group.
+func (d *DB) Last() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// bounds are about those of Badger with the smallest memtable.
+var bounds = kv.Bounds{Keys: 13_000, Key: 65_000, Bytes: 5 << 20, Apart: 16 << 10}
+
+// Bounds are held to by a commit.
+func (d *DB) Bounds() kv.Bounds { return bounds }
+
+// View shows the newest group.
+func (d *DB) View(group uint64) kv.Snapshot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if group > d.last || group < d.released || d.closed {
+		panic(fmt.Sprintf("a read at group %d of %d to %d, closed: %v", group, d.released, d.last, d.closed))
+	}
+	return &snapshot{tree: d.shown, group: d.last}
+}
+
+// Hold keeps the newest group.
+func (d *DB) Hold(group uint64) (kv.Held, error) { return held{d.View(group).(*snapshot)}, nil }
+
+type held struct{ *snapshot }
+
+func (h held) View() kv.Snapshot { return &snapshot{tree: h.tree, group: h.group} }
+
+// Release has views below the group panic.
+func (d *DB) Release(group uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.released = max(d.released, group)
+}
+
+// Close leaves what there is for Reopen.
+func (d *DB) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("closed twice")
+	}
+	d.closed = true
+	return nil
+}

@@ -1,0 +1,80 @@
+package memkv
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Engine is a database as a store has it. The keys of runs are in a directory all the same,
+// which is locked.
+type Engine struct {
+	*DB
+	lock *inspect.DirLock
+	keys *keyring.Ring
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open opens a database that is new or was closed, for whoever has the directory. keyStep is a hook of the file of keys.
+func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
+	if err := inspect.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	lock, err := inspect.LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keyring.Open(dir, nil, keyStep)
+	if err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	db.Reopen()
+	return &Engine{DB: db, lock: lock, keys: keys}, nil
+}
+
+// Close leaves the pairs in the database.
+func (e *Engine) Close() error { return errors.Join(e.DB.Close(), e.keys.Close(), e.lock.Release()) }
+
+// Keys are in a file.
+func (e *Engine) Keys() *keyring.Ring { return e.keys }
+
+// Confirm has nothing to compare with.
+func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
+
+// Serve prepares nothing.
+func (e *Engine) Serve(uint64, [16]byte) error { return nil }
+
+// Keep has no room to give back.
+func (e *Engine) Keep(context.Context, engine.Duties) {}
+
+// Room is always there.
+func (e *Engine) Room(int64, bool) error { return nil }
+
+// Settled remembers nothing.
+func (e *Engine) Settled(engine.Group) error { return nil }
+
+// Bury moves nothing.
+func (e *Engine) Bury() (release func()) { return func() {} }
+
+// Removed counts nothing.
+func (e *Engine) Removed(int64) {}
+
+// Stuck never tells.
+func (e *Engine) Stuck() <-chan error { return nil }
+
+// Look finds nothing.
+func (e *Engine) Look() error { return nil }
+
+// Sync has nothing to do.
+func (e *Engine) Sync() error { return nil }
+
+// Prove proves nothing.
+func (e *Engine) Prove(context.Context) error { return nil }
+
+// Sizes are none on disk.
+func (e *Engine) Sizes() (tree, log int64) { return 0, 0 }

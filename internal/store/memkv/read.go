@@ -1,0 +1,129 @@
+package memkv
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+type snapshot struct {
+	tree  *tree
+	group uint64
+}
+
+func (s *snapshot) Group() uint64 { return s.group }
+
+func (s *snapshot) Close() {}
+
+func (s *snapshot) Get(key []byte) ([]byte, error) {
+	p, there := s.tree.Get(string(key))
+	if !there {
+		return nil, nil
+	}
+	return append([]byte{}, p.value...), nil
+}
+
+func (s *snapshot) Has(key []byte) (bool, error) {
+	_, there := s.tree.Get(string(key))
+	return there, nil
+}
+
+func (s *snapshot) Scan(r kv.Range) kv.Cursor {
+	return &cursor{tree: s.tree, r: r, prefix: string(r.Prefix)}
+}
+
+type cursor struct {
+	tree   *tree
+	r      kv.Range
+	prefix string
+	it     btree.MapIter[string, pair]
+	// at: it stands at a key.
+	at  bool
+	key []byte
+	// shown is the value that is good until the next move.
+	shown []byte
+}
+
+func (c *cursor) Seek(key []byte) error {
+	c.spoil()
+	to := c.prefix
+	if key != nil {
+		to = string(key)
+	}
+	c.it = c.tree.Iter()
+	c.at = c.it.Seek(to)
+	switch {
+	case c.r.Reverse && !c.at:
+		c.at = c.it.Last()
+	case c.r.Reverse && c.it.Key() > to:
+		c.at = c.it.Prev()
+	}
+	c.settle()
+	return nil
+}
+
+func (c *cursor) Next() error {
+	c.spoil()
+	c.step()
+	c.settle()
+	return nil
+}
+
+// spoil is for whoever keeps a value longer than he may.
+func (c *cursor) spoil() {
+	for i := range c.shown {
+		c.shown[i] = 0xEE
+	}
+	c.shown = nil
+}
+
+func (c *cursor) step() {
+	if c.r.Reverse {
+		c.at = c.it.Prev()
+	} else {
+		c.at = c.it.Next()
+	}
+}
+
+// settle passes over what is too old, within the range.
+func (c *cursor) settle() {
+	for c.Valid() && c.it.Value().group <= c.r.Since {
+		c.step()
+	}
+	if c.Valid() {
+		c.key = append(c.key[:0], c.it.Key()...)
+	}
+}
+
+func (c *cursor) Valid() bool { return c.at && strings.HasPrefix(c.it.Key(), c.prefix) }
+
+func (c *cursor) Key() []byte { return c.key }
+
+func (c *cursor) Value(buf []byte) (value, grown []byte, err error) {
+	if c.r.KeysOnly {
+		return nil, buf, errKeysOnly
+	}
+	buf = append(buf[:0], c.it.Value().value...)
+	c.shown = buf
+	return buf, buf, nil
+}
+
+func (c *cursor) ValueCopy() ([]byte, error) {
+	if c.r.KeysOnly {
+		return nil, errKeysOnly
+	}
+	return append([]byte{}, c.it.Value().value...), nil
+}
+
+var errKeysOnly = errors.New("a value of a range of keys alone")
+
+func (c *cursor) Size() int64 { return int64(len(c.it.Value().value)) }
+
+func (c *cursor) Room() int64 { return int64(len(c.key)) + c.Size() }
+
+func (c *cursor) Group() uint64 { return c.it.Value().group }
+
+func (c *cursor) Close() { c.spoil() }

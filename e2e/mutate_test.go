@@ -143,7 +143,7 @@ func (f *forger) run(run string) {
 			break
 		}
 		f.must(err)
-		old, err := layout.CopyOf(item)
+		old, err := item.ValueCopy(nil)
 		f.must(err)
 		entry, err := codec.DecodeEntry(run, old)
 		f.must(err)
@@ -163,7 +163,7 @@ func (f *forger) run(run string) {
 	key := layout.HeadKey(0, run)
 	item, err := f.txn.Get(key)
 	f.must(err)
-	raw, err := layout.CopyOf(item)
+	raw, err := item.ValueCopy(nil)
 	f.must(err)
 	head, err := codec.DecodeHead(raw)
 	f.must(err)

@@ -198,7 +198,7 @@ var badgerDirs = []string{
 }
 
 // testDirs are imported by tests and by each other.
-var testDirs = []string{"internal/store/kv/kvtest", "internal/store/memkv"}
+var testDirs = []string{"internal/store/kv/kvtest", "internal/store/keyring/keyringtest", "internal/store/memkv"}
 
 // wirePaths and badgerPaths are third-party code that only some layers may know.
 var (

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -25,14 +23,13 @@ const keptKeys = 4096
 
 // Ring is the open file of keys of one store. Safe for concurrent use.
 type Ring struct {
-	dir    string
+	medium Medium
 	master []byte
-	// step is told before each write and each sync, and may fail it: for tests of crashes.
-	step func(what string) error
 
-	mu   sync.RWMutex
-	file *os.File
-	head header
+	mu sync.RWMutex
+	// there: the file was made, and is open.
+	there, closed bool
+	head          header
 	// fileKey seals the slots of an encrypted directory.
 	fileKey []byte
 	// slots are how many the file has; the last fresh of them are nobody's yet.
@@ -45,40 +42,41 @@ type Ring struct {
 }
 
 // Open opens the file of a directory if it is there. master is the key of an encrypted
-// directory. Errors: *[layout.Damage]; *[inspect.KeyError] where the file is under another
+// directory. step is told before each write and each sync, and may fail it: for tests of
+// crashes. Errors: *[layout.Damage]; *[inspect.KeyError] where the file is under another
 // key, or under none.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
-	if step == nil {
-		step = func(string) error { return nil }
-	}
-	r := &Ring{dir: dir, master: master, step: step, kept: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
-	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
-	if errors.Is(err, os.ErrNotExist) {
-		return r, nil
-	}
+	medium, err := openFile(dir, step)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.read(file); err != nil {
-		return nil, errors.Join(err, file.Close())
+	return On(medium, master)
+}
+
+// On opens what a medium has, which is the ring's from then on: it closes it, at once where
+// there is an error. The errors are those of [Open].
+func On(medium Medium, master []byte) (*Ring, error) {
+	r := &Ring{medium: medium, master: master, kept: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
+	if err := r.read(); err != nil {
+		return nil, errors.Join(err, medium.Close())
 	}
 	return r, nil
 }
 
-func (r *Ring) read(file *os.File) error {
-	h, err := readHeader(file)
+func (r *Ring) read() error {
+	size, there, err := r.medium.Size()
+	if err != nil || !there {
+		return err
+	}
+	h, err := readHeader(r.medium)
 	if err != nil {
 		return err
 	}
 	if err := r.unlock(&h); err != nil {
 		return err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
 	// What a crash left of the keys that were being made was given to nobody.
-	r.file, r.head, r.slots = file, h, uint64(info.Size()-slotsAt+slotBytes-1)/slotBytes
+	r.there, r.head, r.slots = true, h, uint64(size-slotsAt+slotBytes-1)/slotBytes
 	return nil
 }
 
@@ -101,62 +99,38 @@ func (r *Ring) unlock(h *header) error {
 func (r *Ring) ID() (id [16]byte, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.head.id, r.file != nil
+	return r.head.id, r.there
 }
 
 // Begin makes the file, synced, unless it is there.
 func (r *Ring) Begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file != nil {
+	if r.there {
 		return nil
 	}
-	h, err := newHeader(len(r.master) > 0)
+	h, key, err := headerOf(r.master)
 	if err != nil {
 		return err
 	}
-	if h.sealed {
-		r.fileKey = make([]byte, seal.KeySize)
-		if _, err := rand.Read(r.fileKey); err != nil {
-			return err
-		}
-		if h.wraps[0], err = sealedUnder(masterOf(r.master), r.fileKey); err != nil {
-			return err
-		}
+	if err := r.medium.Create(h.encode()); err != nil {
+		return fmt.Errorf("make %s: %w", Name, err)
 	}
-	return r.create(h)
-}
-
-// create writes the header under another name first: the file is there with a header, or
-// it is not there.
-func (r *Ring) create(h header) error {
-	path := filepath.Join(r.dir, Name)
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = r.written(file, h.encode(), 0, "header"); err == nil {
-		err = errors.Join(r.step("name"), os.Rename(path+".new", path), inspect.SyncDir(r.dir))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("make %s: %w", Name, err), file.Close())
-	}
-	r.file, r.head = file, h
+	r.there, r.head, r.fileKey = true, h, key
 	return nil
 }
 
-// written writes and syncs.
-func (r *Ring) written(file *os.File, b []byte, at int64, what string) error {
-	if err := r.step(what); err != nil {
-		return err
+// headerOf is that of a new file, and the key that seals its slots under a master key.
+func headerOf(master []byte) (h header, key []byte, err error) {
+	if h, err = newHeader(len(master) > 0); err != nil || !h.sealed {
+		return h, nil, err
 	}
-	if _, err := file.WriteAt(b, at); err != nil {
-		return err
+	key = make([]byte, seal.KeySize)
+	if _, err := rand.Read(key); err != nil {
+		return h, nil, err
 	}
-	if err := r.step(what + " sync"); err != nil {
-		return err
-	}
-	return file.Sync()
+	h.wraps[0], err = sealedUnder(masterOf(master), key)
+	return h, key, err
 }
 
 // Take gives out a key that nobody had, synced. The file must have been begun.
@@ -192,28 +166,36 @@ func (r *Ring) Return(slot uint64) {
 
 // make adds keys at the end of the file.
 func (r *Ring) make() error {
-	if r.file == nil {
+	if !r.there {
 		return layout.Damaged(Name, "it was not begun")
 	}
 	b := make([]byte, 0, grow*slotBytes)
 	for range grow {
-		secret := make([]byte, seal.KeySize, secretSize)
+		secret := make([]byte, seal.KeySize)
 		if _, err := rand.Read(secret); err != nil {
 			return err
 		}
-		if r.fileKey != nil {
-			var err error
-			if secret, err = sealedUnder(r.fileKey, secret); err != nil {
-				return err
-			}
+		slot, err := newSlot(secret, r.fileKey)
+		if err != nil {
+			return err
 		}
-		b = append(b, encodeSlot(slotKey, 0, secret)...)
+		b = append(b, slot...)
 	}
-	if err := r.written(r.file, b, slotPlace(r.slots+1), "keys"); err != nil {
+	if err := r.medium.Write("keys", b, slotPlace(r.slots+1)); err != nil {
 		return err
 	}
 	r.slots, r.fresh = r.slots+grow, grow
 	return nil
+}
+
+// newSlot is that of a key, sealed unless key is nil.
+func newSlot(secret, key []byte) (_ []byte, err error) {
+	if key != nil {
+		if secret, err = sealedUnder(key, secret); err != nil {
+			return nil, err
+		}
+	}
+	return encodeSlot(slotKey, 0, secret), nil
 }
 
 // Key is that of a slot; [seal.ErrDestroyed], *[layout.Damage].
@@ -256,11 +238,11 @@ func (r *Ring) keep(key *seal.Key) {
 
 // load reads a slot.
 func (r *Ring) load(slot uint64) (*seal.Key, error) {
-	if r.file == nil || slot == 0 || slot > r.slots {
+	if !r.there || slot == 0 || slot > r.slots {
 		return nil, layout.Damaged(Name, "key %d of a run is missing: it has %d", slot, r.slots)
 	}
 	b := make([]byte, slotBytes)
-	if _, err := r.file.ReadAt(b, slotPlace(slot)); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := r.medium.ReadAt(b, slotPlace(slot)); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	state, _, secret, ok := readSlot(b)
@@ -298,7 +280,7 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 	if _, err := r.load(slot); errors.Is(err, seal.ErrDestroyed) || slot > r.slots {
 		return nil
 	}
-	if err := r.written(r.file, encodeSlot(slotDestroyed, at, nil), slotPlace(slot), "destroy"); err != nil {
+	if err := r.medium.Write("destroy", encodeSlot(slotDestroyed, at, nil), slotPlace(slot)); err != nil {
 		return fmt.Errorf("destroy key %d: %w", slot, err)
 	}
 	// The disk says so now; nobody needs the memory.
@@ -310,11 +292,11 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 func (r *Ring) DestroyedAt(slot uint64) int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.file == nil || slot == 0 || slot > r.slots {
+	if !r.there || slot == 0 || slot > r.slots {
 		return 0
 	}
 	b := make([]byte, slotBytes)
-	if _, err := r.file.ReadAt(b, slotPlace(slot)); err != nil {
+	if _, err := r.medium.ReadAt(b, slotPlace(slot)); err != nil {
 		return 0
 	}
 	if state, at, _, ok := readSlot(b); ok && state == slotDestroyed {
@@ -330,14 +312,13 @@ func (r *Ring) Slots() uint64 {
 	return r.slots
 }
 
-// Close closes the file.
+// Close closes the medium.
 func (r *Ring) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.file == nil {
+	if r.closed {
 		return nil
 	}
-	file := r.file
-	r.file = nil
-	return file.Close()
+	r.there, r.closed = false, true
+	return r.medium.Close()
 }

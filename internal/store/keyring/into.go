@@ -1,0 +1,80 @@
+package keyring
+
+import (
+	"errors"
+	"io"
+
+	"github.com/pawl-dev/pawl/internal/store/seal"
+)
+
+// ErrThere: the medium that keys are to be put into has some.
+var ErrThere = errors.New("there are keys of runs already")
+
+// Into makes what the ring has in another medium, which has nothing yet and whose nobody is:
+// the same id, and each slot as it is here, under the key master or under none. Without keys it
+// makes nothing. Nobody takes or destroys a key meanwhile. Errors: [ErrThere].
+func (r *Ring) Into(to Medium, master []byte) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if !r.there {
+		return nil
+	}
+	if _, there, err := to.Size(); there || err != nil {
+		return errors.Join(err, onlyIf(there, ErrThere))
+	}
+	h, key, err := headerOf(master)
+	if err != nil {
+		return err
+	}
+	h.id = r.head.id
+	if err := to.Create(h.encode()); err != nil {
+		return err
+	}
+	for slot := uint64(1); slot <= r.slots; slot += grow {
+		b, err := r.again(slot, min(slot+grow, r.slots+1), key)
+		if err == nil {
+			err = to.Write("keys", b, slotPlace(slot))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func onlyIf(is bool, err error) error {
+	if is {
+		return err
+	}
+	return nil
+}
+
+// again are slots as they are, sealed under another key of a file or under none.
+func (r *Ring) again(from, end uint64, key []byte) (b []byte, err error) {
+	for slot := from; slot < end && err == nil; slot++ {
+		raw := make([]byte, slotBytes)
+		if _, err := r.medium.ReadAt(raw, slotPlace(slot)); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		state, _, secret, ok := readSlot(raw)
+		if ok && state == slotKey {
+			raw, err = r.underAnother(secret, key)
+		}
+		b = append(b, raw...)
+	}
+	return b, err
+}
+
+// underAnother is the slot of a key. One that does not open is a slot that is damaged.
+func (r *Ring) underAnother(secret, key []byte) ([]byte, error) {
+	if r.fileKey == nil {
+		secret = secret[:seal.KeySize]
+	} else {
+		plain, err := unsealed(r.fileKey, secret)
+		if err != nil {
+			return make([]byte, slotBytes), nil //nolint:nilerr // it stays damaged
+		}
+		secret = plain
+	}
+	return newSlot(secret, key)
+}

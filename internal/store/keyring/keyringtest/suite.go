@@ -1,0 +1,104 @@
+package keyringtest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/seal"
+)
+
+// Run tests a medium. open opens it, the same bytes each time, after it was closed.
+func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
+	t.Helper()
+	ring := opened(t, open)
+	if _, there := ring.ID(); there {
+		t.Fatal("what was not begun is there")
+	}
+	if _, err := ring.Take(); !errors.Is(err, layout.ErrDamaged) {
+		t.Fatalf("a key of what was not begun: %v", err)
+	}
+	if err := errors.Join(ring.Begin(), ring.Begin()); err != nil {
+		t.Fatal(err)
+	}
+	keys := taken(t, ring, 150)
+	for _, slot := range []uint64{1, 2, 64, 65, 150} {
+		if err := ring.Destroy(slot, int64(slot)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id, _ := ring.ID()
+	slots := ring.Slots()
+	shown(t, ring, keys)
+	closed(t, ring)
+
+	ring = opened(t, open)
+	if again, there := ring.ID(); !there || again != id || ring.Slots() != slots {
+		t.Errorf("opened again: %x (%v) with %d keys, want %x with %d", again, there, ring.Slots(), id, slots)
+	}
+	shown(t, ring, keys)
+	more := taken(t, ring, 1)[0]
+	if more.Slot <= slots {
+		t.Errorf("key %d is given out a second time", more.Slot)
+	}
+	closed(t, ring)
+	ring = opened(t, open)
+	shown(t, ring, append(keys, more))
+	closed(t, ring)
+}
+
+func opened(t *testing.T, open func(t *testing.T) keyring.Medium) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.On(open(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func closed(t *testing.T, ring *keyring.Ring) {
+	t.Helper()
+	if err := errors.Join(ring.Close(), ring.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func taken(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
+	t.Helper()
+	for range n {
+		key, err := ring.Take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// shown: each key hides and shows what it did, and the destroyed ones are.
+func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
+	t.Helper()
+	for _, want := range keys {
+		got, err := ring.Last(want.Slot)
+		if at := ring.DestroyedAt(want.Slot); at != 0 {
+			if uint64(at) != want.Slot || !errors.Is(err, seal.ErrDestroyed) {
+				t.Errorf("key %d: destroyed at %d, %v", want.Slot, at, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("key %d: %v", want.Slot, err)
+			continue
+		}
+		if !same(got, want) {
+			t.Errorf("key %d is another one", want.Slot)
+		}
+	}
+}
+
+// same: sealing is a function of the key and of what is sealed.
+func same(a, b *seal.Key) bool {
+	return bytes.Equal(a.Seal(nil, []byte("plain"), nil), b.Seal(nil, []byte("plain"), nil))
+}

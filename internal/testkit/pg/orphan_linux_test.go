@@ -1,0 +1,52 @@
+package pg_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+)
+
+// TestServersDieWithTheirTest: a process of tests that is killed leaves no server behind.
+func TestServersDieWithTheirTest(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("PAWL_TEST_ORPHAN") != "" {
+		s := pg.Start(t)
+		fmt.Printf("at %s\n", s.Addr())
+		<-t.Context().Done()
+	}
+	pg.Require(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServersDieWithTheirTest$")
+	cmd.Env = append(os.Environ(), "PAWL_TEST_ORPHAN=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgconn.Connect(t.Context(), pg.URL("postgres", strings.TrimSpace(strings.TrimPrefix(line, "at "))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	// Nobody asks for anything: a server that lives says nothing.
+	if message, err := conn.ReceiveMessage(t.Context()); err == nil {
+		if _, ends := message.(*pgproto3.ErrorResponse); !ends {
+			t.Fatalf("the server says %T", message)
+		}
+	}
+}

@@ -44,6 +44,7 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	.ci/python-env sync
 	.ci/ui-env
 	.ci/browser-env
+	.ci/postgres-env
 
 .PHONY: tools
 tools: $(TOOLS) ## Build buf, its plugins and the linter into .tools/
@@ -82,6 +83,10 @@ test-typescript: ## Test the TypeScript client (VITESTFLAGS); installs its packa
 .PHONY: test-examples
 test-examples: ## Run the examples as tests (PYTESTFLAGS); sets up what they need itself
 	.ci/test-examples $(PYTESTFLAGS)
+
+.PHONY: test-postgres
+test-postgres: ## Run the tests that need PostgreSQL, on servers of their own; installs it itself
+	GO="$(GO)" P="$(P)" .ci/test-postgres
 
 .PHONY: conformance
 conformance: ## Run the conformance scenarios in every client language (CONFORMANCEFLAGS)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
@@ -43,10 +42,8 @@ func TestServersDieWithTheirTest(t *testing.T) {
 	defer conn.Close(t.Context())
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	// Nobody asks for anything: a server that lives says nothing.
-	if message, err := conn.ReceiveMessage(t.Context()); err == nil {
-		if _, ends := message.(*pgproto3.ErrorResponse); !ends {
-			t.Fatalf("the server says %T", message)
-		}
+	// Nobody asks for anything: a server that lives says nothing and this waits for ever.
+	for err == nil {
+		_, err = conn.ReceiveMessage(t.Context())
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
@@ -71,5 +73,25 @@ func TestDatabasesAreApart(t *testing.T) {
 	s := pg.Shared(t)
 	if !strings.HasPrefix(one, strings.TrimSuffix(s.URL("test_"), "?sslmode=disable")) {
 		t.Fatal(one)
+	}
+}
+
+// TestBouncerStandsBetween: what is asked of it the server answers, and connections are
+// shared as transactions end.
+func TestBouncerStandsBetween(t *testing.T) {
+	t.Parallel()
+	s := pg.Start(t)
+	addr := s.Bouncer(t)
+	conn, err := pgconn.Connect(t.Context(), pg.URL("postgres", addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	results, err := conn.Exec(t.Context(), "SELECT inet_server_port()").ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(results[0].Rows[0][0]); !strings.HasSuffix(s.Addr(), ":"+got) || strings.HasSuffix(addr, ":"+got) {
+		t.Fatal(got, s.Addr(), addr)
 	}
 }

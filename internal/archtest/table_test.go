@@ -136,6 +136,7 @@ var table = []rule{
 	{dir: "internal/bench/latency"},
 	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency", "internal/worker"}, wire: true},
 	{dir: "internal/bench/flood", may: []string{"internal/bench/latency"}, wire: true},
+	{dir: "internal/bench/stat"},
 	{dir: "internal/bench/template"},
 	{dir: "internal/bench", all: true, wire: true},
 	{dir: "internal/testkit", all: true, wire: true},

@@ -68,7 +68,7 @@ func tinySizes() Sizes {
 	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.1, 0.4, 5
 	sizes.ManyRuns, sizes.ListedRuns = 300, 300
 	sizes.WaitingRuns, sizes.Late, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
-	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers = 1, 10, 20
+	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers, sizes.ModelPairs = 1, 10, 20, 2
 	return sizes
 }
 

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"fmt"
 )
@@ -68,7 +70,7 @@ func drivers() []figure {
 	var list []figure
 	for _, lang := range []struct{ key, name string }{{"python", "Python"}, {"typescript", "TypeScript"}} {
 		stream, unary := driverKey(lang.key, "stream"), driverKey(lang.key, "unary")
-		ratio := barred("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" driver over a stream against call by call", atLeast(2))
+		ratio := barred("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" driver over a stream against call by call", stat.AtLeast(2))
 		ratio.from = quotient(stream, unary)
 		list = append(list,
 			plain(stream, "/s", "turns of a "+lang.name+" driver over a Drive stream, 64 runs"),

@@ -1,12 +1,14 @@
 package bench
 
+import "github.com/pawl-dev/pawl/internal/bench/stat"
+
 // figure is one line of the report.
 type figure struct {
 	// key of the JSON document's top level; see also derived.
 	key   string
 	title string
 	unit  string
-	bar   *Bar
+	bar   *stat.Bar
 	// derived figures stand in the list of figures only, not at the top level.
 	derived bool
 	from    func(Samples) []float64
@@ -33,13 +35,13 @@ func plain(key, unit, title string) figure {
 	return figure{key: key, title: title, unit: unit, from: measured(key)}
 }
 
-func barred(key, unit, title string, bar Bar) figure {
+func barred(key, unit, title string, bar stat.Bar) figure {
 	f := plain(key, unit, title)
 	f.bar = &bar
 	return f
 }
 
-func compared(key, title string, bar Bar, from func(Samples) []float64) figure {
+func compared(key, title string, bar stat.Bar, from func(Samples) []float64) figure {
 	return figure{key: key, title: title, unit: "x", bar: &bar, from: from, derived: true}
 }
 
@@ -72,29 +74,29 @@ func yardsticks() []figure {
 }
 
 func throughput() []figure {
-	echo := compared("emit_vs_echo", "EmitEvent against echo, 64", atLeast(0.38), quotient("emit_tps_64", "echo_rps"))
+	echo := compared("emit_vs_echo", "EmitEvent against echo, 64", stat.AtLeast(0.38), quotient("emit_tps_64", "echo_rps"))
 	return []figure{
 		plain("engine_tps_1", "/s", "engine in process, 1 run"),
 		plain("engine_tps_16", "/s", "engine in process, 16 runs"),
 		plain("engine_tps_64", "/s", "engine in process, 64 runs"),
 		plain("engine_tps_256", "/s", "engine in process, 256 runs"),
-		compared("engine_vs_bare", "engine against bare, 256 runs", atLeast(0.85), quotient("engine_tps_256", "bare_tps_256")),
-		compared("engine_vs_naive", "engine, 256 runs, against naive", atLeast(5), quotient("engine_tps_256", "naive_tps")),
+		compared("engine_vs_bare", "engine against bare, 256 runs", stat.AtLeast(0.85), quotient("engine_tps_256", "bare_tps_256")),
+		compared("engine_vs_naive", "engine, 256 runs, against naive", stat.AtLeast(5), quotient("engine_tps_256", "naive_tps")),
 		plain("emit_tps_1", "/s", "EmitEvent, 1 run"),
 		plain("emit_tps_16", "/s", "EmitEvent, 16 runs"),
 		plain("emit_tps_64", "/s", "EmitEvent, 64 runs"),
 		plain("emit_tps_256", "/s", "EmitEvent, 256 runs"),
-		compared("emit_vs_bare", "EmitEvent against the bare handler, 64", atLeast(0.8), quotient("emit_tps_64", "bare_emit_tps_64")),
+		compared("emit_vs_bare", "EmitEvent against the bare handler, 64", stat.AtLeast(0.8), quotient("emit_tps_64", "bare_emit_tps_64")),
 		echo,
 		plain("emit_p50_us_1", "us", "EmitEvent alone, p50"),
-		compared("emit_p50_vs_bare", "EmitEvent alone, p50, against the bare handler's", atMost(1.25), quotient("emit_p50_us_1", "bare_emit_p50_us_1")),
-		compared("emit_p50_vs_floor", "EmitEvent alone, p50, against echo + fsync", atMost(1.5), overFloor),
+		compared("emit_p50_vs_bare", "EmitEvent alone, p50, against the bare handler's", stat.AtMost(1.25), quotient("emit_p50_us_1", "bare_emit_p50_us_1")),
+		compared("emit_p50_vs_floor", "EmitEvent alone, p50, against echo + fsync", stat.AtMost(1.5), overFloor),
 		plain("emit_p50_us_64", "us", "EmitEvent at 64 runs, p50"),
 		plain("emit_p99_us_64", "us", "EmitEvent at 64 runs, p99"),
 		plain("drive_tps_64", "/s", "events over one Drive stream, 64 runs in flight"),
-		compared("drive_vs_echo", "events over one Drive stream against echo, 64", atLeast(1), quotient("drive_tps_64", "echo_rps")),
+		compared("drive_vs_echo", "events over one Drive stream against echo, 64", stat.AtLeast(1), quotient("drive_tps_64", "echo_rps")),
 		plain("drive_p50_us_64", "us", "an event over a Drive stream, 64 runs in flight, p50"),
-		compared("emit_p99_vs_p50", "EmitEvent at 64 runs, p99 against p50", atMost(5), quotient("emit_p99_us_64", "emit_p50_us_64")),
+		compared("emit_p99_vs_p50", "EmitEvent at 64 runs, p99 against p50", stat.AtMost(5), quotient("emit_p99_us_64", "emit_p50_us_64")),
 	}
 }
 
@@ -111,28 +113,28 @@ func workers() []figure {
 		)
 	}
 	return append(list,
-		compared("worker_vs_emit", "Go worker's turns against EmitEvent, 64 runs", atLeast(0.4), quotient("worker_turns_tps_go", "worker_emit_tps")),
-		barred("reassign_ms", "ms", "a killed worker's turn is on another worker", atMost(100)),
-		barred("idle_workers_rss_mb", "MB", "RSS growth under idle workers", atMost(60)),
+		compared("worker_vs_emit", "Go worker's turns against EmitEvent, 64 runs", stat.AtLeast(0.4), quotient("worker_turns_tps_go", "worker_emit_tps")),
+		barred("reassign_ms", "ms", "a killed worker's turn is on another worker", stat.AtMost(100)),
+		barred("idle_workers_rss_mb", "MB", "RSS growth under idle workers", stat.AtMost(60)),
 	)
 }
 
 func footprint() []figure {
 	return []figure{
-		barred("keys_per_transition", "", "keys per transition with one artifact, 256 runs", atMost(3)),
-		barred("flat_ratio", "x", "a transition late in a run against early, p50", atMost(1.15)),
-		barred("watcher_ratio", "x", "throughput with watchers that never read", atLeast(0.95)),
-		barred("fanout_ratio", "x", "throughput with watchers that read everything", atLeast(0.8)),
-		barred("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", atLeast(0.95)),
-		barred("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", atMost(250)),
-		barred("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", atMost(3000)),
-		barred("restart_rss_mb", "MB", "RSS after that restart", atMost(250)),
-		barred("overdue_ready_ms", "ms", "restart with all deadlines passed, serving", atMost(3000)),
-		barred("overdue_ended_tps", "/s", "overdue runs ended", atLeast(5000)),
-		barred("overdue_live_p99_ms", "ms", "a live run's EmitEvent meanwhile, p99", atMost(100)),
-		barred("storage_ratio", "x", "disk after compaction against bytes written by the caller", atMost(2)),
-		barred("idle_ready_ms", "ms", "idle start to ready", atMost(60)),
-		barred("idle_rss_mb", "MB", "RSS when idle", atMost(40)),
-		barred("binary_mb", "MB", "stripped binary", atMost(45)),
+		barred("keys_per_transition", "", "keys per transition with one artifact, 256 runs", stat.AtMost(3)),
+		barred("flat_ratio", "x", "a transition late in a run against early, p50", stat.AtMost(1.15)),
+		barred("watcher_ratio", "x", "throughput with watchers that never read", stat.AtLeast(0.95)),
+		barred("fanout_ratio", "x", "throughput with watchers that read everything", stat.AtLeast(0.8)),
+		barred("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", stat.AtLeast(0.95)),
+		barred("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", stat.AtMost(250)),
+		barred("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", stat.AtMost(3000)),
+		barred("restart_rss_mb", "MB", "RSS after that restart", stat.AtMost(250)),
+		barred("overdue_ready_ms", "ms", "restart with all deadlines passed, serving", stat.AtMost(3000)),
+		barred("overdue_ended_tps", "/s", "overdue runs ended", stat.AtLeast(5000)),
+		barred("overdue_live_p99_ms", "ms", "a live run's EmitEvent meanwhile, p99", stat.AtMost(100)),
+		barred("storage_ratio", "x", "disk after compaction against bytes written by the caller", stat.AtMost(2)),
+		barred("idle_ready_ms", "ms", "idle start to ready", stat.AtMost(60)),
+		barred("idle_rss_mb", "MB", "RSS when idle", stat.AtMost(40)),
+		barred("binary_mb", "MB", "stripped binary", stat.AtMost(45)),
 	}
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,7 +77,7 @@ func (s *suite) lists(ctx context.Context, job listsJob) (loadResult, error) {
 
 // lists are the figures of listsPart.
 func lists() []figure {
-	return []figure{barred("list_p99_ms", "ms", "many runs listed, counted, filtered by state and label, p99", atMost(50))}
+	return []figure{barred("list_p99_ms", "ms", "many runs listed, counted, filtered by state and label, p99", stat.AtMost(50))}
 }
 
 // listsJob asks for so many calls of each kind.

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"fmt"
 	"strconv"
@@ -57,8 +59,8 @@ func (s *suite) aloneArm(ctx context.Context) (map[string]float64, error) {
 // millions are the figures of millionPart.
 func millions() []figure {
 	return []figure{
-		barred("million_ready_ms", "ms", "start over a million waiting runs, ready", atMost(3000)),
-		barred("million_rss_mb", "MB", "RSS after that start", atMost(400)),
-		barred("million_emit_ratio", "x", "EmitEvent among them, p50, against an empty store", atMost(1.3)),
+		barred("million_ready_ms", "ms", "start over a million waiting runs, ready", stat.AtMost(3000)),
+		barred("million_rss_mb", "MB", "RSS after that start", stat.AtMost(400)),
+		barred("million_emit_ratio", "x", "EmitEvent among them, p50, against an empty store", stat.AtMost(1.3)),
 	}
 }

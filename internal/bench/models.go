@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,10 +11,9 @@ import (
 )
 
 // Turns of modelRounds calls of a model, whose conversation grows to 840 KB. Late rounds are
-// compared with early ones in modelSamples samples, each over modelPairs pairs of turns.
+// compared with early ones in samples, each over Sizes.ModelPairs pairs of turns.
 const (
 	modelSamples = 5
-	modelPairs   = 24
 	modelRounds  = 100
 	modelBytes   = 4200
 )
@@ -20,9 +21,9 @@ const (
 func models() []figure {
 	return []figure{
 		plain("model_step_p50_us", "us", "a call of a model, request and answer, p50"),
-		barred("model_flat_ratio", "x", "rounds 91 to 100 of a turn against 2 to 11, p50", atMost(1.15)),
-		barred("model_bytes_ratio", "x", "bytes stored of a turn of 100 rounds, against those that were new", atMost(2.4)),
-		barred("stop_abort_p99_ms", "ms", "StopRun to the abort signal of the worker that has the turn, p99", atMost(50)),
+		barred("model_flat_ratio", "x", "rounds 91 to 100 of a turn against 2 to 11, p50", stat.AtMost(1.15)),
+		barred("model_bytes_ratio", "x", "bytes stored of a turn of 100 rounds, against those that were new", stat.AtMost(2.4)),
+		barred("stop_abort_p99_ms", "ms", "StopRun to the abort signal of the worker that has the turn, p99", stat.AtMost(50)),
 	}
 }
 
@@ -43,9 +44,9 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 		return nil, err
 	}
 	defer speaker.stop()
-	s.tell("turns of %d calls of a model, %d B new in each, %d samples of %d pairs", modelRounds, 2*modelBytes, modelSamples, modelPairs)
+	s.tell("turns of %d calls of a model, %d B new in each, %d samples of %d pairs", modelRounds, 2*modelBytes, modelSamples, s.sizes.ModelPairs)
 	var got dialogue.Result
-	if err := speaker.call(ctx, up.target, &got); err != nil {
+	if err := speaker.call(ctx, speech{up.target, s.sizes.ModelPairs}, &got); err != nil {
 		return nil, err
 	}
 	return Samples{
@@ -54,18 +55,24 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 	}, nil
 }
 
+// speech is what a child that speaks is told.
+type speech struct {
+	Target string
+	Pairs  int
+}
+
 // speakChild speaks the turns at an address.
 func speakChild(ctx context.Context, _ ChildSpec, w *wire) error {
 	return w.each(ctx, func(raw json.RawMessage) (any, error) {
-		var target string
-		if err := json.Unmarshal(raw, &target); err != nil {
+		var job speech
+		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("speak: %w", err)
 		}
-		conns, closeAll, err := dial(target, 1)
+		conns, closeAll, err := dial(job.Target, 1)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		return dialogue.Run(ctx, conns[0], dialogue.Job{Pack: packLoop, Rounds: modelRounds, Bytes: modelBytes, Samples: modelSamples, Pairs: modelPairs, Stops: 5 * modelRounds})
+		return dialogue.Run(ctx, conns[0], dialogue.Job{Pack: packLoop, Rounds: modelRounds, Bytes: modelBytes, Samples: modelSamples, Pairs: job.Pairs, Stops: 5 * modelRounds})
 	})
 }

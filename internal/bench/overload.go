@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,9 +28,9 @@ const (
 func overload() []figure {
 	return []figure{
 		plain("overload_refused_per_s", "/s", "1 024 callers, 256 inputs at once: refused calls"),
-		barred("overload_refused_p99_ms", "ms", "refused after, p99", atMost(50)),
-		compared("overload_accepted_ratio", "what was taken, p99 against without them", atMost(5), quotient("overload_accepted_p99_ms", "overload_alone_p99_ms")),
-		barred("overload_recovery_ms", "ms", "until p99 is twice what it was, once they are gone", atMost(1000)),
+		barred("overload_refused_p99_ms", "ms", "refused after, p99", stat.AtMost(50)),
+		compared("overload_accepted_ratio", "what was taken, p99 against without them", stat.AtMost(5), quotient("overload_accepted_p99_ms", "overload_alone_p99_ms")),
+		barred("overload_recovery_ms", "ms", "until p99 is twice what it was, once they are gone", stat.AtMost(1000)),
 		plain("overload_rss_mb", "MB", "RSS after it"),
 	}
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"encoding/json"
 	"math"
 	"time"
@@ -14,9 +16,9 @@ type Figure struct {
 	Title string `json:"title"`
 	// Unit is "us", "ms", "/s", "MB", "x" or "" for a count.
 	Unit string `json:"unit"`
-	Stat
-	Bar     *Bar    `json:"bar,omitempty"`
-	Verdict Verdict `json:"verdict,omitempty"`
+	stat.Stat
+	Bar     *stat.Bar    `json:"bar,omitempty"`
+	Verdict stat.Verdict `json:"verdict,omitempty"`
 
 	derived bool
 }
@@ -41,12 +43,12 @@ func newReport(samples Samples) *Report {
 	for _, f := range figures() {
 		out := Figure{
 			Key: f.key, Title: f.title, Unit: f.unit,
-			Stat: NewStat(f.from(samples)), Bar: f.bar, derived: f.derived,
+			Stat: stat.Of(f.from(samples)), Bar: f.bar, derived: f.derived,
 		}
 		if f.bar != nil {
 			out.Verdict = f.bar.Judge(out.Stat)
 		} else if math.IsNaN(out.Median) {
-			out.Verdict = NotMeasured
+			out.Verdict = stat.NotMeasured
 		}
 		r.Figures = append(r.Figures, out)
 	}
@@ -69,29 +71,15 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}
 	for _, f := range r.Figures {
 		if !f.derived {
-			doc[f.Key] = number(f.Median)
+			doc[f.Key] = stat.Number(f.Median)
 		}
 	}
 	return json.Marshal(doc)
 }
 
-// MarshalJSON writes a figure that was not measured with nulls.
-func (s Stat) MarshalJSON() ([]byte, error) {
-	return json.Marshal(statFields(s))
-}
-
-// statFields are a Stat's fields as JSON can hold them.
-func statFields(s Stat) map[string]any {
-	rounds := make([]any, 0, len(s.Rounds))
-	for _, v := range s.Rounds {
-		rounds = append(rounds, number(v))
-	}
-	return map[string]any{"median": number(s.Median), "spread": number(s.Spread), "rounds": rounds}
-}
-
 // MarshalJSON adds the figure's own fields to those of its Stat.
 func (f Figure) MarshalJSON() ([]byte, error) {
-	doc := statFields(f.Stat)
+	doc := f.Fields()
 	doc["key"], doc["title"], doc["unit"] = f.Key, f.Title, f.Unit
 	if f.Bar != nil {
 		doc["bar"] = f.Bar
@@ -100,17 +88,4 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 		doc["verdict"] = f.Verdict
 	}
 	return json.Marshal(doc)
-}
-
-// number rounds to four significant digits, enough for any figure here; NaN and
-// infinities, which JSON lacks, become null.
-func number(v float64) any {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	if v == 0 {
-		return 0.0
-	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
-	return math.Round(v*scale) / scale
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Samples holds what the rounds measured: per metric one value for each round,
@@ -74,3 +75,9 @@ func interleave(rounds int, arms []arm, progress func(string)) (Samples, error) 
 	}
 	return all, nil
 }
+
+// micros is a duration in microseconds, the unit of every latency figure.
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// millis is a duration in milliseconds.
+func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

@@ -45,6 +45,8 @@ type Sizes struct {
 	StoredRunBytes    int64 `json:"stored_run_bytes"`
 	// IdleStarts of an empty sidecar.
 	IdleStarts int `json:"idle_starts"`
+	// ModelPairs of turns are compared in each sample of calls of models.
+	ModelPairs int `json:"model_pairs"`
 }
 
 // FullSizes are those of the published figures.
@@ -56,7 +58,7 @@ func FullSizes() Sizes {
 		Early: 100, Late: 20_000, HistoryStep: 400, LateRunBytes: 64 << 20,
 		WaitingRuns: 100_000, Restarts: 3, ManyRuns: 1_000_000, ListedRuns: 100_000,
 		StoredTransitions: 800, StoredBytes: 2048, StoredRunBytes: 4 << 20,
-		IdleStarts: 5,
+		IdleStarts: 5, ModelPairs: 24,
 	}
 }
 

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,8 +53,8 @@ func (s *suite) snapshotPart(ctx context.Context) (Samples, error) {
 // snapshots are the figures of snapshotPart.
 func snapshots() []figure {
 	return []figure{
-		barred("snapshot_p50_us", "us", "a long run at any record, without values, p50", atMost(2000)),
-		barred("snapshot_us_per_mib", "us/MiB", "values at any record, for each MiB returned", atMost(5000)),
+		barred("snapshot_p50_us", "us", "a long run at any record, without values, p50", stat.AtMost(2000)),
+		barred("snapshot_us_per_mib", "us/MiB", "values at any record, for each MiB returned", stat.AtMost(5000)),
 	}
 }
 

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"os"
 	"slices"
 	"strings"
@@ -34,7 +36,7 @@ func TestSuiteMeasuresEverything(t *testing.T) {
 		}
 	}
 	for _, f := range report.Figures {
-		if f.Verdict == NotMeasured && !slices.Contains(slices.Concat(foreignKeys, ratioKeys), f.Key) {
+		if f.Verdict == stat.NotMeasured && !slices.Contains(slices.Concat(foreignKeys, ratioKeys), f.Key) {
 			t.Errorf("%s was not measured", f.Key)
 		}
 	}
@@ -51,7 +53,7 @@ func TestPartsAreChosenByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range report.Figures {
-		if measured := f.Verdict != NotMeasured; measured != (f.Key == "binary_mb") {
+		if measured := f.Verdict != stat.NotMeasured; measured != (f.Key == "binary_mb") {
 			t.Errorf("%s: %s", f.Key, f.Verdict)
 		}
 	}

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+
 	"fmt"
 	"io"
 	"math"
@@ -42,14 +44,14 @@ func (r *Report) writeHead(b *strings.Builder) {
 
 // summary counts the verdicts.
 func (r *Report) summary() string {
-	counts := map[Verdict]int{}
+	counts := map[stat.Verdict]int{}
 	for _, f := range r.Figures {
 		if f.Bar != nil {
 			counts[f.Verdict]++
 		}
 	}
 	return fmt.Sprintf("%d bars reached, %d missed, %d inconclusive, %d not measured",
-		counts[Reached], counts[Missed], counts[Inconclusive], counts[NotMeasured])
+		counts[stat.Reached], counts[stat.Missed], counts[stat.Inconclusive], counts[stat.NotMeasured])
 }
 
 // amount keeps three or four digits that mean something.
@@ -77,7 +79,7 @@ func grouped(n int64) string {
 	return digits
 }
 
-func spreadText(s Stat) string {
+func spreadText(s stat.Stat) string {
 	switch len(s.Rounds) {
 	case 0:
 		return ""
@@ -87,7 +89,7 @@ func spreadText(s Stat) string {
 	return "±" + amount(s.Spread)
 }
 
-func barText(b *Bar) string {
+func barText(b *stat.Bar) string {
 	switch {
 	case b == nil:
 		return ""

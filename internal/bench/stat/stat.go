@@ -1,9 +1,9 @@
-package bench
+package stat
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
-	"time"
 )
 
 // Stat is one figure over the rounds that measured it.
@@ -16,9 +16,9 @@ type Stat struct {
 	Rounds []float64 `json:"rounds"`
 }
 
-// NewStat summarises rounds in the order in which they were measured. Without
+// Of summarises rounds in the order in which they were measured. Without
 // rounds Median and Spread are NaN.
-func NewStat(rounds []float64) Stat {
+func Of(rounds []float64) Stat {
 	if len(rounds) == 0 {
 		return Stat{Median: math.NaN(), Spread: math.NaN()}
 	}
@@ -50,9 +50,11 @@ type Bar struct {
 	AtMost bool `json:"at_most"`
 }
 
-// atLeast and atMost make the two kinds of bar.
-func atLeast(limit float64) Bar { return Bar{Limit: limit} }
-func atMost(limit float64) Bar  { return Bar{Limit: limit, AtMost: true} }
+// AtLeast is a bar that a figure must not be below.
+func AtLeast(limit float64) Bar { return Bar{Limit: limit} }
+
+// AtMost is one that it must not be above.
+func AtMost(limit float64) Bar { return Bar{Limit: limit, AtMost: true} }
 
 // Verdict says how a figure stands to its bar.
 type Verdict string
@@ -87,8 +89,29 @@ func (b Bar) Judge(s Stat) Verdict {
 	}
 }
 
-// micros is a duration in microseconds, the unit of every latency figure.
-func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+// MarshalJSON writes a figure that was not measured with nulls.
+func (s Stat) MarshalJSON() ([]byte, error) {
+	return json.Marshal(s.Fields())
+}
 
-// millis is a duration in milliseconds.
-func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+// Fields are as JSON can hold them.
+func (s Stat) Fields() map[string]any {
+	rounds := make([]any, 0, len(s.Rounds))
+	for _, v := range s.Rounds {
+		rounds = append(rounds, Number(v))
+	}
+	return map[string]any{"median": Number(s.Median), "spread": Number(s.Spread), "rounds": rounds}
+}
+
+// Number rounds to four significant digits, enough for any figure here; NaN and
+// infinities, which JSON lacks, become null.
+func Number(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	if v == 0 {
+		return 0.0
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

@@ -128,6 +128,8 @@ func reserved(dir, imported string) string {
 	switch {
 	case below(imported, badgerPaths) && !slices.Contains(badgerDirs, dir):
 		return "only internal/store/badgerkv and the rooms of its files may assume Badger"
+	case below(imported, postgresPaths) && !slices.Contains(postgresDirs, dir):
+		return "only internal/store/pgkv may assume PostgreSQL"
 	case slices.Contains(testDirs, ours) && !slices.Contains(testDirs, dir):
 		return "only tests may"
 	}

@@ -83,6 +83,10 @@ func TestCheckFinds(t *testing.T) {
 			"internal/store/kv/a.go", `package kv; import _ "github.com/dgraph-io/badger/v4/y"`,
 			"may assume Badger",
 		},
+		"PostgreSQL in a room of the store": {
+			"internal/store/check/a.go", `package check; import _ "github.com/jackc/pgx/v5"`,
+			"may assume PostgreSQL",
+		},
 		"the engine of tests in the product": {
 			"internal/store/a.go", `package store; import _ "` + module + `internal/store/memkv"`,
 			"only tests may",

@@ -201,11 +201,15 @@ var badgerDirs = []string{
 // testDirs are imported by tests and by each other.
 var testDirs = []string{"internal/store/kv/kvtest", "internal/store/keyring/keyringtest", "internal/store/memkv"}
 
-// wirePaths and badgerPaths are third-party code that only some layers may know.
+// postgresDirs are the packages that may assume PostgreSQL: the engine, and the servers of tests.
+var postgresDirs = []string{"internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
+
+// wirePaths, badgerPaths and postgresPaths are third-party code that only some layers may know.
 var (
 	wirePaths = []string{
 		"google.golang.org/protobuf", "google.golang.org/grpc", "google.golang.org/genproto",
 		"github.com/grpc-ecosystem", "buf.build/go", "buf.build/gen",
 	}
-	badgerPaths = []string{"github.com/dgraph-io/badger"}
+	badgerPaths   = []string{"github.com/dgraph-io/badger"}
+	postgresPaths = []string{"github.com/jackc", "github.com/pressly/goose", "database/sql"}
 )

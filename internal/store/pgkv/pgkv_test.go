@@ -1,0 +1,161 @@
+package pgkv_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+)
+
+func TestMain(m *testing.M) { pg.Main(m) }
+
+// at is one owner of the database at a URL.
+func at(t *testing.T, raw, owner string) pgkv.Config {
+	t.Helper()
+	url, err := pgkv.ParseURL(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pgkv.Config{
+		URL: url, Owner: owner, Address: owner + ":1", Readers: 4,
+		Hot: func(kind byte) bool { return kind%2 == 0 },
+	}
+}
+
+func open(t *testing.T, cfg pgkv.Config) *pgkv.DB {
+	t.Helper()
+	db, err := pgkv.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, func(t *testing.T) kv.KV { return open(t, at(t, pg.Database(t), "first")) })
+}
+
+// TestContractThroughAPooler has nothing named, and no setting of a session.
+func TestContractThroughAPooler(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, func(t *testing.T) kv.KV {
+		return open(t, at(t, pg.Database(t)+"&default_query_exec_mode=cache_describe", "first"))
+	})
+}
+
+// TestManyNodesMakeTheSchema at once: each comes up, with a partition of its own.
+func TestManyNodesMakeTheSchema(t *testing.T) {
+	t.Parallel()
+	raw := pg.Database(t)
+	var wg sync.WaitGroup
+	for n := range int32(6) {
+		cfg := at(t, raw, fmt.Sprint("node ", n))
+		cfg.Part = n
+		wg.Go(func() {
+			db, err := pgkv.Open(cfg)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			kvtest.Commit(t, db, map[string][]byte{"a": []byte(cfg.Owner)})
+			if got := kvtest.Pairs(t, kv.On(db.View(1))); !maps.Equal(got, map[string]string{"a": cfg.Owner}) {
+				t.Errorf("%s reads %q", cfg.Owner, got)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestNewerSchemaIsRefused by its number.
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	raw := pg.Database(t)
+	cfg := at(t, raw, "first")
+	db, err := pgkv.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := raw[strings.LastIndex(raw, "/")+1:]
+	name, _, _ = strings.Cut(name, "?")
+	pg.Shared(t).Query(t, name, "INSERT INTO pawl.schema_version (version_id, is_applied) VALUES (99, true)")
+	_, err = pgkv.Open(cfg)
+	if newer, ok := errors.AsType[*pgkv.SchemaError](err); !ok || newer.Found != 99 || newer.Schema != "pawl" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestOneOwner: a second one waits for the lease, is refused when it is renewed, and has what
+// the first one left.
+func TestOneOwner(t *testing.T) {
+	t.Parallel()
+	raw := pg.Database(t)
+	first := open(t, at(t, raw, "first"))
+	kvtest.Commit(t, first, map[string][]byte{"a": []byte("1")})
+	_, err := pgkv.Open(at(t, raw, "second"))
+	if held, ok := errors.AsType[*fenced.HeldError](err); !ok || held.Owner != "first" || held.Address != "first:1" {
+		t.Fatalf("%v", err)
+	}
+	kvtest.Commit(t, first, map[string][]byte{"a": []byte("2")})
+}
+
+// TestReleaseLetsTheNextIn at once, whatever the lease.
+func TestReleaseLetsTheNextIn(t *testing.T) {
+	t.Parallel()
+	raw := pg.Database(t)
+	cfg := at(t, raw, "first")
+	cfg.Lease = time.Hour
+	first, err := pgkv.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := kvtest.Commit(t, first, map[string][]byte{"a": []byte("1")})
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, at(t, raw, "second"))
+	if second.Last() != last {
+		t.Errorf("group %d, want %d", second.Last(), last)
+	}
+}
+
+// TestNoPasswordIsShown by anything that prints a URL or a configuration.
+func TestNoPasswordIsShown(t *testing.T) {
+	t.Parallel()
+	url, err := pgkv.ParseURL("postgres://ann:s3cret@db:5432/runs?password=s3cret&sslmode=require")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := url.MarshalText()
+	cfg := pgkv.Config{URL: url}
+	for _, shown := range []string{url.String(), string(text), fmt.Sprintf("%v %+v %#v %s %q", url, url, url, url, url), fmt.Sprintf("%v %+v", cfg, cfg)} {
+		if strings.Contains(shown, "s3cret") || !strings.Contains(shown, "postgres://ann@db:5432/runs") {
+			t.Errorf("%s", shown)
+		}
+	}
+	for _, wrong := range []string{"", "s3cret", "postgres://", "mysql://ann:s3cret@db/runs", "postgres://ann:s3cret@db:port/runs", "postgres://ann:s3cret@db/runs?sslmode=never"} {
+		if _, err := pgkv.ParseURL(wrong); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+)
+
+// server is the database's side of the protocol, for one owner of one partition.
+type server struct {
+	cfg    Config
+	conn   *pgx.ConnConfig
+	pooled bool
+	text   statements
+	// line is nil until a take-over has connected.
+	line *line
+}
+
+var _ fenced.Server[*group] = (*server)(nil)
+
+// lockWait is how long a take-over waits for who has the row locked, before it ends them.
+const lockWait = "1s"
+
+var errNoLine = errors.New("there is no connection")
+
+// Take connects anew: what the old connection has under way is fenced by it.
+func (s *server) Take(again bool) (st fenced.State, err error) {
+	s.Close()
+	l, err := lineTo(s.conn, !s.pooled)
+	if err != nil {
+		return st, err
+	}
+	err = l.do(s.cfg.Waits.Statement, func() error {
+		st, err = s.take(l, again)
+		return err
+	})
+	if err != nil {
+		l.cut()
+		return st, judged(err)
+	}
+	s.line = l
+	return st, nil
+}
+
+// take ends whoever keeps the row locked, and tries once more.
+func (s *server) take(l *line, again bool) (fenced.State, error) {
+	st, err := s.takeOnce(l, again)
+	if codeOf(err) != "55P03" {
+		return st, err
+	}
+	ctx := context.Background()
+	if _, err := l.conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeExec); err != nil {
+		return st, err
+	}
+	ended, err := l.conn.Exec(ctx, s.text.blame, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
+	if err != nil {
+		return st, err
+	}
+	if ended.RowsAffected() > 0 {
+		return s.takeOnce(l, again)
+	}
+	return s.look(l)
+}
+
+func (s *server) takeOnce(l *line, again bool) (st fenced.State, err error) {
+	ctx := context.Background()
+	run := func(sql string, args ...any) (rows int64) {
+		if err == nil {
+			tag, failed := l.conn.Exec(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+			rows, err = tag.RowsAffected(), failed
+		}
+		return rows
+	}
+	run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	run("SET LOCAL lock_timeout = '" + lockWait + "'")
+	run("SET LOCAL client_min_messages = 'warning'")
+	ours := run(s.text.take, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again) == 1
+	if err == nil {
+		st, err = s.look(l)
+		st.Ours = ours
+	}
+	run("COMMIT")
+	return st, err
+}
+
+// look reads the row.
+func (s *server) look(l *line) (st fenced.State, err error) {
+	var lease, left int64
+	row := l.conn.QueryRow(context.Background(), s.text.look, pgx.QueryExecModeExec, s.cfg.Part)
+	err = row.Scan(&st.Epoch, &st.Commit, &st.Owner, &st.Address, &lease, &left)
+	st.Lease, st.Left = time.UnixMicro(lease), time.Duration(left)*time.Microsecond
+	return st, err
+}
+
+// Commit sends the one statement.
+func (s *server) Commit(epoch, number uint64, g *group) error {
+	return s.fence(s.text.commit, commitTypes, append(s.params(epoch, number), g.arrays()...))
+}
+
+// Renew sends the fence alone.
+func (s *server) Renew(epoch, number uint64) error {
+	return s.fence(s.text.renew, fenceTypes, s.params(epoch, number))
+}
+
+func (s *server) params(epoch, number uint64) [][]byte {
+	return append(make([][]byte, 0, 10), int4(s.cfg.Part), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
+}
+
+// fence sends a statement that gives one row, unless the fence held it off.
+func (s *server) fence(text string, types []uint32, params [][]byte) error {
+	if s.line == nil {
+		return errNoLine
+	}
+	rows := 0
+	err := s.line.do(s.cfg.Waits.Statement, func() (err error) {
+		rows, err = s.line.rows(text, types, params)
+		return err
+	})
+	switch {
+	case err != nil:
+		return judged(err)
+	case rows != 1:
+		return fenced.ErrNoFence
+	}
+	return nil
+}
+
+// Release ends the lease.
+func (s *server) Release(epoch uint64) error {
+	if s.line == nil {
+		return errNoLine
+	}
+	return s.line.do(s.cfg.Waits.Statement, func() error {
+		_, err := s.line.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, epoch)
+		return err
+	})
+}
+
+// Close cuts the connection.
+func (s *server) Close() {
+	if s.line != nil {
+		s.line.cut()
+		s.line = nil
+	}
+}

@@ -1,0 +1,79 @@
+package pgkv
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// statements are the texts for one schema.
+type statements struct {
+	commit, renew, release  string
+	seed, take, look, blame string
+	whose                   string
+	// get and has are for the hot table and the cold one.
+	get, has [2]string
+}
+
+// A commit is one statement: without its fence it changes nothing. That warnings are told is
+// said in it, too: of a session, nobody knows what was said before.
+const commitText = `WITH fence AS (
+	UPDATE {s}.part SET commit_no = $3, lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+	WHERE id = $1 AND epoch = $2 AND commit_no = $3 - 1 RETURNING id
+), hot AS (
+	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $3 FROM fence, unnest($5::bytea[], $6::bytea[]) AS u (k, v)
+	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g
+), cold AS (
+	INSERT INTO {s}.cold (part, k, v, g) SELECT fence.id, u.k, u.v, $3 FROM fence, unnest($7::bytea[], $8::bytea[]) AS u (k, v)
+	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g
+), unhot AS (
+	DELETE FROM {s}.hot WHERE part = (SELECT id FROM fence) AND k = ANY ($9::bytea[])
+), uncold AS (
+	DELETE FROM {s}.cold WHERE part = (SELECT id FROM fence) AND k = ANY ($10::bytea[])
+)
+SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+
+const renewText = `WITH fence AS (
+	UPDATE {s}.part SET lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+	WHERE id = $1 AND epoch = $2 AND commit_no = $3 RETURNING id
+)
+SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+
+const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND epoch = $2`
+
+const seedText = `INSERT INTO {s}.part (id) VALUES ($1) ON CONFLICT DO NOTHING`
+
+const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
+	lease_until = clock_timestamp() + $4 * interval '1 microsecond'
+	WHERE id = $1 AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
+
+const lookText = `SELECT epoch, commit_no, owner, address, (extract(epoch FROM greatest(lease_until, 'epoch')) * 1000000)::bigint,
+	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint)
+	FROM {s}.part WHERE id = $1`
+
+// blameText ends the session that has the row locked: the transaction that is writing it is
+// its xmax.
+const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
+	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
+	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
+
+const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
+
+func statementsOf(schema string) statements {
+	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
+	texts := statements{
+		commit: in(commitText), renew: in(renewText), release: in(releaseText),
+		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText),
+	}
+	for side, table := range tableNames {
+		texts.get[side] = in("SELECT v FROM {s}." + table + " WHERE part = $1 AND k = $2")
+		texts.has[side] = in("SELECT 1 FROM {s}." + table + " WHERE part = $1 AND k = $2")
+	}
+	return texts
+}
+
+// fenceTypes are those of the parameters of a renewal, commitTypes those of a commit.
+var (
+	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
+	commitTypes = append(fenceTypes[:4:4], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)
+)

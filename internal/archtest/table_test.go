@@ -115,7 +115,8 @@ var table = []rule{
 
 	// Leaves that need nothing of ours but bounds, and the host's own tools.
 	{dir: cacheDir},
-	{dir: "internal/config", may: []string{"internal/pack/source"}},
+	{dir: "internal/config", may: []string{"internal/pack/source", "internal/pgurl"}},
+	{dir: "internal/pgurl"},
 	{dir: "internal/secretfile"},
 	{dir: "internal/audit"},
 	{dir: "internal/ui"},
@@ -202,7 +203,7 @@ var badgerDirs = []string{
 var testDirs = []string{"internal/store/kv/kvtest", "internal/store/keyring/keyringtest", "internal/store/memkv"}
 
 // postgresDirs are the packages that may assume PostgreSQL: the engine, and the servers of tests.
-var postgresDirs = []string{"internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
+var postgresDirs = []string{"internal/store/assure", "internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
 
 // wirePaths, badgerPaths and postgresPaths are third-party code that only some layers may know.
 var (

@@ -167,7 +167,7 @@ var onBadger = strings.Fields(`
 `)
 
 // onNoOther are the tests that choose their engines themselves.
-var onNoOther = []string{"TestAReadThatFailsIsTold", "TestAStartWhoseReadFails", "TestAWriteWhoseReadFails", "TestEveryMethodIsKnown", "TestEveryTestIsOnEachEngine", "TestForEachKV", "TestSamePairs"}
+var onNoOther = []string{"TestAReadThatFailsIsTold", "TestAStartWhoseReadFails", "TestAWriteWhoseReadFails", "TestEveryMethodIsKnown", "TestEveryTestIsOnEachEngine", "TestForEachKV", "TestMoveIntoADirectory", "TestSamePairs"}
 
 // TestForEachKV runs the tests of the store on every engine but Badger.
 func TestForEachKV(t *testing.T) {

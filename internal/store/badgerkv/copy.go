@@ -13,9 +13,9 @@ import (
 // pending bounds the batches that wait to be written: each has some megabytes.
 const pending = 2
 
-// Copy writes the rows of a database into an empty one, each at its version, and says how
-// many there are.
-func Copy(ctx context.Context, from, to *DB) (rows int64, err error) {
+// Copy writes the rows of an engine into an empty database, each at the version that is its
+// group, and says how many there are.
+func Copy(ctx context.Context, from kv.KV, to *DB) (rows int64, err error) {
 	view := kv.On(from.View(from.Last()))
 	defer view.Close()
 	batch := to.db.NewManagedWriteBatch()

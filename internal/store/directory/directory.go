@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/space"
 )
@@ -259,12 +260,19 @@ func (d *Directory) Prove(ctx context.Context) error {
 // CopyInto writes the rows anew into a directory that is locked and empty, and says how many
 // there are.
 func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err error) {
-	options := d.options()
-	options.Dir = dir
-	to, err := badgerkv.Open(options)
+	cfg := d.cfg
+	cfg.Dir = dir
+	return Fill(ctx, cfg, d.DB)
+}
+
+// Fill writes the rows of an engine into a directory that is locked and empty, and says how many
+// there are.
+func Fill(ctx context.Context, cfg Config, from kv.KV) (rows int64, err error) {
+	d := &Directory{cfg: cfg, Log: &host.Logger{Log: cfg.Logger, Room: func() {}}}
+	to, err := badgerkv.Open(d.options())
 	if err != nil {
 		return 0, err
 	}
-	rows, err = badgerkv.Copy(ctx, d.DB, to)
+	rows, err = badgerkv.Copy(ctx, from, to)
 	return rows, errors.Join(err, to.Close())
 }

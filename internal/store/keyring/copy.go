@@ -3,6 +3,7 @@ package keyring
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -23,6 +24,25 @@ func Copy(file, dir string) (copied bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	return copyInto(data, dir)
+}
+
+// CopyTo is [Copy] of what the ring has; no key is made or destroyed meanwhile.
+func (r *Ring) CopyTo(dir string) (copied bool, err error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if !r.there {
+		return false, nil
+	}
+	data := make([]byte, slotPlace(r.slots+1))
+	n, err := r.medium.ReadAt(data, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return copyInto(data[:n], dir)
+}
+
+func copyInto(data []byte, dir string) (copied bool, err error) {
 	h, err := decodeHeader(data)
 	if err != nil {
 		return false, err

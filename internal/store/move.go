@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/directory"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/internal/store/move"
+)
+
+// MoveOut opens the engine of a store for as long as do lasts, to be copied: nobody else has it
+// open, and nothing is written there. Errors: those of [Open].
+func MoveOut(opts Options, do func(from engine.Engine) error) (err error) {
+	s, err := openQuiet(opts)
+	if err != nil {
+		return openError(opts.Dir, "nothing was changed", err)
+	}
+	defer func() { err = errors.Join(err, s.engine.Close()) }()
+	if s.engine.Last() == 0 {
+		return fmt.Errorf("%w: %s holds no store", ErrFormat, s.opts.Dir)
+	}
+	if err := s.checkFormat(); err != nil {
+		return openError(opts.Dir, "nothing was changed", err)
+	}
+	err = s.viewAt(s.engine.Last(), func(txn *layout.Txn) error { return s.engine.Confirm(txn, s.epoch, false) })
+	if err != nil {
+		return openError(opts.Dir, "nothing was changed", err)
+	}
+	return do(s.engine)
+}
+
+func openQuiet(opts Options) (*Store, error) {
+	if opts.Engine == nil {
+		s, _, err := openOld(opts)
+		return s, err
+	}
+	opts = opts.withDefaults()
+	e, err := opts.Engine(opts)
+	return &Store{opts: opts, engine: e}, err
+}
+
+// MoveIn makes the same store, with its epoch, its groups and the keys of its runs, in the
+// directory opts.Dir, which is empty or absent. It has its name only when it is whole and
+// proven; broken off at any moment, and called again, it begins again.
+func MoveIn(ctx context.Context, opts Options, from engine.Engine, graphs func(*Store) check.Graphs) (report check.Report, err error) {
+	opts = opts.withDefaults()
+	place := move.At(opts.Dir)
+	if err := place.Clear(); err != nil {
+		return report, err
+	}
+	opts.migrated("cleared")
+	opts.Dir, opts.migrating = place.Next, true
+	err = inspect.Alone(place.Next, func() error {
+		if _, err := directory.Fill(ctx, opts.directory(), from); err != nil {
+			return err
+		}
+		keys, err := keyring.InFile(place.Next)
+		if err == nil {
+			err = errors.Join(from.Keys().Into(keys, opts.EncryptionKey), keys.Close())
+		}
+		return err
+	})
+	if err == nil {
+		opts.migrated("copied")
+		err = opts.sameAs(ctx, from)
+	}
+	if err == nil {
+		report, err = opts.proven(ctx, graphs)
+	}
+	if err != nil {
+		return report, err
+	}
+	opts.migrated("proven")
+	return report, place.Settle(opts.migrated)
+}
+
+// sameAs compares the pairs of the directory with those that it was made of.
+func (o Options) sameAs(ctx context.Context, from engine.Engine) error {
+	dir, err := directory.OpenOld(o.directory())
+	if err != nil {
+		return err
+	}
+	return errors.Join(SamePairs(ctx, from, dir), dir.Close())
+}
+
+// SamePairs compares what two engines have. Errors: *[move.Differ].
+func SamePairs(ctx context.Context, from, to engine.Engine) error {
+	want, err := move.Of(ctx, from)
+	if err != nil {
+		return err
+	}
+	got, err := move.Of(ctx, to)
+	if err == nil && got != want {
+		err = &move.Differ{From: want, To: got}
+	}
+	return err
+}
+
+func (o Options) proven(ctx context.Context, graphs func(*Store) check.Graphs) (report check.Report, err error) {
+	s, err := Open(o)
+	if err != nil {
+		return report, err
+	}
+	report, err = s.Check(ctx, graphs(s))
+	return report, errors.Join(err, s.Close())
+}

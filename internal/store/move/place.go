@@ -1,0 +1,47 @@
+package move
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/internal/store/inspect"
+)
+
+// inPlace is what a directory says of itself that has its name, and not yet all of it.
+const inPlace = "moved\n"
+
+// Place is where a directory is made, and what it is called then. Final is empty or absent.
+type Place struct{ Final, Next string }
+
+// At is the place of a directory.
+func At(final string) Place { return Place{Final: final, Next: final + ".migrating"} }
+
+// Clear removes what a call left that was broken off, here or with its name, and nothing else.
+// Errors: [inspect.ErrLocked].
+func (p Place) Clear() error {
+	if inspect.Progress(p.Final) == inPlace {
+		err := inspect.Alone(p.Final, func() error { return inspect.Remove(p.Final) })
+		if err != nil {
+			return err
+		}
+	}
+	return inspect.ClearFor(p.Next)
+}
+
+// Settle gives the directory that was made its name. Until then none opens.
+func (p Place) Settle(step func(string)) error {
+	if err := inspect.SetProgress(p.Next, inPlace); err != nil {
+		return err
+	}
+	step("complete")
+	// Not os.Rename, which refuses an empty directory in the place: it is replaced at once.
+	if err := syscall.Rename(p.Next, p.Final); err != nil {
+		return &os.LinkError{Op: "rename", Old: p.Next, New: p.Final, Err: err}
+	}
+	if err := inspect.SyncDir(filepath.Dir(p.Final)); err != nil {
+		return err
+	}
+	step("placed")
+	return inspect.SettleIn(p.Final)
+}

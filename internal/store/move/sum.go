@@ -1,0 +1,77 @@
+package move
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
+)
+
+// Sum is what all pairs of an engine come to, whatever order they are read in.
+type Sum struct {
+	Rows  int64
+	Bytes int64
+	// Group is the newest that set a pair.
+	Group uint64
+	// Digest is the sum of the digests of all pairs, each with its group.
+	Digest [4]uint64
+}
+
+// Add takes in a pair.
+func (s *Sum) Add(key, value []byte, group uint64) {
+	h := sha256.New()
+	var head [16]byte
+	binary.BigEndian.PutUint64(head[:], group)
+	binary.BigEndian.PutUint64(head[8:], uint64(len(key)))
+	h.Write(head[:])
+	h.Write(key)
+	h.Write(value)
+	digest := h.Sum(nil)
+	for i := range s.Digest {
+		s.Digest[i] += binary.BigEndian.Uint64(digest[8*i:])
+	}
+	s.Rows, s.Bytes, s.Group = s.Rows+1, s.Bytes+int64(len(key)+len(value)), max(s.Group, group)
+}
+
+// Of sums up what an engine has, to which nobody writes.
+func Of(ctx context.Context, e kv.KV) (s Sum, err error) {
+	err = Each(ctx, e, func(key, value []byte, group uint64) error {
+		s.Add(key, value, group)
+		return nil
+	})
+	return s, err
+}
+
+// Each goes through all pairs of an engine to which nobody writes, in the order of their keys.
+// Key and value are good until do returns.
+func Each(ctx context.Context, e kv.KV, do func(key, value []byte, group uint64) error) error {
+	view := kv.On(e.View(e.Last()))
+	defer view.Close()
+	it := view.Scan(kv.Range{})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		value, err := layout.CopyOf(it)
+		if err == nil {
+			err = do(it.Key(), value, it.Group())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return view.Err()
+}
+
+// Differ is a copy that is not what it is a copy of.
+type Differ struct{ From, To Sum }
+
+// Error has both counts.
+func (e *Differ) Error() string {
+	return fmt.Sprintf("the copy is not what was copied: %d pairs of %d bytes up to group %d, of %d pairs of %d bytes up to group %d",
+		e.To.Rows, e.To.Bytes, e.To.Group, e.From.Rows, e.From.Bytes, e.From.Group)
+}

@@ -1,6 +1,7 @@
 package fenced
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -47,7 +48,10 @@ type Owner[G any] struct {
 	// epoch belongs to the goroutine.
 	epoch uint64
 	last  atomic.Uint64
-	away  atomic.Pointer[AwayError]
+	// moved is closed when last rises; nil: nobody waits for that.
+	moving sync.Mutex
+	moved  chan struct{}
+	away   atomic.Pointer[AwayError]
 
 	failed chan struct{}
 	cause  error
@@ -233,9 +237,39 @@ func (o *Owner[G]) store(c commit[G]) kv.Result {
 }
 
 func (o *Owner[G]) stored(number uint64) kv.Result {
+	o.moving.Lock()
 	o.last.Store(number)
+	if o.moved != nil {
+		close(o.moved)
+		o.moved = nil
+	}
+	o.moving.Unlock()
 	o.away.Store(nil)
 	return kv.Result{Outcome: kv.Stored}
+}
+
+// Reach waits until a group that a reader met is known to be stored. The database shows what a
+// standby does not have where a wait for it was broken off: a failover would take that back.
+func (o *Owner[G]) Reach(ctx context.Context, number uint64) error {
+	for {
+		o.moving.Lock()
+		if o.last.Load() >= number {
+			o.moving.Unlock()
+			return nil
+		}
+		if o.moved == nil {
+			o.moved = make(chan struct{})
+		}
+		moved := o.moved
+		o.moving.Unlock()
+		select {
+		case <-moved:
+		case <-o.failed:
+			return o.cause
+		case <-ctx.Done():
+			return fmt.Errorf("group %d is in the database, which has not acknowledged it: %w", number, ctx.Err())
+		}
+	}
 }
 
 // renew renews the lease of a partition in which nothing happens.

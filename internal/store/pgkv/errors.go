@@ -27,6 +27,9 @@ func away(code string) bool {
 	switch code {
 	case "25006", "40001", "40P01", "55P03", "55006":
 		return true
+	case "XX001", "XX002":
+		// A table or an index is damaged: it does not mend itself.
+		return false
 	}
 	for _, class := range []string{"08", "53", "57", "58", "XX"} {
 		if strings.HasPrefix(code, class) {

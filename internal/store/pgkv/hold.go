@@ -33,7 +33,7 @@ func (d *DB) export(ctx context.Context, conn *pgx.Conn, asked uint64) (group ui
 	batch.Queue("SELECT pg_catalog.pg_export_snapshot()")
 	results := conn.SendBatch(ctx, batch)
 	defer results.Close()
-	if err = s.begun(results); err == nil {
+	if err = s.begun(ctx, results); err == nil {
 		err = results.QueryRow().Scan(&name)
 	}
 	return s.group, name, err

@@ -159,3 +159,31 @@ func TestNoPasswordIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersWaitForTheAcknowledgement: what a session sees that the database has not
+// acknowledged to the owner is shown to nobody.
+func TestReadersWaitForTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	raw := pg.Database(t)
+	cfg := at(t, raw, "first")
+	cfg.Waits.Read, cfg.Lease = time.Second, time.Hour
+	db := open(t, cfg)
+	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
+	name, _, _ := strings.Cut(raw[strings.LastIndex(raw, "/")+1:], "?")
+	pg.Shared(t).Query(t, name, "UPDATE pawl.part SET commit_no = 2")
+	for _, view := range []kv.View{kv.On(db.View(1)), kv.On(db.View(1))} {
+		if value, err := view.Get([]byte("a")); err == nil || !strings.Contains(err.Error(), "group 2") || view.Err() == nil {
+			t.Errorf("%q, %v", value, err)
+		}
+		view.Close()
+	}
+	if held, err := db.Hold(1); err == nil || !strings.Contains(err.Error(), "group 2") {
+		t.Errorf("%v, %v", held, err)
+	}
+	pg.Shared(t).Query(t, name, "UPDATE pawl.part SET commit_no = 1")
+	view := kv.On(db.View(1))
+	defer view.Close()
+	if value, err := view.Get([]byte("a")); string(value) != "1" || err != nil {
+		t.Errorf("%q, %v", value, err)
+	}
+}

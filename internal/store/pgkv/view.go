@@ -102,7 +102,7 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 		batch.Queue(text, args...)
 	}
 	results := conn.SendBatch(ctx, batch)
-	err := s.begun(results)
+	err := s.begun(ctx, results)
 	if err == nil && text != "" {
 		rows, failed := results.Query()
 		err = readAll(rows, failed, read)
@@ -111,7 +111,7 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 }
 
 // begun reads what comes before the rows.
-func (s *snapshot) begun(results pgx.BatchResults) error {
+func (s *snapshot) begun(ctx context.Context, results pgx.BatchResults) error {
 	_, err := results.Exec()
 	if err == nil && s.imported != "" {
 		_, err = results.Exec()
@@ -129,7 +129,7 @@ func (s *snapshot) begun(results pgx.BatchResults) error {
 	if s.group < s.asked {
 		return fmt.Errorf("the database ends with group %d, and %d was acknowledged", s.group, s.asked)
 	}
-	return nil
+	return s.db.owner.Reach(ctx, s.group)
 }
 
 // Close ends the transaction, and does not wait for that.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
 // patience bounds every wait of these tests; none of them takes near as long.
@@ -35,8 +37,28 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
+	if pg.StoreWanted() {
+		return onPostgres(dir, bin)
+	}
 	return bin, nil
 })
+
+// postgres is the server that has the stores of these tests, by PAWL_TEST_STORE=postgres.
+var postgres *pg.Server
+
+// onPostgres is a program in place of the sidecar's that has each of them keep its store in
+// PostgreSQL instead of its directory.
+func onPostgres(dir, sidecar string) (string, error) {
+	bin := filepath.Join(dir, "onpostgres")
+	out, err := exec.Command("go", "build", "-o", bin, "../internal/testkit/onpostgres").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	if postgres, err = pg.Launch(pg.Setting("max_connections", "500")); err != nil {
+		return "", err
+	}
+	return bin, errors.Join(os.Setenv("PAWL_TEST_SIDECAR", sidecar), os.Setenv("PAWL_TEST_DATABASE", postgres.URL("postgres")))
+}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerAddress) != "" {
@@ -47,6 +69,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code := m.Run()
+	if postgres != nil {
+		postgres.End()
+	}
 	if bin, err := buildOnce(); err == nil {
 		os.RemoveAll(filepath.Dir(bin))
 	}

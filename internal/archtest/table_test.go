@@ -141,6 +141,7 @@ var table = []rule{
 	{dir: "internal/bench/template"},
 	{dir: "internal/bench", all: true, wire: true},
 	{dir: "internal/testkit", all: true, wire: true},
+	{dir: "internal/testkit/realstore", all: true},
 	// A whole sidecar under a seed: tests alone, and what is below the store in them.
 	{dir: "internal/sim"},
 	{dir: "internal/sim/disk"},
@@ -160,7 +161,7 @@ var table = []rule{
 // onlyFrom guards layers: only the listed ones may import them.
 var onlyFrom = map[string][]string{
 	// Doubles of clock and disk have no place in the product.
-	"internal/testkit": {"internal/testkit"},
+	"internal/testkit": {"internal/testkit", "internal/testkit/realstore"},
 	"internal/sim":     {"internal/sim"},
 	// What serves the API is wired by hand in one place; the bench builds its bare
 	// yardsticks from the same parts.
@@ -171,7 +172,7 @@ var onlyFrom = map[string][]string{
 	"internal/deliver":   {"internal/app"},
 	delegationDir:        {"internal/house"},
 	subscriptionDir:      {"internal/house", "internal/grpcapi"},
-	"internal/store":     {"internal/app", "internal/bench"},
+	"internal/store":     {"internal/app", "internal/bench", "internal/testkit/realstore"},
 	"internal/telemetry": {"internal/app"},
 	"internal/executor":  {"internal/app"},
 	"internal/model":     {"internal/app", "internal/executor"},

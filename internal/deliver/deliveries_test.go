@@ -127,7 +127,7 @@ func (p *post) await(r *receiver) {
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	store := testkit.NewStore()
+	store := testkit.StoreFor(t)
 	first := newReceiver("6", func(id string, try int) error {
 		if id == "3" || id == "2" && try < 3 {
 			return errBusy
@@ -272,7 +272,7 @@ func TestSlowReceiver(t *testing.T) {
 	ctx := context.Background()
 	taken := func(string, int) error { return nil }
 	to := &slowFor{id: "slow", free: make(chan struct{}), slow: newReceiver("9", taken), fast: newReceiver("9", taken)}
-	p := newPost(t, testkit.NewStore(), 9, to)
+	p := newPost(t, testkit.StoreFor(t), 9, to)
 	for _, id := range []string{"slow", "fast"} {
 		p.key.ID = id
 		if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "me", URL: "https://x"}, many, nil); err != nil {
@@ -317,7 +317,7 @@ func TestStopServesWhatWasMadeMeanwhile(t *testing.T) {
 	ctx := context.Background()
 	slow := &slowFor{id: "hook", free: make(chan struct{}), slow: newReceiver("4", func(string, int) error { return nil })}
 	to := &seen{slowFor: slow, underWay: make(chan struct{}, 1)}
-	store := testkit.NewStore()
+	store := testkit.StoreFor(t)
 	p := newPost(t, store, 4, to)
 	if err := p.engine.Subscriptions.Subscribe(ctx, machine.Subscription{SubscriptionKey: p.key, Owner: "before", URL: "https://x"}, many, nil); err != nil {
 		t.Fatal(err)

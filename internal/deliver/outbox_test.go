@@ -66,7 +66,7 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, store: testkit.NewStore(), agent: a, ids: &testkit.IDs{}}
+	r := &rig{t: t, ctx: ctx, store: testkit.StoreFor(t), agent: a, ids: &testkit.IDs{}}
 	r.open()
 	if _, err := r.RegisterPack(ctx, registry.RegisterRequest{Call: runtime.Call{Principal: admin}, Document: []byte(pack)}); err != nil {
 		t.Fatal(err)

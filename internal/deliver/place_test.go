@@ -94,7 +94,7 @@ type troubled struct {
 
 func newTroubled(t *testing.T, last uint64, to deliver.Poster) *troubled {
 	t.Helper()
-	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func (s *slowStore) Advance(ctx context.Context, of *machine.Subscription, after
 func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	const last = 400
-	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.NewStore(), Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
+	engine, err := house.New(house.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: house.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

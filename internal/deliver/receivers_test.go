@@ -69,7 +69,7 @@ func TestReceiversAreAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	tried := make(posts, 1000)
-	p := newPost(t, testkit.NewStore(), 0, tried)
+	p := newPost(t, testkit.StoreFor(t), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
 		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
@@ -119,7 +119,7 @@ func TestARetryOutlivesASetClock(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	tried := make(posts, 1000)
-	p := newPost(t, testkit.NewStore(), 0, tried)
+	p := newPost(t, testkit.StoreFor(t), 0, tried)
 	p.stop()
 	box, err := deliver.New(deliver.Config{
 		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,

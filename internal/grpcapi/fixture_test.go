@@ -46,7 +46,7 @@ type rig struct {
 // newRig serves until the test ends. configure may change either configuration.
 func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock()}
+	r := &rig{t: t, store: testkit.StoreFor(t), clock: testkit.NewClock()}
 	engineConf := house.Config{Config: runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
 		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},

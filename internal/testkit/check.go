@@ -10,8 +10,7 @@ import (
 
 // Check proves what must hold at any time: dense seqs, a whole chain, timers
 // and index rows that are exactly those of the heads. Returns the first fault.
-func (s *Store) Check() error {
-	d := s.disk
+func (d *disk) Check() error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var timers []machine.Timer

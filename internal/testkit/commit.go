@@ -34,12 +34,21 @@ func (s *Store) Commit(_ context.Context, batch *machine.Batch) (machine.Committ
 			return s.fail(batch, f)
 		}
 	}
-	return s.disk.commit(batch)
+	return s.store(batch)
+}
+
+// store stores a batch and counts it.
+func (s *Store) store(batch *machine.Batch) (machine.Committed, error) {
+	done, err := s.Kept.Commit(context.Background(), batch)
+	if err == nil {
+		s.tally.add()
+	}
+	return done, err
 }
 
 func (s *Store) fail(batch *machine.Batch, f Fault) (machine.Committed, error) {
 	if f.Stored {
-		if _, err := s.disk.commit(batch); err != nil {
+		if _, err := s.store(batch); err != nil {
 			return machine.Committed{}, err
 		}
 	}
@@ -54,8 +63,8 @@ func (s *Store) fail(batch *machine.Batch, f Fault) (machine.Committed, error) {
 // real store.
 const checkpointEvery = 256
 
-// commit checks the preconditions and stores everything, or nothing.
-func (d *disk) commit(b *machine.Batch) (machine.Committed, error) {
+// Commit checks the preconditions and stores everything, or nothing.
+func (d *disk) Commit(_ context.Context, b *machine.Batch) (machine.Committed, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := runKey{b.State.Namespace, b.State.RunID}
@@ -93,9 +102,6 @@ func (d *disk) commit(b *machine.Batch) (machine.Committed, error) {
 	}
 	d.queues(key.ns, b)
 	d.indexes(key, b)
-	d.commits++
-	close(d.committed)
-	d.committed = make(chan struct{})
 	return machine.Committed{Cursor: entry.Cursor, PrevHash: entry.PrevHash, Hash: entry.Hash}, nil
 }
 

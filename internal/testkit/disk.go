@@ -22,9 +22,6 @@ type disk struct {
 	ready    map[runKey]struct{}
 	index    map[indexKey]struct{}
 	packs    map[uint32]*packRows
-	commits  int
-	// committed is closed and replaced by each commit.
-	committed chan struct{}
 
 	subscriptions map[machine.SubscriptionKey]machine.Subscription
 	letters       map[machine.SubscriptionKey][]machine.DeadLetter
@@ -65,6 +62,9 @@ type packRows struct {
 	defaults map[string]string
 }
 
+// Reopen implements [Kept].
+func (d *disk) Reopen() Kept { return d }
+
 // epochs numbers the stores of one process, so that their cursors differ.
 var epochs struct {
 	sync.Mutex
@@ -81,7 +81,6 @@ func newDisk() *disk {
 		effects: make(map[effectKey]machine.Effect),
 		outbox:  make(map[machine.OutboxRow]machine.StepHolder), ready: make(map[runKey]struct{}),
 		index: make(map[indexKey]struct{}), packs: make(map[uint32]*packRows),
-		committed:     make(chan struct{}),
 		subscriptions: make(map[machine.SubscriptionKey]machine.Subscription),
 		letters:       make(map[machine.SubscriptionKey][]machine.DeadLetter),
 	}

@@ -9,8 +9,7 @@ import (
 )
 
 // Held lists what waits for a person, by time, behind a place.
-func (s *Store) Held(_ context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error) {
-	d := s.disk
+func (d *disk) Held(_ context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error) {
 	d.mu.RLock()
 	var all []machine.HeldPlace
 	for key, run := range d.runs {

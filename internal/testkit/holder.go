@@ -9,7 +9,7 @@ import (
 )
 
 // HoldStep stores to which worker a step goes.
-func (s *Store) HoldStep(_ context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
+func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
 	s.mu.Lock()
 	dead, fault := s.dead, s.holdFault
 	s.mu.Unlock()
@@ -19,8 +19,8 @@ func (s *Store) HoldStep(_ context.Context, row machine.OutboxRow, holder machin
 	if fault != nil {
 		return fault
 	}
-	if !s.disk.hold(row, holder) {
-		return machine.ErrNoStep
+	if err := s.Kept.HoldStep(ctx, row, holder); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,19 +29,19 @@ func (s *Store) HoldStep(_ context.Context, row machine.OutboxRow, holder machin
 	return nil
 }
 
-func (d *disk) hold(row machine.OutboxRow, holder machine.StepHolder) bool {
+// HoldStep implements [Kept].
+func (d *disk) HoldStep(_ context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, there := d.outbox[row]
-	if there {
-		d.outbox[row] = holder
+	if _, there := d.outbox[row]; !there {
+		return machine.ErrNoStep
 	}
-	return there
+	d.outbox[row] = holder
+	return nil
 }
 
 // DropOutbox removes a row.
-func (s *Store) DropOutbox(_ context.Context, row machine.OutboxRow) error {
-	d := s.disk
+func (d *disk) DropOutbox(_ context.Context, row machine.OutboxRow) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.outbox, row)
@@ -49,8 +49,7 @@ func (s *Store) DropOutbox(_ context.Context, row machine.OutboxRow) error {
 }
 
 // StepHolder returns what HoldStep stored last.
-func (s *Store) StepHolder(_ context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
-	d := s.disk
+func (d *disk) StepHolder(_ context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	holder, there := d.outbox[row]
@@ -68,11 +67,11 @@ func (s *Store) FailHolds(err error) {
 }
 
 // Holders are those of all rows of outgoing work, in no order.
-func (s *Store) Holders() []machine.StepHolder {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
+func (d *disk) Holders() []machine.StepHolder {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	var all []machine.StepHolder
-	for _, holder := range s.disk.outbox {
+	for _, holder := range d.outbox {
 		all = append(all, holder)
 	}
 	return all

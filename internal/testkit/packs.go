@@ -21,8 +21,7 @@ func (d *disk) packsOf(ns uint32) *packRows {
 }
 
 // PutPack registers a pack.
-func (s *Store) PutPack(_ context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
-	d := s.disk
+func (d *disk) PutPack(_ context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rows := d.packsOf(ns)
@@ -50,8 +49,7 @@ func (p *packRows) row(digest string) machine.PackRow {
 }
 
 // Pack resolves "id", "id@version" or a digest.
-func (s *Store) Pack(_ context.Context, ns uint32, ref string) (machine.PackRow, error) {
-	d := s.disk
+func (d *disk) Pack(_ context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rows := d.packsOf(ns)
@@ -70,8 +68,7 @@ func (s *Store) Pack(_ context.Context, ns uint32, ref string) (machine.PackRow,
 }
 
 // ListPacks orders by id and version.
-func (s *Store) ListPacks(_ context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error) {
-	d := s.disk
+func (d *disk) ListPacks(_ context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rows := d.packsOf(ns)

@@ -11,8 +11,7 @@ import (
 )
 
 // Head returns a run's state.
-func (s *Store) Head(_ context.Context, ns uint32, run string) (*machine.State, error) {
-	d := s.disk
+func (d *disk) Head(_ context.Context, ns uint32, run string) (*machine.State, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -23,8 +22,7 @@ func (s *Store) Head(_ context.Context, ns uint32, run string) (*machine.State, 
 }
 
 // Entries returns a run's entries that hold records >= from.
-func (s *Store) Entries(_ context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
-	d := s.disk
+func (d *disk) Entries(_ context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -51,8 +49,7 @@ func records(page machine.Page) int {
 }
 
 // Entry returns the one entry that holds the record seq.
-func (s *Store) Entry(_ context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
-	d := s.disk
+func (d *disk) Entry(_ context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -67,8 +64,7 @@ func (s *Store) Entry(_ context.Context, ns uint32, run string, seq uint64) (mac
 }
 
 // Checkpoint returns the newest copy of a run's state whose seq is at most seq.
-func (s *Store) Checkpoint(_ context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
-	d := s.disk
+func (d *disk) Checkpoint(_ context.Context, ns uint32, run string, seq uint64) (*machine.State, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -84,8 +80,7 @@ func (s *Store) Checkpoint(_ context.Context, ns uint32, run string, seq uint64)
 }
 
 // Journal returns entries of all runs behind a cursor.
-func (s *Store) Journal(_ context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error) {
-	d := s.disk
+func (d *disk) Journal(_ context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	journal := d.journal[ns]
@@ -95,38 +90,37 @@ func (s *Store) Journal(_ context.Context, ns uint32, after uint64, page machine
 }
 
 // ReplayWith implements runtime.Store: this one keeps every state.
-func (s *Store) ReplayWith(func(context.Context, *machine.State, []machine.Entry) (*machine.State, error)) {
+func (d *disk) ReplayWith(func(context.Context, *machine.State, []machine.Entry) (*machine.State, error)) {
 }
 
 // Tail is the newest cursor of a namespace.
-func (s *Store) Tail(_ context.Context, ns uint32) (uint64, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
-	return uint64(len(s.disk.journal[ns])), nil
+func (d *disk) Tail(_ context.Context, ns uint32) (uint64, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return uint64(len(d.journal[ns])), nil
 }
 
 // Epoch names this store.
-func (s *Store) Epoch() [16]byte { return s.disk.epoch }
+func (d *disk) Epoch() [16]byte { return d.epoch }
 
 // Consumed returns the row of a used-up id.
-func (s *Store) Consumed(_ context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
-	row, ok := s.disk.consumed[consumedKey(ns, key)]
+func (d *disk) Consumed(_ context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	row, ok := d.consumed[consumedKey(ns, key)]
 	return row, ok, nil
 }
 
 // Effect returns the row of a business key.
-func (s *Store) Effect(_ context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
-	row, ok := s.disk.effects[effectKey{ns, key}]
+func (d *disk) Effect(_ context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	row, ok := d.effects[effectKey{ns, key}]
 	return row, ok, nil
 }
 
 // ArtifactVersions lists the writes of one artifact.
-func (s *Store) ArtifactVersions(_ context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
-	d := s.disk
+func (d *disk) ArtifactVersions(_ context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -146,8 +140,8 @@ func (s *Store) ArtifactVersions(_ context.Context, ns uint32, run, name string,
 }
 
 // ArtifactVersionsAfter implements runtime.Store.
-func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error) {
-	versions, err := s.ArtifactVersions(ctx, ns, run, name, atSeq, false)
+func (d *disk) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error) {
+	versions, err := d.ArtifactVersions(ctx, ns, run, name, atSeq, false)
 	for len(versions) > 0 && versions[0].Seq <= after {
 		versions = versions[1:]
 	}
@@ -155,8 +149,7 @@ func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name 
 }
 
 // MessageRows lists rows [from, next) of a state's conversation.
-func (s *Store) MessageRows(_ context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
-	d := s.disk
+func (d *disk) MessageRows(_ context.Context, ns uint32, run, state string, from, next uint64) ([]machine.MessageRow, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	rows := d.runs[runKey{ns, run}]
@@ -173,8 +166,7 @@ func (s *Store) MessageRows(_ context.Context, ns uint32, run, state string, fro
 }
 
 // DueTimers returns timers with Due <= now and the due time of the next.
-func (s *Store) DueTimers(_ context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
-	d := s.disk
+func (d *disk) DueTimers(_ context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	n := sort.Search(len(d.timers), func(i int) bool { return d.timers[i].Due > now })
@@ -186,8 +178,7 @@ func (s *Store) DueTimers(_ context.Context, now int64, limit int) ([]machine.Ti
 }
 
 // ReadyRuns lists runs in the ready index.
-func (s *Store) ReadyRuns(_ context.Context, ns uint32, after string, limit int) ([]string, error) {
-	d := s.disk
+func (d *disk) ReadyRuns(_ context.Context, ns uint32, after string, limit int) ([]string, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var runs []string
@@ -201,8 +192,7 @@ func (s *Store) ReadyRuns(_ context.Context, ns uint32, after string, limit int)
 }
 
 // Outbox lists rows of a kind with Due <= now.
-func (s *Store) Outbox(_ context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
-	d := s.disk
+func (d *disk) Outbox(_ context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var rows []machine.OutboxRow
@@ -221,8 +211,7 @@ func (s *Store) Outbox(_ context.Context, kind machine.OutboxKind, now int64, li
 }
 
 // ListRuns returns heads in order of creation.
-func (s *Store) ListRuns(_ context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
-	d := s.disk
+func (d *disk) ListRuns(_ context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	ids := slices.Clone(d.order[ns])
@@ -247,8 +236,7 @@ func (s *Store) ListRuns(_ context.Context, ns uint32, filter machine.RunFilter,
 }
 
 // CountRuns counts the runs in any of the statuses.
-func (s *Store) CountRuns(_ context.Context, ns uint32, statuses []machine.Status) (int, error) {
-	d := s.disk
+func (d *disk) CountRuns(_ context.Context, ns uint32, statuses []machine.Status) (int, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	n := 0

@@ -21,7 +21,7 @@ type Fault struct {
 // back, fail them on demand and crash; what was acknowledged outlives a crash.
 // Safe for concurrent use.
 type Store struct {
-	disk *disk
+	Kept
 
 	mu     sync.Mutex
 	failed chan struct{}
@@ -34,6 +34,25 @@ type Store struct {
 	hold      bool
 	// holding is closed and replaced at each commit that is held.
 	holding chan struct{}
+	tally   *tally
+}
+
+// tally counts what was stored; it outlives a crash.
+type tally struct {
+	mu      sync.Mutex
+	commits int
+	// next is closed and replaced by each commit.
+	next chan struct{}
+}
+
+func newTally() *tally { return &tally{next: make(chan struct{})} }
+
+func (t *tally) add() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.commits++
+	close(t.next)
+	t.next = make(chan struct{})
 }
 
 type heldCommit struct {
@@ -46,11 +65,11 @@ type heldResult struct {
 	err  error
 }
 
-// NewStore is an empty store.
-func NewStore() *Store { return open(newDisk()) }
+// NewStore is an empty store in memory.
+func NewStore() *Store { return open(newDisk(), newTally()) }
 
-func open(d *disk) *Store {
-	return &Store{disk: d, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
+func open(kept Kept, t *tally) *Store {
+	return &Store{Kept: kept, tally: t, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
 }
 
 // FailCommits asks before each commit what it meets; nil ends that.
@@ -86,7 +105,7 @@ func (s *Store) Sync() {
 	defer s.mu.Unlock()
 	s.hold = false
 	for _, h := range s.held {
-		done, err := s.disk.commit(h.batch)
+		done, err := s.store(h.batch)
 		h.done <- heldResult{done: done, err: err}
 	}
 	s.held = nil
@@ -115,7 +134,7 @@ func (s *Store) crash() {
 // Reopen is the store of the next process on the same data.
 func (s *Store) Reopen() *Store {
 	s.Crash()
-	return open(s.disk)
+	return open(s.Kept.Reopen(), s.tally)
 }
 
 // Failed is closed when the store crashed.
@@ -125,9 +144,9 @@ func (s *Store) Failed() <-chan struct{} { return s.failed }
 func (s *Store) AwaitCommits(n int, most time.Duration) bool {
 	over := time.After(most)
 	for {
-		s.disk.mu.RLock()
-		enough, next := s.disk.commits >= n, s.disk.committed
-		s.disk.mu.RUnlock()
+		s.tally.mu.Lock()
+		enough, next := s.tally.commits >= n, s.tally.next
+		s.tally.mu.Unlock()
 		if enough {
 			return true
 		}
@@ -141,7 +160,7 @@ func (s *Store) AwaitCommits(n int, most time.Duration) bool {
 
 // Commits is how many batches were stored.
 func (s *Store) Commits() int {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
-	return s.disk.commits
+	s.tally.mu.Lock()
+	defer s.tally.mu.Unlock()
+	return s.tally.commits
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // PutSubscription stores a subscription if it is as it was read.
-func (s *Store) PutSubscription(_ context.Context, sub machine.Subscription, before *machine.Subscription) error {
-	return s.disk.settle(sub, before, nil)
+func (d *disk) PutSubscription(_ context.Context, sub machine.Subscription, before *machine.Subscription) error {
+	return d.settle(sub, before, nil)
 }
 
 // BuryDelivery stores a subscription with a dead letter.
-func (s *Store) BuryDelivery(_ context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
-	return s.disk.settle(sub, before, &letter)
+func (d *disk) BuryDelivery(_ context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error {
+	return d.settle(sub, before, &letter)
 }
 
 func (d *disk) settle(sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
@@ -34,21 +34,21 @@ func (d *disk) settle(sub machine.Subscription, before *machine.Subscription, le
 }
 
 // Subscription reads one.
-func (s *Store) Subscription(_ context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
-	if sub, there := s.disk.subscriptions[key]; there {
+func (d *disk) Subscription(_ context.Context, key machine.SubscriptionKey) (*machine.Subscription, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if sub, there := d.subscriptions[key]; there {
 		return &sub, nil
 	}
 	return nil, nil //nolint:nilnil // as the contract says
 }
 
 // Subscriptions lists those of a kind.
-func (s *Store) Subscriptions(_ context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
+func (d *disk) Subscriptions(_ context.Context, ns uint32, kind machine.SubscriptionKind, run string) ([]machine.Subscription, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	var out []machine.Subscription
-	for key, sub := range s.disk.subscriptions {
+	for key, sub := range d.subscriptions {
 		if key.Namespace == ns && key.Kind == kind && (run == "" || key.Run == run) {
 			out = append(out, sub)
 		}
@@ -60,20 +60,20 @@ func (s *Store) Subscriptions(_ context.Context, ns uint32, kind machine.Subscri
 }
 
 // DropSubscription removes one with its letters.
-func (s *Store) DropSubscription(_ context.Context, key machine.SubscriptionKey) error {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	delete(s.disk.subscriptions, key)
-	delete(s.disk.letters, key)
+func (d *disk) DropSubscription(_ context.Context, key machine.SubscriptionKey) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.subscriptions, key)
+	delete(d.letters, key)
 	return nil
 }
 
 // DeadLetters lists those behind a number.
-func (s *Store) DeadLetters(_ context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
-	s.disk.mu.RLock()
-	defer s.disk.mu.RUnlock()
+func (d *disk) DeadLetters(_ context.Context, key machine.SubscriptionKey, after uint64, limit int) ([]machine.DeadLetter, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
 	var out []machine.DeadLetter
-	for _, letter := range s.disk.letters[key] {
+	for _, letter := range d.letters[key] {
 		if letter.N > after && len(out) < limit {
 			out = append(out, letter)
 		}
@@ -82,9 +82,9 @@ func (s *Store) DeadLetters(_ context.Context, key machine.SubscriptionKey, afte
 }
 
 // DropDeadLetter removes one.
-func (s *Store) DropDeadLetter(_ context.Context, key machine.SubscriptionKey, n uint64) error {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	s.disk.letters[key] = slices.DeleteFunc(s.disk.letters[key], func(l machine.DeadLetter) bool { return l.N == n })
+func (d *disk) DropDeadLetter(_ context.Context, key machine.SubscriptionKey, n uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.letters[key] = slices.DeleteFunc(d.letters[key], func(l machine.DeadLetter) bool { return l.N == n })
 	return nil
 }

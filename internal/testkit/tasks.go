@@ -9,8 +9,7 @@ import (
 )
 
 // Tasks shows the heads of an owner's newest tasks, newest status first.
-func (s *Store) Tasks(_ context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
-	d := s.disk
+func (d *disk) Tasks(_ context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
 	d.mu.RLock()
 	var heads []*machine.State
 	for key, run := range d.runs {

@@ -49,7 +49,7 @@ type sidecar struct {
 
 func newSidecar(t *testing.T) *sidecar {
 	t.Helper()
-	s := &sidecar{t: t, store: testkit.NewStore()}
+	s := &sidecar{t: t, store: testkit.StoreFor(t)}
 	engine, err := house.New(house.Config{Config: runtime.Config{
 		Store: s.store, Clock: house.SystemClock{}, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 	}})

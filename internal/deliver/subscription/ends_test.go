@@ -32,7 +32,7 @@ type ending struct {
 
 func newEnding(t *testing.T, ends subscription.Ends) *ending {
 	t.Helper()
-	e := &ending{t: t, clock: testkit.NewClock(), store: testkit.NewStore()}
+	e := &ending{t: t, clock: testkit.NewClock(), store: testkit.StoreFor(t)}
 	e.build(ends)
 	return e
 }

@@ -36,7 +36,7 @@ func hookRequest(id, url string) subscription.WebhookRequest {
 // made anew is left alone.
 func TestAdvanceKeepsChanges(t *testing.T) {
 	t.Parallel()
-	ctx, e := t.Context(), newRoom(t, testkit.NewStore())
+	ctx, e := t.Context(), newRoom(t, testkit.StoreFor(t))
 	first, created, err := e.PutWebhook(ctx, hookRequest("w", "https://a.example"))
 	if err != nil || !created {
 		t.Fatalf("made %v, %v", created, err)
@@ -72,7 +72,7 @@ func TestAdvanceKeepsChanges(t *testing.T) {
 // TestWebhooksAreCountedExactly: as many as may be are made, by however many at once.
 func TestWebhooksAreCountedExactly(t *testing.T) {
 	t.Parallel()
-	e := newRoom(t, testkit.NewStore())
+	e := newRoom(t, testkit.StoreFor(t))
 	var puts sync.WaitGroup
 	var made, refused atomic.Int64
 	for n := range 120 {
@@ -110,7 +110,7 @@ func (s *stubborn) PutSubscription(context.Context, machine.Subscription, *machi
 // name after a few tries.
 func TestChangesAreNotTriedForEver(t *testing.T) {
 	t.Parallel()
-	s := &stubborn{Store: testkit.NewStore()}
+	s := &stubborn{Store: testkit.StoreFor(t)}
 	_, _, err := newRoom(t, s).PutWebhook(t.Context(), hookRequest("w", "https://a.example"))
 	var refusal *machine.Refusal
 	if !errors.As(err, &refusal) || refusal.Reason != "SUBSCRIPTION_CONTENDED" || refusal.Code != machine.CodeAborted || !strings.Contains(refusal.Message, "try again") {

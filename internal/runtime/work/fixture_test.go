@@ -29,7 +29,7 @@ type option func(*runtime.Config)
 
 func newRig(t testing.TB, options ...option) *rig {
 	t.Helper()
-	r := &rig{t: t, store: testkit.NewStore(), clock: testkit.NewClock(), ids: &testkit.IDs{}}
+	r := &rig{t: t, store: testkit.StoreFor(t), clock: testkit.NewClock(), ids: &testkit.IDs{}}
 	r.cfg.Config = runtime.Config{
 		Store: r.store, Clock: r.clock, IDs: r.ids, AllowTools: []string{"*"},
 		Namespaces: map[string]uint32{"other": 7},

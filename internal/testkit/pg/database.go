@@ -23,7 +23,7 @@ var shared struct {
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	Require(tb)
-	shared.once.Do(func() { shared.server, shared.err = start(nil) })
+	shared.once.Do(func() { shared.server, shared.err = Launch() })
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
@@ -34,7 +34,7 @@ func Shared(tb testing.TB) *Server {
 func Main(m *testing.M) {
 	code := m.Run()
 	if shared.server != nil {
-		shared.server.end()
+		shared.server.End()
 	}
 	os.Exit(code)
 }

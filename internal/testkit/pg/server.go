@@ -53,7 +53,7 @@ func Durable() Option { return Setting("fsync", "on") }
 func Start(tb testing.TB, options ...Option) *Server {
 	tb.Helper()
 	Require(tb)
-	s, err := start(options)
+	s, err := Launch(options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,13 +61,14 @@ func Start(tb testing.TB, options ...Option) *Server {
 		if tb.Failed() {
 			tb.Logf("what PostgreSQL at %s said:\n%s", s.Addr(), s.Log())
 		}
-		s.end()
+		s.End()
 	})
 	return s
 }
 
-// start starts a server on a fresh data directory.
-func start(options []Option) (*Server, error) {
+// Launch starts a server for a program that is no test, until [Server.End] or until the
+// program ends.
+func Launch(options ...Option) (*Server, error) {
 	s := &Server{settings: defaults()}
 	for _, option := range options {
 		option(s)
@@ -77,7 +78,7 @@ func start(options []Option) (*Server, error) {
 		return nil, err
 	}
 	if err := errors.Join(s.place.fill(), s.listen()); err != nil {
-		s.end()
+		s.End()
 		return nil, err
 	}
 	return s, nil
@@ -188,8 +189,8 @@ func (s *Server) runs() bool {
 	}
 }
 
-// end stops the server and takes its directory away.
-func (s *Server) end() {
+// End stops the server and takes its directory away.
+func (s *Server) End() {
 	if s.runs() {
 		signalAll(s.cmd.Process.Pid, resume)
 		_ = s.cmd.Process.Signal(quit)

@@ -33,7 +33,7 @@ func (s *Server) AddStandby(tb testing.TB, kind Standby, way string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(standby.end)
+	tb.Cleanup(standby.End)
 	where := "FROM pg_stat_replication WHERE application_name = '" + name + "' AND "
 	s.Await(tb, "postgres", "SELECT count(*) = 1 "+where+"state = 'streaming'")
 	if kind == Synchronous {
@@ -55,7 +55,7 @@ func (s *Server) standby(name, way string) (*Server, error) {
 	}
 	err = run(backup, "--no-sync", "--wal-method=stream", "--checkpoint=fast", "-D", made.place.data(), "-d", s.URL("postgres"))
 	if err != nil {
-		made.end()
+		made.End()
 		return nil, err
 	}
 	for _, kept := range []string{"fsync", "max_connections", "synchronous_commit"} {
@@ -68,7 +68,7 @@ func (s *Server) standby(name, way string) (*Server, error) {
 	// A primary that is gone is asked again soon.
 	made.settings["wal_retrieve_retry_interval"] = "100ms"
 	if err := errors.Join(made.place.put("standby.signal", ""), made.listen()); err != nil {
-		made.end()
+		made.End()
 		return nil, err
 	}
 	return made, nil

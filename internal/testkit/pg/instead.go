@@ -1,0 +1,45 @@
+package pg
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// StoreWanted reports whether PAWL_TEST_STORE=postgres asks tests that need any store to have
+// it on PostgreSQL.
+func StoreWanted() bool { return os.Getenv("PAWL_TEST_STORE") == "postgres" }
+
+// Schema is that of the store which stands for a data directory.
+func Schema(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return fmt.Sprintf("t_%x", sha256.Sum256([]byte(dir)))[:34]
+}
+
+// InsteadOfDirectory are the arguments of a sidecar, with the store at the URL in a schema of
+// its own where they name a data directory.
+func InsteadOfDirectory(args []string, url string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		dir, joined := strings.CutPrefix(arg, "--data=")
+		upto := i + 1
+		switch {
+		case joined:
+		case arg == "--data" && upto < len(args):
+			dir, upto = args[upto], upto+1
+		default:
+			continue
+		}
+		flags := []string{"--store", url, "--store-schema", Schema(dir)}
+		if args[0] == "serve" {
+			flags = append(flags, "--accept-loss-on-failover")
+		}
+		return slices.Replace(args, i, upto, flags...)
+	}
+	return args
+}

@@ -1,0 +1,99 @@
+package realstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/testkit"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+)
+
+// Main runs the tests of a package on the store that PAWL_TEST_STORE names.
+func Main(m *testing.M) {
+	switch wanted := os.Getenv("PAWL_TEST_STORE"); wanted {
+	case "":
+	case "badger":
+		testkit.Keep = keep
+	default:
+		fmt.Fprintf(os.Stderr, "PAWL_TEST_STORE=%s is neither postgres nor badger\n", wanted)
+		os.Exit(1)
+	}
+	pg.Main(m)
+}
+
+func keep(tb testing.TB) testkit.Kept {
+	tb.Helper()
+	return open(tb, store.Options{Dir: tb.TempDir(), MemTableSize: 8 << 20, MinFree: 1})
+}
+
+// rows are those of a real store.
+type rows struct {
+	*store.Store
+	place *place
+}
+
+// place is where one store after another keeps its rows.
+type place struct {
+	tb   testing.TB
+	opts store.Options
+	// now is the store that is open.
+	now *store.Store
+}
+
+func open(tb testing.TB, opts store.Options) testkit.Kept {
+	tb.Helper()
+	p := &place{tb: tb, opts: opts}
+	opened := p.open()
+	tb.Cleanup(p.close)
+	return opened
+}
+
+func (p *place) open() rows {
+	p.tb.Helper()
+	var err error
+	if p.now, err = store.Open(p.opts); err != nil {
+		p.tb.Fatal(err)
+	}
+	return rows{Store: p.now, place: p}
+}
+
+func (p *place) close() {
+	if err := p.now.Close(); err != nil {
+		p.tb.Error(err)
+	}
+}
+
+// Reopen implements [testkit.Kept].
+func (r rows) Reopen() testkit.Kept {
+	r.place.close()
+	return r.place.open()
+}
+
+// Check implements [testkit.Kept].
+func (r rows) Check() error {
+	_, err := r.Store.Check(context.Background(), nil)
+	return err
+}
+
+// Holders implements [testkit.Kept].
+func (r rows) Holders() []machine.StepHolder {
+	var all []machine.StepHolder
+	for _, kind := range []machine.OutboxKind{machine.OutboxStep, machine.OutboxDelegation, machine.OutboxCancel} {
+		out, err := r.Outbox(context.Background(), kind, math.MaxInt64, math.MaxInt32)
+		if err != nil {
+			r.place.tb.Error(err)
+		}
+		for _, row := range out {
+			if holder, err := r.StepHolder(context.Background(), row); err == nil {
+				all = append(all, holder)
+			}
+		}
+	}
+	return slices.Clip(all)
+}

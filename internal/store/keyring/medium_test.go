@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/keyring/keyringtest"
-	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
@@ -103,7 +102,7 @@ func TestInto(t *testing.T) {
 			if err := ring.Into(to, under[1]); err != nil {
 				t.Fatal(err)
 			}
-			sameRings(t, ringOn(t, to, under[1]), ring)
+			keyringtest.Same(t, ringOn(t, to, under[1]), ring)
 			if err := ring.Into(to, under[1]); err == nil {
 				t.Error("what was there is written over")
 			}
@@ -118,27 +117,4 @@ func ringOn(t *testing.T, medium keyring.Medium, master []byte) *keyring.Ring {
 		t.Fatal(err)
 	}
 	return ring
-}
-
-func sameRings(t *testing.T, got, want *keyring.Ring) {
-	t.Helper()
-	a, _ := got.ID()
-	b, _ := want.ID()
-	if a != b || got.Slots() != want.Slots() {
-		t.Errorf("%x with %d keys, want %x with %d", a, got.Slots(), b, want.Slots())
-	}
-	for slot := uint64(1); slot <= want.Slots(); slot++ {
-		x, xErr := got.Last(slot)
-		y, yErr := want.Last(slot)
-		if (xErr == nil) != (yErr == nil) || errors.Is(xErr, layout.ErrDamaged) != errors.Is(yErr, layout.ErrDamaged) {
-			t.Errorf("slot %d: %v, want %v", slot, xErr, yErr)
-			continue
-		}
-		if got.DestroyedAt(slot) != want.DestroyedAt(slot) {
-			t.Errorf("slot %d: destroyed at %d, want %d", slot, got.DestroyedAt(slot), want.DestroyedAt(slot))
-		}
-		if xErr == nil && !bytes.Equal(x.Seal(nil, []byte("p"), nil), y.Seal(nil, []byte("p"), nil)) {
-			t.Errorf("slot %d has another key", slot)
-		}
-	}
 }

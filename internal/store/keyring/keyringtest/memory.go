@@ -13,6 +13,9 @@ type Memory struct {
 	Fail func(what string) error
 }
 
+// Holding is one that has bytes already.
+func Holding(bytes []byte) *Memory { return &Memory{bytes: bytes} }
+
 // ReadAt is that of a file.
 func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	if at >= int64(len(m.bytes)) {

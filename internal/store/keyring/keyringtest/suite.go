@@ -102,3 +102,28 @@ func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 func same(a, b *seal.Key) bool {
 	return bytes.Equal(a.Seal(nil, []byte("plain"), nil), b.Seal(nil, []byte("plain"), nil))
 }
+
+// Same: both have the same keys in the same slots, and what is destroyed or damaged in one is in
+// the other.
+func Same(t *testing.T, got, want *keyring.Ring) {
+	t.Helper()
+	a, _ := got.ID()
+	b, _ := want.ID()
+	if a != b || got.Slots() != want.Slots() {
+		t.Errorf("%x with %d keys, want %x with %d", a, got.Slots(), b, want.Slots())
+	}
+	for slot := uint64(1); slot <= want.Slots(); slot++ {
+		x, xErr := got.Last(slot)
+		y, yErr := want.Last(slot)
+		if (xErr == nil) != (yErr == nil) || errors.Is(xErr, layout.ErrDamaged) != errors.Is(yErr, layout.ErrDamaged) {
+			t.Errorf("slot %d: %v, want %v", slot, xErr, yErr)
+			continue
+		}
+		if got.DestroyedAt(slot) != want.DestroyedAt(slot) {
+			t.Errorf("slot %d: destroyed at %d, want %d", slot, got.DestroyedAt(slot), want.DestroyedAt(slot))
+		}
+		if xErr == nil && !same(x, y) {
+			t.Errorf("slot %d has another key", slot)
+		}
+	}
+}

@@ -65,7 +65,7 @@ var table = []rule{
 	{dir: "internal/pack/cost", may: []string{"internal/pack/source"}},
 	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
-	{dir: "internal/store", may: []string{machineDir, rulesDir}, wire: true},
+	{dir: "internal/store", may: []string{machineDir, rulesDir, "internal/pgurl"}, wire: true},
 	// Below the way: what it calls to decide.
 	{dir: gateDir, may: []string{machineDir}},
 	{dir: allowDir, may: []string{machineDir, cacheDir}},

@@ -1,17 +1,25 @@
 package store
 
 import (
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
+
+func TestMain(m *testing.M) { pg.Main(m) }
 
 // onEach are the tests that hold on every engine. By themselves they are run on Badger, by
 // [TestForEachKV] on the others.
@@ -169,12 +177,29 @@ var onBadger = strings.Fields(`
 // onNoOther are the tests that choose their engines themselves.
 var onNoOther = []string{"TestAReadThatFailsIsTold", "TestAStartWhoseReadFails", "TestAWriteWhoseReadFails", "TestEveryMethodIsKnown", "TestEveryTestIsOnEachEngine", "TestForEachKV", "TestMoveIntoADirectory", "TestSamePairs"}
 
+// notOnPostgres are tests of onEach that hold for an engine in this process alone, with why.
+var notOnPostgres = map[string]string{
+	"TestKeysAndRowsBelongTogether":           "it puts other files of keys into a directory",
+	"TestCopyOfKeys":                          "it copies the file of keys",
+	"TestRestoreOfErasedRuns":                 "it restores beside a file of keys",
+	"TestEmptyLogOfALivingProcessIsLeftAlone": "it is about a log of Badger's",
+	"TestDiskIsProportionalToWhatWasWritten":  "it measures a directory",
+}
+
 // TestForEachKV runs the tests of the store on every engine but Badger.
 func TestForEachKV(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		for name, test := range onEach {
 			t.Run(name, test)
+		}
+	})
+	t.Run("postgres", func(t *testing.T) {
+		postgres.url = pg.Database(t)
+		for name, test := range onEach {
+			if notOnPostgres[name] == "" {
+				t.Run(name, test)
+			}
 		}
 	})
 }
@@ -203,19 +228,68 @@ func TestEveryTestIsOnEachEngine(t *testing.T) {
 // memories are the databases in memory, by the directory of their store.
 var memories sync.Map
 
+// postgres is the database of [TestForEachKV], with a schema for each directory.
+var postgres struct {
+	url     string
+	made    atomic.Int64
+	schemas sync.Map
+}
+
+// schemaOf is the schema of a store's directory.
+func schemaOf(dir string) string {
+	name, _ := postgres.schemas.LoadOrStore(dir, fmt.Sprintf("store_%d", postgres.made.Add(1)))
+	return name.(string)
+}
+
+// copySchema makes what a crash now would leave of the store of a directory.
+func copySchema(t testing.TB, from, to string) {
+	t.Helper()
+	made, err := openPostgres(Options{Dir: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Close(); err != nil {
+		t.Fatal(err)
+	}
+	old, next := schemaOf(from), schemaOf(to)
+	sql := "BEGIN ISOLATION LEVEL REPEATABLE READ; DELETE FROM " + next + ".part;"
+	for _, table := range []string{"part", "hot", "cold", "run_keys"} {
+		sql += fmt.Sprintf("INSERT INTO %s.%s SELECT * FROM %s.%s;", next, table, old, table)
+	}
+	at, err := url.Parse(postgres.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pg.Shared(t).Query(t, strings.Trim(at.Path, "/"), sql+"UPDATE "+next+".part SET lease_until = '-infinity'; COMMIT")
+}
+
+func openPostgres(o Options) (engine.Engine, error) { return openPostgresAt(postgres.url, o) }
+
+func openPostgresAt(url string, o Options) (engine.Engine, error) {
+	d, err := database.Open(database.Config{
+		URL: pgurl.Of(url), Schema: schemaOf(o.Dir), Readers: 4, Logger: o.Logger, RunKeys: o.Hooks.RunKeys,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
 // onEngineOf has a store of a test opened on the engine that the test is run on, which its name
 // says: see [TestForEachKV].
 func onEngineOf(t testing.TB, o *Options) {
-	if !strings.HasPrefix(t.Name(), "TestForEachKV/memory/") {
-		return
-	}
-	o.Engine = func(o Options) (engine.Engine, error) {
-		db, _ := memories.LoadOrStore(o.Dir, memkv.New())
-		e, err := memkv.Open(db.(*memkv.DB), o.Dir, o.Hooks.RunKeys)
-		if err != nil {
-			return nil, err
+	switch {
+	case strings.HasPrefix(t.Name(), "TestForEachKV/postgres/"):
+		o.Engine = openPostgres
+	case strings.HasPrefix(t.Name(), "TestForEachKV/memory/"):
+		o.Engine = func(o Options) (engine.Engine, error) {
+			db, _ := memories.LoadOrStore(o.Dir, memkv.New())
+			e, err := memkv.Open(db.(*memkv.DB), o.Dir, o.Hooks.RunKeys)
+			if err != nil {
+				return nil, err
+			}
+			return e, nil
 		}
-		return e, nil
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -71,6 +72,10 @@ func TestReopenKeepsEverything(t *testing.T) {
 func copyStore(t *testing.T, s *Store) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "crashed")
+	if _, ok := s.engine.(*database.Database); ok {
+		copySchema(t, s.opts.Dir, to)
+		return to
+	}
 	if out, err := exec.Command("cp", "-r", "--sparse=always", s.opts.Dir, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -13,23 +13,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
 // TestSamePairs: one sequence of batches, one after the other, leaves the same pairs in every
 // engine, byte for byte, each set by the same group.
 func TestSamePairs(t *testing.T) {
 	t.Parallel()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		samePairs(t, func(o Options) (engine.Engine, error) {
+			e, err := memkv.Open(memkv.New(), o.Dir, nil)
+			return e, err
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := pg.Database(t)
+		samePairs(t, func(o Options) (engine.Engine, error) { return openPostgresAt(url, o) })
+	})
+}
+
+func samePairs(t *testing.T, engineOf func(Options) (engine.Engine, error)) {
+	t.Helper()
 	open := func(e func(Options) (engine.Engine, error)) *Store {
 		return openTemp(t, func(o *Options) {
 			o.Dir, o.epoch, o.MarkInterval, o.Engine = filepath.Join(t.TempDir(), "db"), new([16]byte), time.Hour, e
 		})
 	}
-	memory := func(o Options) (engine.Engine, error) {
-		e, err := memkv.Open(memkv.New(), o.Dir, nil)
-		return e, err
-	}
 	for seed := range uint64(4) {
-		badger, other := open(nil), open(memory)
+		badger, other := open(nil), open(engineOf)
 		sequence(t, badger, seed)
 		sequence(t, other, seed)
 		want, got := pairsOf(t, badger), pairsOf(t, other)

@@ -216,7 +216,7 @@ func (o *Owner[G]) release() {
 
 // store sends a group until it is known what became of it.
 func (o *Owner[G]) store(c commit[G]) kv.Result {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := o.server.Commit(o.epoch, c.number, c.group)
 		if err == nil {
 			return o.stored(c.number)
@@ -233,6 +233,9 @@ func (o *Owner[G]) store(c commit[G]) kv.Result {
 			return o.stored(c.number)
 		}
 		o.cfg.Told("the group is not stored, it is sent again", nil)
+		if !o.wait(pause) {
+			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.away.Load()))}
+		}
 	}
 }
 
@@ -275,38 +278,47 @@ func (o *Owner[G]) Reach(ctx context.Context, number uint64) error {
 // renew renews the lease of a partition in which nothing happens.
 func (o *Owner[G]) renew() {
 	err := o.server.Renew(o.epoch, o.last.Load())
+	if err != nil {
+		_, err = o.takeAgain(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
+	}
 	if err == nil {
 		o.away.Store(nil)
-		return
 	}
-	_, _ = o.takeAgain(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
 }
 
 // takeAgain takes the partition with the next epoch, which fences what may be under way, and
 // says what is there: group upTo, or the newest that was acknowledged. An error is for good.
 func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
 	o.cfg.Told("the partition is taken again", cause)
-	o.away.CompareAndSwap(nil, &AwayError{time.Now(), cause})
+	o.missing(cause)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		st, err := o.server.Take(true)
 		switch acked := o.last.Load(); {
 		case isFinal(err):
 			return st, o.fail(err)
 		case err != nil:
-			o.away.Store(&AwayError{o.away.Load().Since, err})
+			o.missing(err)
 		case st.Commit < acked:
 			return st, o.fail(&LostError{Acked: acked, Found: st.Commit})
 		case !st.Ours || st.Commit > upTo:
 			return st, o.fail(&TakenError{Owner: st.Owner, Address: st.Address, Epoch: st.Epoch, Ours: o.epoch})
 		default:
 			o.epoch = st.Epoch
-			o.away.Store(nil)
 			return st, nil
 		}
 		if !o.wait(pause) {
 			return st, o.fail(fmt.Errorf("left while its outcome was not known: %w", o.away.Load()))
 		}
 	}
+}
+
+// missing remembers what the database said last, and since when it stores nothing.
+func (o *Owner[G]) missing(err error) {
+	since := time.Now()
+	if away := o.away.Load(); away != nil {
+		since = away.Since
+	}
+	o.away.Store(&AwayError{since, err})
 }
 
 // wait pauses; false: it is to end, and has waited long enough.

@@ -17,6 +17,8 @@ type keyKind struct {
 	Guarded bool
 	// Large: a value may be so large that it lies in a value log.
 	Large bool
+	// Hot: rows of the kind are rewritten, or come and go. An engine may keep them apart.
+	Hot bool
 	// Queue finds queue and due time of a key, for the watermarks; nil = no queue.
 	Queue func(key []byte) (QueueID, int64)
 }
@@ -24,19 +26,19 @@ type keyKind struct {
 // Kinds has each kind of key. Those without a guard are written by one path whose
 // precondition is the head's seq or a row of another kind, or by nobody else.
 var Kinds = [256]keyKind{
-	KindFormat:    {},
-	KindWatermark: {Row: "watermark"},
+	KindFormat:    {Hot: true},
+	KindWatermark: {Hot: true, Row: "watermark"},
 
-	KindHead:     {Row: "head", Large: true}, // guarded by its seq: checkSeq
+	KindHead:     {Hot: true, Row: "head", Large: true}, // guarded by its seq: checkSeq
 	KindEntry:    {Row: "entry", Large: true},
 	KindSnapshot: {Row: "checkpoint", Large: true},
 	KindArtifact: {Row: "artifact", Large: true},
 	KindMessage:  {Row: "message", Large: true},
-	KindReady:    {Row: "ready"},
+	KindReady:    {Hot: true, Row: "ready"},
 	KindIndex:    {Row: "index"},
 	KindCursor:   {Row: "cursor"},
-	KindTimer:    {Row: "timer", Queue: timerDue},
-	KindOutbox:   {Row: "outbox", Guarded: true, Queue: outboxDue},
+	KindTimer:    {Hot: true, Row: "timer", Queue: timerDue},
+	KindOutbox:   {Hot: true, Row: "outbox", Guarded: true, Queue: outboxDue},
 
 	KindRunID:    {Row: "id", Guarded: true},
 	KindCallerID: {Row: "id", Guarded: true},
@@ -49,23 +51,23 @@ var Kinds = [256]keyKind{
 	KindBlob:      {Row: "blob", Guarded: true},
 	KindBlobPiece: {Row: "piece of a blob", Large: true},
 	KindBlobRef:   {Row: "reference to a blob", Guarded: true},
-	KindUpload:    {Row: "upload", Guarded: true},
-	KindImport:    {Row: "import"},
+	KindUpload:    {Hot: true, Row: "upload", Guarded: true},
+	KindImport:    {Hot: true, Row: "import"},
 
 	KindNamespace: {Row: "namespace", Guarded: true},
 
-	KindSubscription: {Row: "subscription", Guarded: true},
+	KindSubscription: {Hot: true, Row: "subscription", Guarded: true},
 	KindDeadLetter:   {Row: "dead letter", Large: true},
-	KindDrop:         {Row: "removal", Guarded: true},
+	KindDrop:         {Hot: true, Row: "removal", Guarded: true},
 	KindDeleted:      {Row: "deleted run", Guarded: true},
 	KindErased:       {Row: "erased run", Guarded: true},
 
 	KindEffect:  {Row: "business key", Guarded: true},
-	KindAccount: {Row: "account", Guarded: true},
+	KindAccount: {Hot: true, Row: "account", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
 
-	KindSchedule: {Row: "schedule"},
+	KindSchedule: {Hot: true, Row: "schedule"},
 }
 
 // Buries: a value that may be large is removed. See the room space for what comes of it.

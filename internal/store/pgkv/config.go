@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // Config of one partition of a database; URL and Owner are required.
 type Config struct {
-	URL URL
+	URL pgurl.URL
 	// Schema has the tables. Default "pawl".
 	Schema string
 	// Part is the number of the partition.
@@ -31,6 +33,9 @@ type Config struct {
 	Lease time.Duration
 	// Logger is told what happens. Default: discarded.
 	Logger *slog.Logger
+	// Unread gives an error of a read that the database did not answer its form for callers.
+	// Default: it stays as it is.
+	Unread func(error) error
 	// Waits bound what the database is waited for.
 	Waits Waits
 }
@@ -72,6 +77,9 @@ func (c Config) withDefaults() Config {
 	if c.Hot == nil {
 		c.Hot = func(byte) bool { return false }
 	}
+	if c.Unread == nil {
+		c.Unread = func(err error) error { return err }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -86,6 +94,9 @@ func (c Config) validate() error {
 	if c.Owner == "" {
 		errs = append(errs, errors.New("no owner is named"))
 	}
+	if fault := c.URL.Fault(); fault != "" || c.URL.IsZero() {
+		errs = append(errs, fmt.Errorf("the URL %s", fault))
+	}
 	return errors.Join(errs...)
 }
 
@@ -99,9 +110,10 @@ var tuned = map[string]string{
 // connection says how connections are made: as the URL says, with the settings of sessions if
 // there is no pooler in between, which would not know them and has other sessions each time.
 func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
-	conn, err := pgx.ParseConfig(cfg.URL.raw)
+	conn, err := pgx.ParseConfig(cfg.URL.Secret())
 	if err != nil {
-		return nil, false, errors.New("the URL cannot be read")
+		// The error of the parser may have the URL.
+		return nil, false, errors.New("one of the parameters of the URL is wrong, or a file that it names cannot be read")
 	}
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = connecting
@@ -111,7 +123,7 @@ func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	}
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	conn.DialFunc = dialer.DialContext
-	pooled := strings.Contains(cfg.URL.raw, "default_query_exec_mode=")
+	pooled := strings.Contains(cfg.URL.Secret(), "default_query_exec_mode=")
 	if !pooled {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		if pooled, err = pooler(conn); err != nil {

@@ -25,7 +25,7 @@ type DB struct {
 var _ kv.KV = (*DB)(nil)
 
 // bounds of a group. A key is in an index, of which PostgreSQL takes 2 704 bytes.
-var bounds = kv.Bounds{Keys: 50_000, Key: 2600, Bytes: 8 << 20}
+var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
 // Open makes or migrates the schema and takes the partition; it waits until the lease of
 // another owner has ended. Errors: *[SchemaError], *[fenced.HeldError], *[fenced.AwayError],
@@ -63,7 +63,7 @@ func reached(cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
 }
 
 func (d *DB) open() (err error) {
-	pool, err := pgxpool.ParseConfig(d.cfg.URL.raw)
+	pool, err := pgxpool.ParseConfig(d.cfg.URL.Secret())
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,15 @@ type Owner interface {
 	Err() error
 	// Leave has it give up sooner what it cannot find out.
 	Leave()
+}
+
+// Sizes are the bytes on the database's disk of all partitions: rows and indexes.
+func (d *DB) Sizes() (bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
+	defer cancel()
+	err = d.pool.QueryRow(ctx, "SELECT pg_catalog.pg_total_relation_size($1) + pg_catalog.pg_total_relation_size($2)",
+		d.cfg.Schema+".hot", d.cfg.Schema+".cold").Scan(&bytes)
+	return bytes, err
 }
 
 // Close gives the partition back.

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/keyring"
+	"github.com/pawl-dev/pawl/internal/store/keyring/keyringtest"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
 	"github.com/pawl-dev/pawl/internal/store/pgkv"
@@ -21,12 +24,8 @@ func TestMain(m *testing.M) { pg.Main(m) }
 // at is one owner of the database at a URL.
 func at(t *testing.T, raw, owner string) pgkv.Config {
 	t.Helper()
-	url, err := pgkv.ParseURL(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return pgkv.Config{
-		URL: url, Owner: owner, Address: owner + ":1", Readers: 4,
+		URL: pgurl.Of(raw), Owner: owner, Address: owner + ":1", Readers: 4,
 		Hot: func(kind byte) bool { return kind%2 == 0 },
 	}
 }
@@ -139,25 +138,11 @@ func TestReleaseLetsTheNextIn(t *testing.T) {
 	}
 }
 
-// TestNoPasswordIsShown by anything that prints a URL or a configuration.
-func TestNoPasswordIsShown(t *testing.T) {
+// TestKeysOfRuns are on a medium as every other.
+func TestKeysOfRuns(t *testing.T) {
 	t.Parallel()
-	url, err := pgkv.ParseURL("postgres://ann:s3cret@db:5432/runs?password=s3cret&sslmode=require")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, _ := url.MarshalText()
-	cfg := pgkv.Config{URL: url}
-	for _, shown := range []string{url.String(), string(text), fmt.Sprintf("%v %+v %#v %s %q", url, url, url, url, url), fmt.Sprintf("%v %+v", cfg, cfg)} {
-		if strings.Contains(shown, "s3cret") || !strings.Contains(shown, "postgres://ann@db:5432/runs") {
-			t.Errorf("%s", shown)
-		}
-	}
-	for _, wrong := range []string{"", "s3cret", "postgres://", "mysql://ann:s3cret@db/runs", "postgres://ann:s3cret@db:port/runs", "postgres://ann:s3cret@db/runs?sslmode=never"} {
-		if _, err := pgkv.ParseURL(wrong); err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", wrong, err)
-		}
-	}
+	db := open(t, at(t, pg.Database(t), "first"))
+	keyringtest.Run(t, func(*testing.T) keyring.Medium { return db.Keys(nil) })
 }
 
 // TestReadersWaitForTheAcknowledgement: what a session sees that the database has not

@@ -11,6 +11,8 @@ type statements struct {
 	commit, renew, release  string
 	seed, take, look, blame string
 	whose                   string
+	// Those of the keys of runs.
+	keysRead, keysSize, keysWrite, keysVacuum string
 	// get and has are for the hot table and the cold one.
 	get, has [2]string
 }
@@ -59,11 +61,29 @@ const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 
 const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
+// keysWriteText writes pages whole, each only in the place of what it was read as: a write that
+// arrives late, after another one, changes nothing.
+const keysWriteText = `WITH fence AS (
+	SELECT id FROM {s}.part WHERE id = $1 AND owner = $2 FOR UPDATE
+), made AS (
+	INSERT INTO {s}.run_keys (part, page, bytes) SELECT fence.id, u.page, u.bytes FROM fence, unnest($3::bigint[], $4::bytea[]) AS u (page, bytes)
+	ON CONFLICT DO NOTHING RETURNING page
+), changed AS (
+	UPDATE {s}.run_keys r SET bytes = u.bytes FROM fence, unnest($5::bigint[], $6::bytea[], $7::bytea[]) AS u (page, old, bytes)
+	WHERE r.part = fence.id AND r.page = u.page AND r.bytes = u.old RETURNING r.page
+)
+SELECT (SELECT count(*) FROM made) + (SELECT count(*) FROM changed), pg_catalog.set_config('client_min_messages', 'warning', true)`
+
+const keysReadText = `SELECT page, bytes FROM {s}.run_keys WHERE part = $1 AND page BETWEEN $2 AND $3 ORDER BY page`
+
+const keysSizeText = `SELECT page, octet_length(bytes) FROM {s}.run_keys WHERE part = $1 ORDER BY page DESC LIMIT 1`
+
 func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
 		commit: in(commitText), renew: in(renewText), release: in(releaseText),
 		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText),
+		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
 	}
 	for side, table := range tableNames {
 		texts.get[side] = in("SELECT v FROM {s}." + table + " WHERE part = $1 AND k = $2")

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawl-dev/pawl/internal/store/fenced"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
@@ -53,6 +54,9 @@ func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) er
 		rows, err := s.conn.Query(ctx, text, args...)
 		s.err = readAll(rows, err, read)
 	}
+	if s.err != nil && !errors.Is(s.err, errForeign) && (codeOf(s.err) == "" || away(codeOf(s.err))) {
+		s.err = s.db.cfg.Unread(s.err)
+	}
 	return s.err
 }
 
@@ -88,7 +92,8 @@ func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text st
 	}
 }
 
-var errForeign = errors.New("the partition belongs to another owner")
+// errForeign: asking again changes nothing.
+var errForeign = errors.New("the partition is not this owner's any more")
 
 // first begins the transaction, sees to it that the partition is ours, and reads.
 func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {
@@ -124,10 +129,10 @@ func (s *snapshot) begun(ctx context.Context, results pgx.BatchResults) error {
 		return err
 	}
 	if owner != s.db.cfg.Owner {
-		return fmt.Errorf("%w: %q", errForeign, owner)
+		return fmt.Errorf("%w: it has %q", errForeign, owner)
 	}
 	if s.group < s.asked {
-		return fmt.Errorf("the database ends with group %d, and %d was acknowledged", s.group, s.asked)
+		return fmt.Errorf("%w: %w", errForeign, &fenced.LostError{Acked: s.asked, Found: s.group})
 	}
 	return s.db.owner.Reach(ctx, s.group)
 }

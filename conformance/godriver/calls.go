@@ -159,7 +159,7 @@ func (d *driver) requestSteps(ctx context.Context, a args) (any, error) {
 func (d *driver) resolve(ctx context.Context, a args) (any, error) {
 	req := &pawlv1.ResolveStepRequest{RunId: d.runID(a), Step: a.Step, Tool: a.Tool, Attempt: a.Attempt, TurnToken: d.token(a)}
 	if a.Error != nil {
-		req.Answer, req.Final = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}, a.Final
+		req.Answer, req.Final, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: a.Error.wire()}, a.Final, a.Error.Unknown
 		if a.RetryAfter > 0 {
 			req.RetryAfter = durationpb.New(time.Duration(a.RetryAfter * float64(time.Second)))
 		}

@@ -167,7 +167,7 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	case act.Raise != "":
 		return nil, errors.New(act.Raise)
 	case act.Error != nil:
-		return nil, &worker.Failure{Code: act.Error.Code, Message: act.Error.Message}
+		return nil, &worker.Failure{Code: act.Error.Code, Message: act.Error.Message, Unknown: act.Error.Unknown}
 	case act.Result == nil:
 		return json.RawMessage("null"), nil
 	}

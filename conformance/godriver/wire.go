@@ -102,6 +102,8 @@ type usage struct {
 type fault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Unknown, of a tool's: it may have happened.
+	Unknown bool `json:"unknown"`
 }
 
 type stepCall struct {

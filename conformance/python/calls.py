@@ -211,7 +211,9 @@ class Driver:
         return canon(run.request_steps(held, calls, request_id=args.get("id", "")))
 
     def resolve(self, args: Args) -> Any:
-        answer = pawl.Fault(**args["error"]) if "error" in args else args.get("result")
+        error = dict(args.get("error", {}))
+        unknown = error.pop("unknown", False)
+        answer = pawl.Fault(**error) if error else args.get("result")
         return canon(
             self._run(args).resolve_step(
                 args["step"],
@@ -221,6 +223,7 @@ class Driver:
                 token=self._token(args),
                 final=args.get("final", False),
                 retry_after=args.get("retry_after"),
+                unknown=unknown,
             )
         )
 

@@ -116,7 +116,10 @@ class Player:
         if "raise" in act:
             raise RuntimeError(act["raise"])
         if "error" in act:
-            raise pawl.FailTurnError(act["error"]["code"], act["error"].get("message", ""))
+            code, message = act["error"]["code"], act["error"].get("message", "")
+            if act["error"].get("unknown"):
+                raise pawl.FailStepError(code, message, unknown=True)
+            raise pawl.FailTurnError(code, message)
         return act.get("result")
 
 

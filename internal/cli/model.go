@@ -40,6 +40,10 @@ func ModelText(r *pawlv1.Record) string {
 // effectText says what a record says of effects of which nobody knows, or that are undone.
 func effectText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
+	case *pawlv1.Record_StepResolved:
+		if s := body.StepResolved; s.GetUnknown() {
+			return fmt.Sprintf("%s #%d attempt %d: may have happened (%s)", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode())
+		}
 	case *pawlv1.Record_StepDoubted:
 		s := body.StepDoubted
 		return fmt.Sprintf("%s #%d attempt %d: nobody knows (%s), #%d asks", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetError().GetCode(), s.GetBy())

@@ -117,6 +117,9 @@ func (a *agent) Follow(ctx context.Context, id string, told func(machine.AgentTa
 }
 
 func (a *agent) Get(_ context.Context, id string) (machine.AgentTask, error) {
+	if err := a.fault("get"); err != nil {
+		return machine.AgentTask{}, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if task := a.tasks[id]; task != nil {

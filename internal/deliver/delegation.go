@@ -23,6 +23,9 @@ type delegation struct {
 	begun bool
 	// unsent: the message was announced, and did certainly not arrive.
 	unsent bool
+	// doubt: a message was sent, or may have been by a process before this one, of which
+	// nobody knows whether it arrived.
+	doubt bool
 }
 
 var (
@@ -89,7 +92,9 @@ func (d *delegation) advance(ctx context.Context) error {
 func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
 	announced := wasAnnounced(del.Remote)
 	if mayRepeat(peer, del) && (!announced || del.OnUnknown == machine.Retry) {
-		return send(ctx, peer, del)
+		task, err := send(ctx, peer, del)
+		d.doubt = d.doubt || mayHaveArrived(err)
+		return task, err
 	}
 	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", messageID(&d.row))
 	switch {
@@ -103,6 +108,7 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 	}
 	d.unsent = false
 	task, err := send(ctx, peer, del)
+	d.doubt = d.doubt || mayHaveArrived(err)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	switch {
 	case err == nil || ctx.Err() != nil || ok && fault.Kind != machine.AgentUnreachable:
@@ -112,6 +118,19 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 		return task, err
 	}
 	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
+}
+
+// mayHaveArrived: what was heard instead of a task leaves open whether the agent works, or is an
+// answer that cannot be read.
+func mayHaveArrived(err error) bool {
+	fault, ok := errors.AsType[*machine.AgentFault](err)
+	switch {
+	case !ok:
+		return err != nil
+	case fault.Kind == machine.AgentUnreachable:
+		return !fault.Unsent
+	}
+	return fault.Code == resultTooLarge || fault.Code == brokeProtocol
 }
 
 // wasAnnounced: the message was sent, or was about to be, to an agent that would do it again,
@@ -234,7 +253,7 @@ func (d *delegation) told(ctx context.Context, del *machine.Delegation, card str
 		return d.resolve(ctx, outcomeOf(task, card))
 	}
 	if known.TaskID != "" && task.ID != known.TaskID {
-		return d.resolve(ctx, failure("AGENT_PROTOCOL", "the agent changed its task from "+known.TaskID+" to "+task.ID, true))
+		return d.resolve(ctx, done(brokeProtocol, "the agent changed its task from "+known.TaskID+" to "+task.ID))
 	}
 	if task.State == machine.AgentCompleted || task.State.Ended() && known.TaskID != "" {
 		return d.resolve(ctx, outcomeOf(task, card))
@@ -258,17 +277,18 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 	}
 	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, remote, question)
 	if refusal := lasting(err); refusal != nil {
-		return d.resolve(ctx, failure(refusal.Reason, refusal.Message, true))
+		return d.resolve(ctx, done(refusal.Reason, refusal.Message))
 	}
 	d.pause = 0
 	return err
 }
 
-// resolve answers the step. A result that the run cannot take is its failure.
+// resolve answers the step. A result that the run cannot take is its failure; the agent did
+// the work all the same.
 func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
 	err := d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, outcome)
 	if refusal := lasting(err); refusal != nil && outcome.OK {
-		err = d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, failure(refusal.Reason, refusal.Message, true))
+		err = d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, done(refusal.Reason, refusal.Message))
 	}
 	if err != nil {
 		return err
@@ -303,6 +323,7 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	}
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
+		outcome.Unknown = d.begun || d.doubt
 		// An agent that does not take the message consumes nothing.
 		outcome.Metered = !d.begun && fault.Code == "AGENT_REFUSED"
 		err := d.resolve(ctx, outcome)

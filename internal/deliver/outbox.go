@@ -84,6 +84,9 @@ func orDefault(d, def time.Duration) time.Duration {
 type Outbox struct {
 	cfg Config
 
+	// since is when the process began, Unix nanoseconds: what was due before may have been sent.
+	since int64
+
 	mu sync.Mutex
 	// ctx is set while Run runs.
 	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
@@ -107,7 +110,7 @@ func New(cfg Config) (*Outbox, error) {
 	if cfg.Delegations == nil || cfg.Subscriptions == nil {
 		return nil, errors.New("deliver: Delegations and Subscriptions are required")
 	}
-	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
+	return &Outbox{cfg: cfg.withDefaults(), since: time.Now().UnixNano(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
 // Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
@@ -183,7 +186,7 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 			return
 		}
 		if untilDue(ctx, row) {
-			(&delegation{o: o, row: row, news: s.news}).run(ctx)
+			(&delegation{o: o, row: row, news: s.news, doubt: row.Due < o.since}).run(ctx)
 		}
 	})
 }

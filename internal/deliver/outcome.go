@@ -12,9 +12,12 @@ import (
 
 // Bounds of what an agent's task leaves in the journal, bytes.
 const (
-	maxResult  = 1 << 20
-	maxCode    = 128
-	maxMessage = 16 << 10
+	maxResult = 1 << 20
+	// Codes of answers that cannot be taken; whoever reaches agents has them too.
+	resultTooLarge = "AGENT_RESULT_TOO_LARGE"
+	brokeProtocol  = "AGENT_PROTOCOL"
+	maxCode        = 128
+	maxMessage     = 16 << 10
 )
 
 // result is what a delegation's step is answered with (semantics section 10).
@@ -46,10 +49,10 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return failure("AGENT_PROTOCOL", err.Error(), true)
+		return done(brokeProtocol, err.Error())
 	}
 	if len(raw) > maxResult {
-		return failure("AGENT_RESULT_TOO_LARGE", fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult), true)
+		return done(resultTooLarge, fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult))
 	}
 	return machine.Outcome{OK: true, Result: raw}
 }
@@ -119,6 +122,14 @@ func failure(code, message string, final bool) machine.Outcome {
 func unknown(code, message string) machine.Outcome {
 	outcome := failure(code, message, false)
 	outcome.Unknown = true
+	return outcome
+}
+
+// done is the outcome of work that the agent has begun, or has done, and of which nothing more
+// can be told: no further attempt is its remedy.
+func done(code, message string) machine.Outcome {
+	outcome := unknown(code, message)
+	outcome.Final = true
 	return outcome
 }
 

@@ -211,3 +211,56 @@ func (a *agent) forget() {
 	clear(a.byID)
 	clear(a.tasks)
 }
+
+// TestBegunMayHaveHappened: what an agent has done, or is at, is no definite failure because
+// its result, or its way, cannot be told; what was certainly never begun is one.
+func TestBegunMayHaveHappened(t *testing.T) {
+	t.Parallel()
+	completed := func(output string) func(*agent) {
+		return func(a *agent) {
+			a.play = func(int, machine.AgentMessage) machine.AgentTask {
+				return machine.AgentTask{State: machine.AgentCompleted, Output: text(output)}
+			}
+		}
+	}
+	fault := func(f *machine.AgentFault) func(*agent) {
+		return func(a *agent) { a.fault = func(string) error { return f } }
+	}
+	for _, tt := range []struct {
+		name    string
+		spoil   func(*agent)
+		unknown bool
+	}{
+		{"its result is too large to be told", completed(strings.Repeat("x", 10<<20)), true},
+		{"its result is more than its artifact takes", completed(strings.Repeat("x", 100<<10)), true},
+		{"nobody knows whether the message arrived", fault(errUnreachable), true},
+		{"it was never reached", fault(&machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: "down", Unsent: true}), false},
+		{"its answer is too large to be read", fault(&machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_RESULT_TOO_LARGE", Message: "8 MiB"}), true},
+		{"it refuses", fault(&machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_REFUSED", Message: "no"}), false},
+		{"it is lost while it works", func(a *agent) {
+			a.play = func(int, machine.AgentMessage) machine.AgentTask {
+				return machine.AgentTask{State: machine.AgentWorking}
+			}
+			a.fault = func(call string) error {
+				if call == "send" {
+					return nil
+				}
+				return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: "down", Unsent: true}
+			}
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAgent(done)
+			tt.spoil(a)
+			words := strings.Replace(pack, `{"helper": {"attempts": 2}}`, `{"helper": {"attempts": 2, "on_unknown": "escalate"}}, "result_bindings": {"helper": "found"}`, 1)
+			words = strings.Replace(words, `"prompt_task": "lead", "on_event"`, `"prompt_task": "lead", "artifacts": {"found": {"type": "application/json", "description": "What came of it"}}, "on_event"`, 1)
+			r := newRigOf(t, a, words)
+			r.delegate("work")
+			s := r.until("the outcome", func(s *machine.State) bool { return s.Status.Terminal() || answered(1)(s) })
+			if (s.Status == machine.Escalated) != tt.unknown || len(a.messages()) > 1 {
+				t.Errorf("the run is %v after %d messages, %+v", s.Status, len(a.messages()), s.Steps)
+			}
+		})
+	}
+}

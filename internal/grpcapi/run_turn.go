@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -80,7 +81,7 @@ func (s *runService) ResolveStep(ctx context.Context, in *pawlv1.ResolveStepRequ
 	return handled(ctx, s, in, convert.ResolveFromProto, s.engine.ResolveStep, func(a *convert.Answer) *pawlv1.ResolveStepResponse {
 		s.tally.ignored(ctx, a.Disposition)
 		return &pawlv1.ResolveStepResponse{
-			Disposition: pawlv1.Disposition(a.Disposition), Record: a.Record(machine.RecStepResolved),
+			Disposition: pawlv1.Disposition(a.Disposition), Record: cmp.Or(a.Record(machine.RecStepResolved), a.Record(machine.RecStepDoubted)),
 			Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),
 		}
 	})

@@ -95,7 +95,7 @@ func (e *Engine) ResolveStep(ctx context.Context, req ResolveRequest) (Answer, e
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
 		Command: machine.ResolveStep{
 			Step: req.Step, Tool: req.Tool, Attempt: req.Attempt, OK: req.OK, Result: req.Result, Error: req.Error,
-			Final: req.Final, RetryAfter: req.RetryAfter, Usage: req.Usage, Metered: req.Metered,
+			Final: req.Final, RetryAfter: req.RetryAfter, Unknown: req.Unknown, Usage: req.Usage, Metered: req.Metered,
 		},
 	})
 	if errors.Is(err, errUnknownRun) {

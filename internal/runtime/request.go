@@ -178,6 +178,8 @@ type ResolveRequest struct {
 	// Final: no attempt follows the error; RetryAfter: not before so long.
 	Final      bool
 	RetryAfter time.Duration
+	// Unknown: beside the error, it may have happened all the same.
+	Unknown bool
 	// Usage is what the attempt consumed, where Metered; else nobody says.
 	Usage   machine.Usage
 	Metered bool

@@ -140,6 +140,9 @@ func (t *transit) stampResolve(cmd machine.ResolveStep, b *request.Body) machine
 	b.Fault(cmd.Error)
 	b.Flag(cmd.Final)
 	b.Number(uint64(cmd.RetryAfter))
+	if cmd.Unknown {
+		b.Flag(true)
+	}
 	cmd.Attempt = cmp.Or(cmd.Attempt, request.AttemptOf(t.state, cmd.Step))
 	return cmd
 }

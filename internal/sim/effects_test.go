@@ -120,7 +120,24 @@ func (b *bookings) book(ctx context.Context, n *node, s *worker.Step) (json.RawM
 	if err := b.linger(ctx, dice); err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, `{"booked":%q}`, key), nil
+	return b.tells(dice, fmt.Appendf(nil, `{"booked":%q}`, key))
+}
+
+// tells gives the result of what has happened. Now and then it is one that nobody takes, or
+// the tool itself does not know: neither says that nothing happened.
+func (b *bookings) tells(dice *rand.Rand, result json.RawMessage) (json.RawMessage, error) {
+	if b.world.healing {
+		return result, nil
+	}
+	switch dice.IntN(12) {
+	case 0:
+		return json.RawMessage("no JSON"), nil
+	case 1:
+		return json.RawMessage("\"\xff\""), nil
+	case 2:
+		return nil, &worker.Failure{Code: "NO_ANSWER", Message: "it may have happened", Unknown: true}
+	}
+	return result, nil
 }
 
 func (b *bookings) take(key, seat string, f *flight, attempt int) error {
@@ -207,7 +224,7 @@ func (b *bookings) unbook(ctx context.Context, s *worker.Step) (json.RawMessage,
 	if err := b.linger(ctx, dice); err != nil {
 		return nil, err
 	}
-	return json.RawMessage(`{}`), nil
+	return b.tells(dice, json.RawMessage(`{}`))
 }
 
 func (b *bookings) giveBack(a *about, by string) {

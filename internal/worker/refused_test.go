@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,5 +119,63 @@ func TestAnswerIsToldAgain(t *testing.T) {
 	}
 	if len(f.answers) > 0 {
 		t.Error("the answer was taken, and told again")
+	}
+}
+
+// TestResultThatCannotBeTold: a result that is refused for good is of a call that happened: no
+// attempt follows where the pack does not say so, and a handler may say the same itself.
+// Bytes that are no text do not cost the worker its stream.
+func TestResultThatCannotBeTold(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		result json.RawMessage
+		failed error
+		code   string
+		calls  int64
+	}{
+		"is no UTF-8":             {result: json.RawMessage("\"\xff\""), code: "INVALID_UTF8", calls: 1},
+		"is no JSON":              {result: json.RawMessage("nope"), code: "INVALID_JSON", calls: 1},
+		"is too large":            {result: json.RawMessage(`"` + strings.Repeat("x", 5<<20) + `"`), code: "MESSAGE_TOO_LARGE", calls: 1},
+		"may have happened":       {failed: &worker.Failure{Code: "TIMEOUT", Message: "no answer", Unknown: true, Final: true}, code: "TIMEOUT", calls: 1},
+		"failed, and can be told": {failed: &worker.Failure{Code: "CLOSED"}, code: "CLOSED", calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ctx := newSidecar(t), testContext(t)
+			content := strings.Replace(pack, `"retry": {"max_attempts": 3}`, `"retry": {"max_attempts": 1}, "tools": {"add": {"attempts": 2}}`, 1)
+			if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(strings.Replace(content, `"1.0.0"`, `"1.1.0"`, 1))}); err != nil {
+				t.Fatal(err)
+			}
+			var calls atomic.Int64
+			stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{
+				"counter": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+					_, err := turn.Step(ctx, "", "add", `{}`)
+					return worker.Completion{}, err
+				},
+			}, Tools: map[string]worker.ToolFunc{
+				"add": func(context.Context, *worker.Step) (json.RawMessage, error) {
+					calls.Add(1)
+					return tt.result, tt.failed
+				},
+			}})
+			defer stop()
+			run := s.start(ctx)
+			got := s.ended(ctx, run)
+			if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_ESCALATED || calls.Load() != tt.calls {
+				t.Errorf("%d calls, want %d, and the run is %v", calls.Load(), tt.calls, got)
+			}
+			told, err := s.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, err := told.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			step := record.GetRecord().GetStepResolved()
+			if step.GetError().GetCode() != tt.code || step.GetUnknown() != (tt.calls == 1) {
+				t.Errorf("the step is %v", step)
+			}
+		})
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
@@ -48,6 +48,10 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 
 func (s *Step) execute(ctx context.Context) {
 	result, err := s.w.toolFunc(s.Assignment.GetLease().GetTool())(ctx, s)
+	if err == nil && !utf8.Valid(result) {
+		// It would end the stream, with whatever else goes in its message.
+		err = refused(&Failure{Code: "INVALID_UTF8", Message: "result: is not UTF-8"})
+	}
 	if ctx.Err() == nil {
 		if err != nil {
 			s.w.told(err)
@@ -78,7 +82,7 @@ func (w *Worker) toolFunc(name string) ToolFunc {
 // report answers the step, again and again while the connection breaks on it and while the
 // sidecar asks to come back: what the tool did it did, and who forgets a step that was not
 // answered says that it never had it. A result that is refused for good is reported as an
-// error.
+// error of which nobody knows: the call did happen.
 func (s *Step) report(ctx context.Context, result string, failed error) {
 	var last *session
 	for {
@@ -94,8 +98,8 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 			if pause(ctx, comeBack(err)) != nil {
 				return
 			}
-		case err != nil && failed == nil:
-			failed = fmt.Errorf("the answer was refused: %w", err)
+		case err != nil && failed == nil && ctx.Err() == nil:
+			failed = refused(err)
 			s.w.told(failed)
 		default:
 			return
@@ -133,10 +137,23 @@ func (s *Step) answer(result string, failed error) *pawlv1.WorkRequest {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: result}
 	} else {
 		fault, final, _ := faultOf(failed)
-		req.Answer, req.Final = &pawlv1.ResolveStepRequest_Error{Error: fault}, final
+		req.Answer, req.Unknown = &pawlv1.ResolveStepRequest_Error{Error: fault}, unknown(failed)
+		req.Final = final && !req.GetUnknown()
 	}
 	req.Usage = s.spent
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: req}}
+}
+
+// refused is the error of a step whose result cannot be told: the call did happen.
+func refused(why error) *Failure {
+	fault, _, _ := faultOf(why)
+	return &Failure{Code: fault.GetCode(), Message: "the result was refused: " + status.Convert(why).Message(), Unknown: true}
+}
+
+// unknown reports whether what the call changes elsewhere may have happened.
+func unknown(failed error) bool {
+	failure, ok := errors.AsType[*Failure](failed)
+	return ok && failure.Unknown
 }
 
 // Spent says what the step consumed, to be told with its answer; without, the sidecar takes

@@ -48,6 +48,10 @@ type Failure struct {
 	Code, Message string
 	// Final: another attempt cannot help.
 	Final bool
+	// Unknown: what the call changes elsewhere may have happened all the same, as after a
+	// request that had no answer: the pack's on_unknown says what follows (steps only, and
+	// not with Final).
+	Unknown bool
 	// Reject: the agent refuses the work; implies Final (turns only).
 	Reject bool
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,13 @@ from conftest import STEPS
 from pawl import (
     AsyncTurn,
     Client,
+    FailStepError,
     FailTurnError,
     Reply,
     Run,
     RunStatus,
+    StepFailedError,
+    StepResolved,
     Turn,
     Worker,
     current_call,
@@ -154,3 +158,64 @@ async def test_a_tool_of_a_run_that_is_driven_here_asynchronously(sidecar: Sidec
     assert result.status is RunStatus.COMPLETED
     assert ledger.calls == 3
     assert list(ledger.effects) == [f"{result.run.run_id}/1"]
+
+
+@pytest.mark.parametrize("result", ["x" * 10_000_000, object()], ids=["too large", "no json"])
+def test_a_result_that_cannot_be_told_is_of_a_call_that_happened(
+    client: Client, result: object
+) -> None:
+    """Failed definitely it would be made again, and with its turn once more."""
+    again = {"tools": {"add": {"attempts": 3}}, "retry": {"max_attempts": 3}}
+    client.register_pack(variant(STEPS, "refused-result", again), filename="x.json")
+    ledger = Ledger()
+
+    def add(payload: object) -> Any:
+        ledger.charge()
+        return result
+
+    def handler(turn: Turn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        with pytest.raises(StepFailedError) as caught:
+            turn.step("add", {"a": 1, "b": 2})
+        assert "the result was refused: " in str(caught.value)
+        return Reply(event="Done")
+
+    result_of = client.run("refused-result", handler, tools={"add": add}, variables={"n": 1})
+    assert result_of.status is RunStatus.COMPLETED
+    assert ledger.calls == 1
+    (record,) = client.attach(result_of.run.run_id).records(kinds=["STEP_RESOLVED"])
+    assert isinstance(record.body, StepResolved)
+    assert record.body.unknown
+
+
+@pytest.mark.parametrize("unknown", [True, False])
+async def test_a_tool_says_that_it_may_have_happened(
+    sidecar: Sidecar, client: Client, unknown: bool
+) -> None:
+    """on_unknown decides then, not the attempts of on_error."""
+    name = f"may-have-happened-{unknown}".lower()
+    again = {"tools": {"add": {"attempts": 3, "on_unknown": "return"}}}
+    client.register_pack(variant(STEPS, name, again.copy()), filename="x.json")
+    worker, ledger = Worker(address=sidecar.address, packs=[name]), Ledger()
+
+    @worker.tool("add")
+    def add(payload: object) -> int:
+        ledger.charge()
+        raise FailStepError("BANK_TIMEOUT", "no answer", final=unknown, wait=0, unknown=unknown)
+
+    @worker.prompt("calc")
+    async def calc(turn: AsyncTurn) -> Reply:
+        if not turn.terminal:
+            with pytest.raises(StepFailedError, match="no answer"):
+                await turn.step("add", {"a": 1, "b": 2})
+        return Reply(event="" if turn.terminal else "Done")
+
+    async with serving(worker):
+        run = client.start(name, variables={"n": 1})
+        assert await ended(run) is RunStatus.COMPLETED
+    assert ledger.calls == (1 if unknown else 3)
+    answers = [record.body for record in run.records(kinds=["STEP_RESOLVED"])]
+    assert [isinstance(body, StepResolved) and body.unknown for body in answers] == (
+        [True] if unknown else [False] * 3
+    )

@@ -355,6 +355,8 @@ async def test_bad_tools(shared: Sidecar, here: Client, name: str) -> None:
     assert seen == [codes.get(name, "RESULT_INVALID")]
     assert isinstance(record.body, StepResolved)
     assert not record.body.ok
+    # What the function was called for may have happened, unless it says otherwise.
+    assert record.body.unknown is (name not in ("payload", "raises"))
     assert len(errors) == 1
     assert isinstance(errors[0], (SchemaError, OSError, TypeError, HandlerError))
 
@@ -416,6 +418,11 @@ async def test_a_result_that_is_too_large_is_an_error_of_the_tool(
         assert await ended(run) is RunStatus.COMPLETED
     assert [type(error) for error in errors] == [LimitError]
     assert list(run.records(kinds=[RecordKind.TURN_FAILED])) == []
+    (record,) = run.records(kinds=[RecordKind.STEP_RESOLVED])
+    assert isinstance(record.body, StepResolved)
+    assert record.body.unknown
+    assert record.body.error is not None
+    assert record.body.error.message.startswith("the result was refused: ")
 
 
 async def test_an_owner_whose_on_error_raises(

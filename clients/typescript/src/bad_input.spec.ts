@@ -189,6 +189,10 @@ describe("a tool", () => {
       expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
       expect(seen).toEqual(["step_failed", word]);
       expect(await stepErrors(run)).toEqual([word]);
+      // What the function was called for may have happened, unless it says otherwise.
+      const [resolved] = await all(run.transitions({ kinds: [RecordKind.STEP_RESOLVED] }));
+      const happened = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
+      expect(happened).toBe(!["RangeError", "PAYLOAD_INVALID"].includes(word));
       expect(told.map((error) => (PawlError.is(error) ? error.reason : nameOf(error)))).toEqual([
         word,
       ]);

@@ -64,6 +64,7 @@ export interface PawlErrorInit {
   readonly retryAfterMs?: number;
   readonly retryable?: boolean;
   readonly reject?: boolean;
+  readonly unknown?: boolean;
   readonly winner?: Winner;
   readonly cause?: unknown;
 }
@@ -106,6 +107,8 @@ export class PawlError extends Error {
   readonly retryable: boolean;
   /** For a handler's own failure: the agent refuses the work. */
   readonly reject: boolean;
+  /** For a tool's failure: what the call changes elsewhere may have happened all the same. */
+  readonly unknown: boolean;
   /**
    * For SEQ_MISMATCH: the record that won, with its `principal` and `at`, and the event and
    * the state in its body, but without the artifacts that it wrote. Undefined: not told.
@@ -129,6 +132,7 @@ export class PawlError extends Error {
     this.violations = init.violations ?? [];
     this.retryAfterMs = init.retryAfterMs;
     this.reject = init.reject ?? false;
+    this.unknown = init.unknown ?? false;
     this.winner = init.winner;
     this.retryable = (init.retryable ?? true) && !this.reject;
   }
@@ -190,15 +194,26 @@ export function failTurn(
  * false): no further attempt can help, whatever the pack allows. `retryAfterMs`: not before so
  * long, up to the tool's longest pause. Any other error may be tried again.
  *
+ * `unknown` (default false): what the call changes elsewhere may have happened all the same, as
+ * after a request that had no answer. What follows is the pack's word (`on_unknown`), not
+ * `final`, and the call's business key stays taken. Without it an error says that nothing
+ * happened.
+ *
  *     throw failStep("NO_SUCH_ORDER", "there is no order 17", { final: true });
+ *     throw failStep("BANK_TIMEOUT", "no answer within 30 s", { unknown: true });
  */
 export function failStep(
   reason: string,
   message = reason,
-  options: { readonly final?: boolean; readonly retryAfterMs?: number } = {},
+  options: {
+    readonly final?: boolean;
+    readonly retryAfterMs?: number;
+    readonly unknown?: boolean;
+  } = {},
 ): PawlError {
-  const { final, ...wait } = options;
-  return new PawlError("fail_step", message, { reason, retryable: !final, ...wait });
+  const { final, ...told } = options;
+  const retryable = !final || told.unknown === true;
+  return new PawlError("fail_step", message, { reason, retryable, ...told });
 }
 
 /**
@@ -206,6 +221,9 @@ export function failStep(
  * never fits.
  */
 export const INVALID_ARGUMENTS = "INVALID_ARGUMENTS";
+
+/** The reason of a tool whose result is not what it says that it gives. */
+export const RESULT_INVALID = "RESULT_INVALID";
 
 const KINDS: { readonly [code in Code]?: ErrorKind } = {
   [Code.InvalidArgument]: "request",

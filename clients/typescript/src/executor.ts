@@ -1,7 +1,7 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
-import { faultOf } from "./handler_fault.js";
+import { faultOf, refusedResult } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
@@ -125,9 +125,9 @@ export class Executor {
       if (held.revoked || "error" in answer) {
         throw error;
       }
-      // The result cannot be taken (too large, no JSON); that is the tool's error.
+      // The result cannot be taken (too large, no JSON), and the call did happen.
       this.#host.told(error, held);
-      await this.#tell(held, answerOf({ error: faultOf(error) }));
+      await this.#tell(held, answerOf({ error: refusedResult(error) }));
     }
   }
 

@@ -1,7 +1,7 @@
 /** What went wrong in a handler. */
 
 import { expect, test } from "vitest";
-import { failTurn } from "./errors.js";
+import { failStep, failTurn } from "./errors.js";
 import { faultOf } from "./handler_fault.js";
 
 test("what a handler throws becomes a fault within the limits of the contract", () => {
@@ -12,6 +12,7 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     retryable: false,
     final: true,
     reject: false,
+    unknown: false,
   });
   const long = faultOf(Object.assign(new Error("é".repeat(9_000)), { name: "ä".repeat(500) }));
   expect(Buffer.byteLength(long.code)).toBeLessThanOrEqual(128);
@@ -24,7 +25,17 @@ test("what a handler throws becomes a fault within the limits of the contract", 
     retryable: true,
     final: false,
     reject: false,
+    unknown: false,
   });
   const refused = faultOf(failTurn("NOT_MINE", "no", { reject: true }));
   expect(refused).toMatchObject({ retryable: false, reject: true });
+});
+
+test("what may have happened is not final", () => {
+  const told = failStep("BANK_TIMEOUT", "no answer", { final: true, unknown: true });
+  expect(faultOf(told)).toMatchObject({ code: "BANK_TIMEOUT", final: false, unknown: true });
+  expect(faultOf(failStep("NO", "no", { final: true }))).toMatchObject({
+    final: true,
+    unknown: false,
+  });
 });

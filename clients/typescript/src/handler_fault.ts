@@ -5,7 +5,7 @@
  * worker that is through with it.
  */
 
-import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
+import { INVALID_ARGUMENTS, PawlError, RESULT_INVALID } from "./errors.js";
 
 /** What an error says of the turn or step whose handler threw it. */
 interface HandlerFault {
@@ -21,6 +21,8 @@ interface HandlerFault {
   readonly final: boolean;
   /** Of a step: how long the next attempt is to wait at least; undefined: it is not said. */
   readonly retryAfterMs: number | undefined;
+  /** Of a step: whether what the call changes elsewhere may have happened. */
+  readonly unknown: boolean;
 }
 
 /** Codes of a payload that the tool does not take: it is the same in each attempt. */
@@ -32,7 +34,8 @@ export function faultOf(error: unknown): HandlerFault {
   const known = error instanceof Error;
   const named = word(safely(code) || (known ? safely(() => error.name) : "Error"));
   const retryable = error instanceof PawlError ? error.retryable === true : true;
-  const final = !retryable || HOPELESS.includes(named);
+  const unknown = error instanceof PawlError && (error.unknown || isMade(error));
+  const final = !unknown && (!retryable || HOPELESS.includes(named));
   const wait = error instanceof PawlError && error.kind === "fail_step" && error.retryAfterMs;
   return {
     code: named,
@@ -42,7 +45,27 @@ export function faultOf(error: unknown): HandlerFault {
     reject: error instanceof PawlError && error.reject === true,
     final,
     retryAfterMs: typeof wait === "number" && !final ? wait : undefined,
+    unknown,
   };
+}
+
+/**
+ * Whether the function was called, and did not fail by itself: its result is none, or it is at
+ * work still. Nobody knows what it changed.
+ */
+function isMade({ kind, reason }: PawlError): boolean {
+  return (
+    (kind === "schema" && reason === RESULT_INVALID) ||
+    (kind === "handler" && reason === "HANDLER_TIMEOUT")
+  );
+}
+
+/** The error of a step whose result cannot be told: the call did happen. */
+export function refusedResult(why: unknown): HandlerFault {
+  const fault = faultOf(why);
+  const code = why instanceof PawlError ? fault.code : RESULT_INVALID;
+  const message = `the result was refused: ${fault.message}`.slice(0, MOST_MESSAGE);
+  return { ...fault, code, message, final: false, retryAfterMs: undefined, unknown: true };
 }
 
 /** Whether a handler meant to throw it: where it did so is no news. */

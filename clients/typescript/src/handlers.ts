@@ -1,6 +1,6 @@
 /** What a worker executes, by name. */
 
-import { failTurn, PawlError } from "./errors.js";
+import { failTurn, PawlError, RESULT_INVALID } from "./errors.js";
 import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
 import type { Json } from "./plain.js";
@@ -84,7 +84,7 @@ export class HandlerTable {
     fits(held.payload, entry.parameters, "PAYLOAD_INVALID", `payload of ${tool}`);
     const work = () => traced(held.traceparent, async () => entry.handler(held.payload, held.call));
     const result = (await held.execute(limitMs, work)) ?? null;
-    fits(result, entry.result, "RESULT_INVALID", `result of ${tool}`);
+    fits(result, entry.result, RESULT_INVALID, `result of ${tool}`);
     return result;
   }
 }

@@ -4,7 +4,7 @@ import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type { AnswerModelResponse, StepOutcome } from "./gen/pawl/v1/run_pb.js";
-import { faultOf } from "./handler_fault.js";
+import { faultOf, refusedResult } from "./handler_fault.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
 import { ownOrAny } from "./own.js";
 import { type Json, keepSource, type Plain } from "./plain.js";
@@ -163,15 +163,22 @@ export class Holder implements TurnHost {
   }
 
   async #resolve(step: Step, attempt: number, answer: StepAnswer, usage: Usage | undefined) {
-    const given = await this.withToken((turn) =>
-      this.run.resolveStep(step.step, step.tool, answer, {
-        attempt,
-        token: turn.token,
-        usage,
-        signal: this.signal,
-      }),
-    );
-    const { record } = given;
+    const tell = (told: StepAnswer) =>
+      this.withToken((turn) =>
+        this.run.resolveStep(step.step, step.tool, told, {
+          attempt,
+          token: turn.token,
+          usage,
+          signal: this.signal,
+        }),
+      );
+    const { record } = await tell(answer).catch((error: unknown) => {
+      if ("error" in answer || !isRefusal(error)) {
+        throw error;
+      }
+      // The call did happen: made again with the turn, it would happen twice.
+      return tell({ error: refusedResult(error) });
+    });
     if (record?.body?.case !== "stepResolved") {
       return undefined;
     }
@@ -202,6 +209,15 @@ async function outcomeOf(tool: Tool, { payload }: Step, call: ToolCall): Promise
   } catch (error) {
     return { error: faultOf(error) };
   }
+}
+
+/** Whether a result was refused for good: it is too large, no JSON, or not what its place takes. */
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof PawlError &&
+    !error.retryAfterMs &&
+    ["request", "limit", "server"].includes(error.kind)
+  );
 }
 
 function answerTo(step: Step, record: Record): Step | undefined {

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { Gate, stepsPack, useSidecar, useWorkers } from "./fixture.js";
-import { failTurn, RunStatus, type ToolCall, type Turn } from "./index.js";
+import { failStep, failTurn, type Json, RunStatus, type ToolCall, type Turn } from "./index.js";
 
 const shared = useSidecar();
 const serve = useWorkers();
@@ -89,4 +89,57 @@ test("a tool of a run that is driven here has one effect", async () => {
   expect(result.status).toBe(RunStatus.COMPLETED);
   expect(ledger.calls).toBe(3);
   expect([...ledger.effects]).toEqual([`${result.run.runId}/1`]);
+});
+
+test.each([
+  ["too large", () => "x".repeat(10_000_000), "MESSAGE_TOO_LARGE"],
+  ["no JSON", () => Symbol("no") as unknown as string, "INVALID_JSON"],
+])("a result that is %s is of a call that happened", async (_what, result, reason) => {
+  // Failed definitely it would be made again, and with its turn once more.
+  const again = { tools: { add: { attempts: 3 } }, retry: { max_attempts: 3 } };
+  await shared.client.registerPack(stepsPack("refused-result", again), { filename: "x.json" });
+  const ledger = new Ledger();
+  const add = (_payload: Json, call: ToolCall) => {
+    ledger.charge(call);
+    return result();
+  };
+  const seen: unknown[] = [];
+  const handler = async (turn: Turn) => {
+    if (turn.terminal) {
+      return {};
+    }
+    await turn.step("add", { a: 1, b: 2 }).catch((error) => seen.push(error.reason));
+    return { event: "Done" };
+  };
+  const done = await shared.client.run("refused-result", handler, {
+    variables: { n: 1 },
+    tools: { add },
+  });
+  expect(done.status).toBe(RunStatus.COMPLETED);
+  expect(seen).toEqual([reason]);
+  expect(ledger.calls).toBe(1);
+});
+
+test.each([true, false])("a tool says whether it may have happened: %s", async (unknown) => {
+  const name = `may-have-happened-${unknown}`;
+  const tools = { add: { attempts: 3, on_unknown: "return" } };
+  await shared.client.registerPack(stepsPack(name, { tools }), { filename: "x.json" });
+  const ledger = new Ledger();
+  const worker = shared.client.worker({ packs: [name], onError: () => {} });
+  worker
+    .prompt("calc", async (turn) => {
+      if (turn.terminal) {
+        return {};
+      }
+      await expect(turn.step("add", { a: 1, b: 2 })).rejects.toThrow("no answer");
+      return { event: "Done" };
+    })
+    .tool("add", (_payload, call) => {
+      ledger.charge(call);
+      throw failStep("BANK_TIMEOUT", "no answer", { unknown });
+    });
+  serve(worker);
+  const run = await shared.client.start(name, { variables: { n: 1 } });
+  expect((await run.wait({ waitMs: 120_000 })).run?.status).toBe(RunStatus.COMPLETED);
+  expect(ledger.calls).toBe(unknown ? 1 : 3);
 });

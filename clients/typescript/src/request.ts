@@ -114,6 +114,11 @@ export interface StepFault extends Fault {
   readonly final?: boolean;
   /** The next attempt waits at least so long, up to the tool's longest pause. */
   readonly retryAfterMs?: number | undefined;
+  /**
+   * What the call changes elsewhere may have happened all the same; what follows is the pack's
+   * word (`on_unknown`), not `final`. Default false.
+   */
+  readonly unknown?: boolean;
 }
 
 /** The answer to a step as the wire has it. */
@@ -123,10 +128,13 @@ export function answerOf(answer: { readonly result: Json } | { readonly error: S
     return { answer: { case: "resultJson" as const, value } };
   }
   const { error } = answer;
-  const ms = error.final ? undefined : error.retryAfterMs;
+  const { unknown = false } = error;
+  const final = error.final === true && !unknown;
+  const ms = final ? undefined : error.retryAfterMs;
   return {
     answer: { case: "error" as const, value: faultRequest(error) },
-    final: error.final ?? false,
+    final,
+    unknown,
     ...(ms === undefined ? {} : { retryAfter: durationFromMs(Math.ceil(waitOf(ms))) }),
   };
 }

@@ -1,6 +1,6 @@
 /** Tools that are typed: their arguments are checked before they are called. */
 
-import { INVALID_ARGUMENTS } from "./errors.js";
+import { INVALID_ARGUMENTS, RESULT_INVALID } from "./errors.js";
 import type { ToolHandler } from "./handlers.js";
 import type { Json } from "./plain.js";
 import { fitting, type StandardSchema } from "./standard_schema.js";
@@ -32,7 +32,7 @@ export function typedTool<Arguments, Result = Json>(
     const result = await handler(given, call);
     // Without a schema of its own it is JSON, which is checked where it is sent.
     return output
-      ? fitting(output, result, "RESULT_INVALID", `result of tool ${call.tool}`)
+      ? fitting(output, result, RESULT_INVALID, `result of tool ${call.tool}`)
       : (result as Json);
   };
 }

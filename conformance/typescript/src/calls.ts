@@ -56,7 +56,7 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs {
   readonly tool?: string;
   readonly attempt?: number;
   readonly result?: Json;
-  readonly error?: Fault;
+  readonly error?: Fault & { readonly unknown?: boolean };
   readonly until?: string;
   readonly seconds?: number;
   readonly kinds?: readonly string[];

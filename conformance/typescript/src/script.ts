@@ -7,6 +7,7 @@ import {
   type ArtifactLike,
   type Artifacts,
   type Fault,
+  failStep,
   failTurn,
   type Json,
   type MessageLike,
@@ -46,7 +47,7 @@ interface TurnAct extends ReplyArgs {
 interface ToolAct {
   readonly hold?: string;
   readonly raise?: string;
-  readonly error?: Fault;
+  readonly error?: Fault & { readonly unknown?: boolean };
   readonly result?: Json;
 }
 
@@ -166,7 +167,8 @@ export class Player {
         throw new Error(act.raise);
       }
       if (act.error) {
-        throw failTurn(act.error.code, act.error.message);
+        const { code, message, unknown } = act.error;
+        throw unknown ? failStep(code, message, { unknown }) : failTurn(code, message);
       }
       return act.result ?? null;
     };

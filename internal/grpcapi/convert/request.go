@@ -174,6 +174,7 @@ func ResolveFromProto(c Caller, req *pawlv1.ResolveStepRequest) (runtime.Resolve
 	out := runtime.ResolveRequest{
 		RunRef: c.Run(req), TurnToken: req.GetTurnToken(), Step: req.GetStep(),
 		Tool: req.GetTool(), Attempt: int(req.GetAttempt()), Final: req.GetFinal(), RetryAfter: req.GetRetryAfter().AsDuration(),
+		Unknown: req.GetUnknown(),
 	}
 	var err error
 	switch answer := req.GetAnswer().(type) {

@@ -169,6 +169,8 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
 	case cmd.Final && cmd.OK:
 		return nil, Malformed("RETRY_CONTRADICTION", "final", "a result is no failure: only an error is final")
+	case cmd.Unknown && (cmd.OK || cmd.Final):
+		return nil, Malformed("RETRY_CONTRADICTION", "unknown", "a result is known, and what follows an unknown error is the pack's word (on_unknown)")
 	case cmd.RetryAfter != 0 && (cmd.OK || cmd.Final):
 		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "no attempt follows a result, or an error that is final")
 	case cmd.RetryAfter < 0:

@@ -29,4 +29,12 @@ var effectMutants = []mutant{
 		name: "e06", what: "all instants of a schedule have one id: the second is taken for begun", file: "internal/runtime/schedule/schedule.go",
 		exchange: exchange{old: "req.RequestID = Prefix + s.ID + \"/\" + at", new: "req.RequestID = Prefix + s.ID + \"/\" + at[:4]"},
 	},
+	{
+		name: "e07", what: "a result that is refused is told as an error for sure", file: "internal/worker/step.go",
+		exchange: exchange{old: "status.Convert(why).Message(), Unknown: true}", new: "status.Convert(why).Message()}"},
+	},
+	{
+		name: "e08", what: "a handler's word that it may have happened is not heard", file: "internal/grpcapi/convert/request.go",
+		exchange: exchange{old: "\t\tUnknown: req.GetUnknown(),\n", new: ""},
+	},
 }

@@ -338,6 +338,8 @@ export interface Body {
   piece?: { artifactId?: string; name?: string; parts?: Part[] };
   remote?: { taskId?: string; contextId?: string; cardUrl?: string; asking?: unknown };
   question?: Part[];
+  /** Of an attempt of which nobody knows: the step that asks. */
+  by?: number;
   verdict?: string;
   digest?: string;
   expires?: string;

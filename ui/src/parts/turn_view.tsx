@@ -16,6 +16,7 @@ const KINDS = kindsOf(
   "turnReady",
   "stepRequested",
   "stepResolved",
+  "stepDoubted",
   "stepRejected",
   "stepCancelled",
   "modelNoted",
@@ -175,6 +176,8 @@ function Attempts({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) =
   );
 }
 
+const ANSWERS: readonly string[] = ["stepResolved", "stepDoubted", "stepCancelled"];
+
 function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => void }) {
   const asked = entries.filter(
     (e) => (e.kind === "stepRequested" || e.kind === "stepRejected") && !ofModel(e),
@@ -182,7 +185,7 @@ function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => v
   if (asked.length === 0) {
     return null;
   }
-  const answers = entries.filter((e) => e.kind === "stepResolved" || e.kind === "stepCancelled");
+  const answers = entries.filter((e) => ANSWERS.includes(e.kind));
   return (
     <>
       <h4>Tool calls</h4>
@@ -200,6 +203,18 @@ function Calls({ entries, onSeq }: { entries: Entry[]; onSeq: (seq: number) => v
       </ul>
     </>
   );
+}
+
+/** How an attempt ended, in short. */
+function answerWord({ kind, body }: Entry): string {
+  switch (kind) {
+    case "stepCancelled":
+      return `cancelled, ${body.why}`;
+    case "stepDoubted":
+      return `may have happened, step ${body.by} asks`;
+    default:
+      return body.ok ? "ok" : body.unknown ? "error, may have happened" : "error";
+  }
 }
 
 function Call({
@@ -233,8 +248,7 @@ function Call({
       {answers.map((a) => (
         <div key={a.seq} className="answer">
           <p className="muted">
-            attempt {a.body.attempt ?? 1}:{" "}
-            {a.kind === "stepCancelled" ? `cancelled, ${a.body.why}` : a.body.ok ? "ok" : "error"}
+            attempt {a.body.attempt ?? 1}: {answerWord(a)}
           </p>
           {a.body.error ? (
             <p className="field-problem">

@@ -43,3 +43,16 @@ test("steps that ask models have words of their own, whatever their records say"
   );
   expect(roundWord("judge")).toBe("judge");
 });
+
+test("a call that may have happened says so, and who asks", () => {
+  const entry = (kind: Entry["kind"], body: Entry["body"]) =>
+    ({ kind, body: { step: 3, tool: "charge", kind: "STEP_KIND_TOOL", ...body } }) as Entry;
+  const error = { code: "ARTIFACT_TOO_LARGE" };
+  expect(summary(entry("stepResolved", { unknown: true, error }))).toBe(
+    "charge #3 ARTIFACT_TOO_LARGE, may have happened",
+  );
+  expect(summary(entry("stepResolved", { error }))).toBe("charge #3 ARTIFACT_TOO_LARGE");
+  expect(summary(entry("stepDoubted", { error, by: 4 }))).toBe(
+    "charge #3 ARTIFACT_TOO_LARGE, #4 asks",
+  );
+});

@@ -172,7 +172,9 @@ export function summary(entry: Entry): string {
     case "stepRequested":
       return `${body.tool} #${body.step}${body.delegation ? ", to an agent" : ""}`;
     case "stepResolved":
-      return `${body.tool} #${body.step} ${body.ok ? "ok" : (body.error?.code ?? "unknown")}`;
+      return `${body.tool} #${body.step} ${body.ok ? "ok" : (body.error?.code ?? "unknown")}${body.unknown ? ", may have happened" : ""}`;
+    case "stepDoubted":
+      return `${body.tool} #${body.step} ${body.error?.code ?? ""}, #${body.by} asks`;
     case "stepRejected":
       return `${body.tool}: ${body.denial?.code ?? ""}`;
     case "artifactsSet":

@@ -14,16 +14,19 @@ from pawl._errors import (
     DeadlineError,
     FailTurnError,
     HandlerError,
+    LimitError,
     NoOpenTurnError,
     PawlError,
+    RequestError,
     RunTerminalError,
+    ServerError,
     StateError,
     StepMismatchError,
     TurnStaleError,
     TurnTokenError,
     UnavailableError,
 )
-from pawl._fault import deliberate, fault_of, rejects, step_fault_of, text_of
+from pawl._fault import deliberate, fault_of, refused_result, rejects, step_fault_of, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
 from pawl._model_calls import AnsweredModel, RequestedModel
 from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
@@ -41,6 +44,8 @@ from pawl._values import ArtifactLike, Fault, Json, OutputPiece, Usage, parts_of
 log = logging.getLogger("pawl")
 _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
 _MOST_REFETCHES = 5
+_REFUSALS = (RequestError, LimitError, ServerError, TypeError, ValueError)
+"""How a result is refused that is too large, no JSON, or not what its place takes."""
 
 
 def reply_of(answer: Any) -> Reply:
@@ -221,11 +226,13 @@ class Holder:
     def _resolve(
         self, step: Step, call: ToolCall, result: Json | Fault
     ) -> Flow[StepResolved | None]:
-        answer = yield from self.with_token(
-            lambda turn: self.runs.resolve_step(
-                turn.run_id, step.step, step.tool, call.attempt, result, turn.token, call.usage
-            )
-        )
+        try:
+            answer = yield from self._tell(step, call, result)
+        except _REFUSALS as error:
+            if isinstance(result, Fault) or getattr(error, "retry_after", None):
+                raise
+            # The call did happen: made again with the turn, it would happen twice.
+            answer = yield from self._tell(step, call, refused_result(error))
         record = answer.record
         if record is None or not isinstance(record.body, StepResolved):
             return None
@@ -233,6 +240,15 @@ class Holder:
             # Both times are the server's, so that clocks that differ do no harm.
             yield Sleep(max(0.0, (record.body.not_before - record.at).total_seconds()))
         return record.body
+
+    def _tell(self, step: Step, call: ToolCall, result: Json | Fault) -> Flow[Any]:
+        return (
+            yield from self.with_token(
+                lambda turn: self.runs.resolve_step(
+                    turn.run_id, step.step, step.tool, call.attempt, result, turn.token, call.usage
+                )
+            )
+        )
 
     def _await(self, step: Step, timeout: float | None) -> Flow[Any]:
         """Waits until somebody answers the step, or it is not wanted any more."""

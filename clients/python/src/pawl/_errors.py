@@ -305,15 +305,29 @@ class FailStepError(PawlError):
     many seconds, up to the tool's longest pause. Any other exception fails the attempt with
     the name of its class as the code, and may be tried again.
 
+    `unknown`: what the call changes elsewhere may have happened all the same, as after a
+    request that had no answer. What follows is the pack's word (`on_unknown`), not `final`,
+    and the call's business key stays taken. Without it an error says that nothing happened.
+
     >>> FailStepError("NO_SUCH_ORDER", "there is no order 17", final=True).reason
     'NO_SUCH_ORDER'
+    >>> FailStepError("BANK_TIMEOUT", "no answer within 30 s", unknown=True).unknown
+    True
     """
 
     def __init__(
-        self, reason: str, message: str = "", *, final: bool = False, wait: float | None = None
+        self,
+        reason: str,
+        message: str = "",
+        *,
+        final: bool = False,
+        wait: float | None = None,
+        unknown: bool = False,
     ) -> None:
+        final = final and not unknown
         super().__init__(message or reason, reason=reason, retry_after=None if final else wait)
         self.final = final
+        self.unknown = unknown
 
 
 class SidecarError(PawlError):

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 from pawl._errors import (
     INVALID_ARGUMENTS,
+    RESULT_INVALID,
     FailStepError,
     FailTurnError,
+    HandlerError,
     PawlError,
+    SchemaError,
     StepFailedError,
 )
 from pawl._values import Fault, Json
@@ -42,11 +45,12 @@ def fault_of(error: BaseException) -> tuple[Fault, bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFault(Fault):
-    """An error of a step: whether a further attempt is no use, and how many seconds it is
-    to wait."""
+    """An error of a step: whether a further attempt is no use, how many seconds it is to
+    wait, and whether what the call changes elsewhere may have happened."""
 
     final: bool = False
     retry_after: float | None = None
+    unknown: bool = False
 
 
 def step_fault_of(error: BaseException, code: str = "") -> StepFault:
@@ -54,38 +58,58 @@ def step_fault_of(error: BaseException, code: str = "") -> StepFault:
     fault, retryable = fault_of(error)
     code = code or fault.code
     final = not retryable or code in _HOPELESS
-    wait = None
+    wait, unknown = None, _made(error)
     if isinstance(error, FailStepError):
-        final, wait = bool(error.final), error.retry_after
+        final, wait, unknown = bool(error.final), error.retry_after, bool(error.unknown)
         if not isinstance(wait, (int, float)):
             wait = None
+    final = final and not unknown
     return StepFault(
         code=code,
         message=fault.message,
         trace=fault.trace,
         final=final,
         retry_after=None if final else wait,
+        unknown=unknown,
     )
 
 
-def told_of(answer: Json | Fault, final: bool, retry_after: float | None) -> Json | Fault:
+def refused_result(why: BaseException, code: str = "") -> StepFault:
+    """The error of a step whose result cannot be told: the call did happen."""
+    fault = step_fault_of(why, code or ("" if isinstance(why, PawlError) else RESULT_INVALID))
+    message = _cut(f"the result was refused: {fault.message}", _MOST_MESSAGE)
+    return StepFault(code=fault.code, message=message, trace=fault.trace, unknown=True)
+
+
+def told_of(
+    answer: Json | Fault, final: bool, retry_after: float | None, unknown: bool
+) -> Json | Fault:
     """An answer with what its giver says of further attempts. Raises ValueError: of a
-    result, or both at once, they say nothing."""
-    if not final and retry_after is None:
+    result, or with final, the others say nothing."""
+    if not final and retry_after is None and not unknown:
         return answer
-    if not isinstance(answer, Fault) or (final and retry_after is not None):
-        raise ValueError("final or retry_after say of a Fault when it is tried again")
+    if not isinstance(answer, Fault) or (final and (retry_after is not None or unknown)):
+        raise ValueError("final, or retry_after and unknown, say of a Fault when it is tried again")
     return StepFault(
         code=answer.code,
         message=answer.message,
         trace=answer.trace,
         final=final,
         retry_after=retry_after,
+        unknown=unknown,
     )
 
 
 _HOPELESS = frozenset({INVALID_ARGUMENTS, "PAYLOAD_INVALID"})
 """Codes of a payload that the tool does not take: it is the same in each attempt."""
+
+
+def _made(error: BaseException) -> bool:
+    """Whether the function was called, and did not fail by itself: its result is none, or it
+    is at work still. Nobody knows what it changed."""
+    if isinstance(error, SchemaError):
+        return error.reason == RESULT_INVALID
+    return isinstance(error, HandlerError) and error.reason == "HANDLER_TIMEOUT"
 
 
 def _may_help(error: PawlError) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 
 from pawl import _schema
 from pawl._errors import RESULT_INVALID, PawlError, PermissionDeniedError
-from pawl._fault import step_fault_of
+from pawl._fault import refused_result, step_fault_of
 from pawl._handlers import Handlers, ToolEntry
 from pawl._held import HeldStep
 from pawl._link import Link
@@ -58,6 +58,8 @@ class StepExecution:
             return result
         except Exception as error:
             self._report(f"({name})", error)
+            if code == RESULT_INVALID:
+                return refused_result(error, code)
             return step_fault_of(error, code)
 
     async def _call(self, tool: ToolEntry) -> Json:
@@ -67,7 +69,8 @@ class StepExecution:
     async def _resolve(self, answer: Json | Fault) -> None:
         """Answers the step, again while the sidecar asks to come back: what the tool did it
         did, and who forgets a step that was not answered says that it never had it. An answer
-        that is refused for good is reported as an error."""
+        that is refused for good is reported as an error of which nobody knows: the call did
+        happen."""
         while True:
             try:
                 await self._link.ask(self._held, lambda: self._request(answer))  # noqa: B023
@@ -79,7 +82,7 @@ class StepExecution:
                     continue
                 if isinstance(answer, Fault) or isinstance(error, PermissionDeniedError):
                     return
-                answer = step_fault_of(error)
+                answer = refused_result(error)
 
     def _request(self, answer: Json | Fault) -> worker_pb2.WorkRequest:
         lease = self._held.lease

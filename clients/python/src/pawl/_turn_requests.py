@@ -143,6 +143,7 @@ def resolve_request(
         request.error.CopyFrom(wire.fault(answer))
         if isinstance(answer, StepFault):
             request.final = answer.final
+            request.unknown = answer.unknown
             if answer.retry_after is not None:
                 request.retry_after.FromTimedelta(wait_of(answer.retry_after))
     else:

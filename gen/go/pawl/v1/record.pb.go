@@ -4499,7 +4499,7 @@ type StepResolved struct {
 	ResultJson string `protobuf:"bytes,5,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
 	// Error; unset if ok.
 	Error *Fault `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// True: nobody knows whether the tool ran.
+	// True: nobody knows whether what the call changes elsewhere happened.
 	Unknown bool `protobuf:"varint,7,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// Attempt that is issued next under the same number; 0: the answer is final.
 	Next int32 `protobuf:"varint,8,opt,name=next,proto3" json:"next,omitempty"`

@@ -6895,6 +6895,11 @@ type ResolveStepRequest struct {
 	// How long to wait at least before the next attempt, up to the tool's longest pause; of
 	// an error that is not final. Default: unset, the pack's pauses alone.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,10,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// True: what the call changes elsewhere may have happened all the same, and whoever
+	// answers does not know: a request without an answer, a result that cannot be told. The
+	// step goes the way of a lost worker, x_pawl.tools.NAME.on_unknown, and its business key
+	// stays taken. Of an error that is not final. Default false: nothing happened.
+	Unknown bool `protobuf:"varint,11,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	// What the attempt consumed, above all what it cost. Default: unset, what the pack says
 	// that an attempt costs at most (x_pawl.tools.NAME.cost).
 	Usage         *Usage `protobuf:"bytes,50,opt,name=usage,proto3" json:"usage,omitempty"`
@@ -7013,6 +7018,13 @@ func (x *ResolveStepRequest) GetRetryAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *ResolveStepRequest) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
 func (x *ResolveStepRequest) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
@@ -7043,7 +7055,8 @@ type ResolveStepResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What became of it.
 	Disposition Disposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=pawl.v1.Disposition" json:"disposition,omitempty"`
-	// The StepResolved; for IGNORED_DUPLICATE the recorded one; else unset.
+	// The StepResolved, or the StepDoubted where on_unknown is reconcile; for
+	// IGNORED_DUPLICATE the recorded StepResolved; else unset.
 	Record *Record `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
 	// The end of the run; unset: it goes on.
 	Ended *Record `protobuf:"bytes,3,opt,name=ended,proto3" json:"ended,omitempty"`
@@ -11105,7 +11118,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x03 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\x87\x04\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xa1\x04\n" +
 	"\x12ResolveStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\x1b\n" +
@@ -11121,7 +11134,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05final\x18\t \x01(\bR\x05final\x12J\n" +
 	"\vretry_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\n" +
-	"retryAfter\x12$\n" +
+	"retryAfter\x12\x18\n" +
+	"\aunknown\x18\v \x01(\bR\aunknown\x12$\n" +
 	"\x05usage\x182 \x01(\v2\x0e.pawl.v1.UsageR\x05usageB\x0f\n" +
 	"\x06answer\x12\x05\xbaH\x02\b\x01\"\xdb\x01\n" +
 	"\x13ResolveStepResponse\x126\n" +

@@ -244,8 +244,10 @@ type RunServiceClient interface {
 	// IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 	//
 	// Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final or retry_after of a result,
-	// or both of an error), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
+	// result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(ctx context.Context, in *ResolveStepRequest, opts ...grpc.CallOption) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered
@@ -1005,8 +1007,10 @@ type RunServiceServer interface {
 	// IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 	//
 	// Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final or retry_after of a result,
-	// or both of an error), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
+	// INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
+	// result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+	// (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+	// refused answers with an error that is unknown: the call did happen.
 	ResolveStep(context.Context, *ResolveStepRequest) (*ResolveStepResponse, error)
 	// Asks for a call of a model in the open turn. The executor that asked makes the call
 	// itself and tells what came of it by AnswerModel. A round that was answered is answered

@@ -1247,7 +1247,7 @@ class RequestStepResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[StepOutcome, _Mapping]]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class ResolveStepRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token", "final", "retry_after", "usage")
+    __slots__ = ("namespace", "run_id", "step", "tool", "attempt", "result_json", "error", "turn_token", "final", "retry_after", "unknown", "usage")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -1258,6 +1258,7 @@ class ResolveStepRequest(_message.Message):
     TURN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
@@ -1269,8 +1270,9 @@ class ResolveStepRequest(_message.Message):
     turn_token: str
     final: bool
     retry_after: _duration_pb2.Duration
+    unknown: bool
     usage: _record_pb2.Usage
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., turn_token: _Optional[str] = ..., final: bool = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unknown: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ResolveStepResponse(_message.Message):
     __slots__ = ("disposition", "record", "ended", "status", "seq")

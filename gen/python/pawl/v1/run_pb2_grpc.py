@@ -511,8 +511,10 @@ class RunServiceServicer(object):
         IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 
         Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-        INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final or retry_after of a result,
-        or both of an error), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
+        INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
+        result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
+        (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result
+        refused answers with an error that is unknown: the call did happen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -2186,7 +2186,7 @@ export type StepResolved = Message$1<"pawl.v1.StepResolved"> & {
   error?: Fault | undefined;
 
   /**
-   * True: nobody knows whether the tool ran.
+   * True: nobody knows whether what the call changes elsewhere happened.
    *
    * @generated from field: bool unknown = 7;
    */

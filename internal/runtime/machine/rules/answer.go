@@ -47,6 +47,8 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 		return machine.IgnoredStale, nil // no attempt of this step
 	case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:
 		return machine.IgnoredStale, nil
+	case c.Unknown && step.Inquiry != 0:
+		return machine.IgnoredStale, nil // somebody is asked already
 	}
 	told, err := t.stepUsage(step, c.Usage)
 	if err != nil {
@@ -54,7 +56,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	}
 	used, exceeded := consumed(step, told, c.Metered)
 	if exceeded != nil {
-		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, false
+		c.OK, c.Error, c.Final, c.Unknown = false, *exceeded, true, c.OK || c.Unknown // who says so did the work
 	}
 	if c.OK {
 		return t.accept(i, c, used)

@@ -245,7 +245,8 @@ func (a args) otherCommand() machine.Command {
 		}
 		return machine.ResolveStep{
 			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
-			Final: a.has("final"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second, Usage: a.usage(), Metered: a.has("metered"),
+			Final: a.has("final"), Unknown: a.has("unknown"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second,
+			Usage: a.usage(), Metered: a.has("metered"),
 		}
 	case "decide":
 		return a.decision()

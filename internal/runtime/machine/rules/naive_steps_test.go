@@ -261,6 +261,8 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		out.disposition = machine.IgnoredStale
 	case !c.OK && c.Attempt != 0 && c.Attempt != step.attempt:
 		out.disposition = machine.IgnoredStale
+	case c.Unknown && step.inquiry != 0:
+		out.disposition = machine.IgnoredStale
 	case unpriced != nil:
 		out.refusal = unpriced
 	default:
@@ -272,7 +274,8 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage, out *verdict) {
 	used, exceeded := step.told(used, c.Metered, n.g.Tools[step.tool].Agent)
 	if exceeded != "" {
-		c.OK, c.Final, c.Unknown, c.Error = false, true, false, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
+		c.Unknown = c.Unknown || c.OK
+		c.OK, c.Final, c.Error = false, true, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
 	}
 	switch {
 	case c.OK:

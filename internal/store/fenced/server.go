@@ -31,8 +31,8 @@ type Server[G any] interface {
 	// changes nothing, and State says whose it is. Without an error it is as durable as any
 	// commit.
 	Take(again bool) (State, error)
-	// Commit stores a group whole if the partition has that epoch and the group before it, and
-	// renews the lease. Nil: it is durable. [ErrNoFence]: nothing was stored, since the
+	// Commit stores a group whole if the partition is the owner's, has that epoch and the group
+	// before it, and renews the lease. Nil: it is durable. [ErrNoFence]: nothing was stored, since the
 	// partition has another epoch or group.
 	Commit(epoch, number uint64, group G) error
 	// Renew renews the lease under the same condition, for the newest group.

@@ -107,7 +107,7 @@ func (s *server) Renew(epoch, number uint64) error {
 }
 
 func (s *server) params(epoch, number uint64) [][]byte {
-	return append(make([][]byte, 0, 10), int4(s.cfg.Part), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
+	return append(make([][]byte, 0, 11), int4(s.cfg.Part), []byte(s.cfg.Owner), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
 }
 
 // fence sends a statement that gives one row, unless the fence held it off.
@@ -135,7 +135,7 @@ func (s *server) Release(epoch uint64) error {
 		return errNoLine
 	}
 	return s.line.do(s.cfg.Waits.Statement, func() error {
-		_, err := s.line.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, epoch)
+		_, err := s.line.conn.Exec(context.Background(), s.text.release, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner, epoch)
 		return err
 	})
 }

@@ -17,31 +17,32 @@ type statements struct {
 	get, has [2]string
 }
 
-// A commit is one statement: without its fence it changes nothing. That warnings are told is
+// A commit is one statement: without its fence it changes nothing. The owner is in the fence
+// besides the epoch: after a failover that lost a take-over, another one has the same epoch. That warnings are told is
 // said in it, too: of a session, nobody knows what was said before.
 const commitText = `WITH fence AS (
-	UPDATE {s}.part SET commit_no = $3, lease_until = clock_timestamp() + $4 * interval '1 microsecond'
-	WHERE id = $1 AND epoch = $2 AND commit_no = $3 - 1 RETURNING id
+	UPDATE {s}.part SET commit_no = $4, lease_until = clock_timestamp() + $5 * interval '1 microsecond'
+	WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING id
 ), hot AS (
-	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $3 FROM fence, unnest($5::bytea[], $6::bytea[]) AS u (k, v)
+	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)
 	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g
 ), cold AS (
-	INSERT INTO {s}.cold (part, k, v, g) SELECT fence.id, u.k, u.v, $3 FROM fence, unnest($7::bytea[], $8::bytea[]) AS u (k, v)
+	INSERT INTO {s}.cold (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($8::bytea[], $9::bytea[]) AS u (k, v)
 	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g
 ), unhot AS (
-	DELETE FROM {s}.hot WHERE part = (SELECT id FROM fence) AND k = ANY ($9::bytea[])
+	DELETE FROM {s}.hot WHERE part = (SELECT id FROM fence) AND k = ANY ($10::bytea[])
 ), uncold AS (
-	DELETE FROM {s}.cold WHERE part = (SELECT id FROM fence) AND k = ANY ($10::bytea[])
+	DELETE FROM {s}.cold WHERE part = (SELECT id FROM fence) AND k = ANY ($11::bytea[])
 )
 SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const renewText = `WITH fence AS (
-	UPDATE {s}.part SET lease_until = clock_timestamp() + $4 * interval '1 microsecond'
-	WHERE id = $1 AND epoch = $2 AND commit_no = $3 RETURNING id
+	UPDATE {s}.part SET lease_until = clock_timestamp() + $5 * interval '1 microsecond'
+	WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 RETURNING id
 )
 SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
-const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND epoch = $2`
+const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
 const seedText = `INSERT INTO {s}.part (id) VALUES ($1) ON CONFLICT DO NOTHING`
 
@@ -94,6 +95,6 @@ func statementsOf(schema string) statements {
 
 // fenceTypes are those of the parameters of a renewal, commitTypes those of a commit.
 var (
-	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
-	commitTypes = append(fenceTypes[:4:4], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)
+	fenceTypes  = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID, pgtype.Int8OID}
+	commitTypes = append(fenceTypes[:5:5], pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID, pgtype.ByteaArrayOID)
 )

@@ -1,0 +1,231 @@
+package fenced_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+)
+
+// schedules is how many are tried of each kind: PAWL_SCHEDULES.
+func schedules(t *testing.T) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(os.Getenv("PAWL_SCHEDULES"), 10, 64)
+	if err != nil {
+		return 1500
+	}
+	return n
+}
+
+// TestSchedules: answers are lost, statements arrive late, successes come with a warning, the
+// database goes on with what its standby has, owners are stopped beyond their leases, and others
+// take over. What was acknowledged is there once, in its place; what was said not to be stored
+// is not; nobody's groups stand between another's.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	seen := tally{}
+	for seed := range schedules(t) {
+		synctest.Test(t, func(t *testing.T) { run(t, seed, false).into(seen) })
+		if t.Failed() {
+			return
+		}
+	}
+	seen.want(t, "stored", "unknown", "taken", "held", "failover", "again")
+}
+
+// TestLossyFailovers: the standby lags. Nobody builds upon what is gone: who has it acknowledged
+// hears that it is, and stores nothing more.
+func TestLossyFailovers(t *testing.T) {
+	t.Parallel()
+	seen := tally{}
+	for seed := range schedules(t) {
+		synctest.Test(t, func(t *testing.T) { run(t, seed, true).into(seen) })
+		if t.Failed() {
+			return
+		}
+	}
+	seen.want(t, "stored", "lost", "failover")
+}
+
+// tally counts what schedules met, so that none of it is never met.
+type tally map[string]int
+
+func (a tally) want(t *testing.T, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		if a[kind] == 0 {
+			t.Errorf("no schedule met %q: %v", kind, a)
+		}
+	}
+	t.Logf("%v", a)
+}
+
+// schedule is one of them: two nodes that want the partition.
+type schedule struct {
+	t     *testing.T
+	world *world
+	seed  uint64
+	seen  tally
+	names int
+	// acked are the groups that were answered as stored by number, refused those that were
+	// answered as not stored.
+	acked   map[uint64]string
+	refused map[string]bool
+	until   time.Time
+	ended   chan struct{}
+}
+
+func (s *schedule) into(all tally) {
+	for kind, n := range s.seen {
+		all[kind] += n
+	}
+}
+
+func run(t *testing.T, seed uint64, lossy bool) *schedule {
+	t.Helper()
+	w := &world{dice: rand.New(rand.NewPCG(seed, 13)), lossy: lossy} //nolint:gosec // a seed that is told
+	s := &schedule{
+		t: t, world: w, seed: seed, seen: tally{}, acked: map[uint64]string{}, refused: map[string]bool{},
+		until: time.Now().Add(30 * time.Second), ended: make(chan struct{}, 2),
+	}
+	for range 2 {
+		go s.node()
+	}
+	for time.Now().Before(s.until) {
+		time.Sleep(time.Duration(w.dice.Int64N(int64(15 * time.Second))))
+		if w.dice.IntN(2) == 0 && w.there < len(w.log) {
+			w.failover()
+			s.seen["failover"]++
+		}
+	}
+	w.calm = true
+	for range 2 {
+		<-s.ended
+	}
+	// What is still on its way arrives.
+	time.Sleep(time.Minute)
+	s.check()
+	return s
+}
+
+// node owns the partition again and again, under a new name each time, until the end.
+func (s *schedule) node() {
+	defer func() { s.ended <- struct{}{} }()
+	for time.Now().Before(s.until) {
+		s.names++
+		c := &client{world: s.world, name: fmt.Sprint("owner ", s.names)}
+		again := false
+		owner, err := fenced.Take(c, fenced.Config{
+			Lease: lease, Patience: time.Second, Leave: 5 * time.Second,
+			Told: func(what string, _ error) { again = again || what == "the group is not stored, it is sent again" },
+		})
+		if err != nil {
+			s.met(err)
+			time.Sleep(time.Duration(s.world.dice.Int64N(int64(2 * time.Second))))
+			continue
+		}
+		s.own(c, owner)
+		if again {
+			s.seen["again"]++
+		}
+	}
+}
+
+// own commits until it is fenced, or goes, or is killed.
+func (s *schedule) own(c *client, owner *fenced.Owner[string]) {
+	dice := s.world.dice
+	for n := 1 + dice.IntN(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
+		if dice.IntN(15) == 0 {
+			c.stopped = time.Now().Add(time.Duration(dice.Int64N(int64(2 * lease))))
+		}
+		s.commit(c, owner)
+		time.Sleep(time.Duration(dice.Int64N(int64(100 * time.Millisecond))))
+		if dice.IntN(20) == 0 {
+			time.Sleep(2 * lease)
+		}
+	}
+	if err := owner.Err(); err != nil {
+		s.met(err)
+	}
+	if err := owner.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *schedule) commit(c *client, owner *fenced.Owner[string]) {
+	number := owner.Last() + 1
+	group := fmt.Sprintf("%s group %d", c.name, number)
+	results := make(chan kv.Result, 2)
+	owner.Commit(number, group, func(r kv.Result) { results <- r })
+	begun := time.Now()
+	r := <-results
+	if waited := time.Since(begun); waited > 3*time.Minute {
+		s.t.Errorf("seed %d: %s was answered after %v", s.seed, group, waited)
+	}
+	switch r.Outcome {
+	case kv.Stored:
+		s.seen["stored"]++
+		s.acked[number] = group
+		if owner.Last() != number {
+			s.t.Errorf("seed %d: %s is stored, and the last is %d", s.seed, group, owner.Last())
+		}
+	case kv.NotStored:
+		s.refused[group] = true
+	case kv.Unknown:
+		s.seen["unknown"]++
+	}
+}
+
+func (s *schedule) met(err error) {
+	switch {
+	case is[*fenced.HeldError](err):
+		s.seen["held"]++
+	case is[*fenced.TakenError](err):
+		s.seen["taken"]++
+	case is[*fenced.LostError](err):
+		s.seen["lost"]++
+		if !s.world.lossy {
+			s.t.Errorf("seed %d: %v", s.seed, err)
+		}
+	case is[*fenced.AwayError](err):
+	default:
+		s.t.Errorf("seed %d: %v", s.seed, err)
+	}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// check looks at what there is in the end.
+func (s *schedule) check() {
+	groups := s.world.groups()
+	for i, r := range groups {
+		want := fmt.Sprintf("%s group %d", r.state.Owner, i+1)
+		if r.state.Commit != uint64(i+1) || r.group != want {
+			s.t.Errorf("seed %d: at %d there is %q as group %d, want %q", s.seed, i+1, r.group, r.state.Commit, want)
+		}
+		if s.refused[r.group] {
+			s.t.Errorf("seed %d: %s was said not to be stored", s.seed, r.group)
+		}
+	}
+	if names := owners(groups); !distinct(names) {
+		s.t.Errorf("seed %d: groups stand between those of another owner: %q", s.seed, names)
+	}
+	if s.world.lossy {
+		return
+	}
+	for number, group := range s.acked {
+		if number > uint64(len(groups)) || groups[number-1].group != group {
+			s.t.Errorf("seed %d: %s was acknowledged, and is not there", s.seed, group)
+		}
+	}
+}

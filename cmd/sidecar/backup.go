@@ -18,10 +18,10 @@ func newBackup(p *cli.Printer) *cobra.Command {
 	var data app.Data
 	c, to := &command.Client{}, app.BackupTo{}
 	cmd := &cobra.Command{
-		Use:   "backup TO [--addr ADDR | --data DIR]",
+		Use:   "backup TO [--addr ADDR | --data DIR | --store URL]",
 		Short: "Write a backup of a sidecar's store, or what is new since the last",
-		Long: `Writes what the store of a running sidecar holds at this moment (--data: that of a
-data directory that no sidecar has open) into a file in the directory TO: everything the
+		Long: `Writes what the store of a running sidecar holds at this moment (--data, --store: that of a
+data directory or a database that no sidecar has open) into a file in the directory TO: everything the
 first time, then what is new since the last file there (--full: everything again). The
 sidecar works on meanwhile. A file has a digest of all its bytes and names the one that it
 follows on; one that is cut, changed or missing is refused. It has its name once it is
@@ -32,10 +32,10 @@ The file is NOT ENCRYPTED, whatever the data directory is, and has everything, u
 stays where restores are made; who backs up needs none, and sidecar restore --identity
 proves the files. Each is a file of age as any other.
 
-The values of runs that can be erased are not in it without their keys. With --data one
-copy of these (RUNKEYS) lies beside all backups and is written over by each: what was erased
+The values of runs that can be erased are not in it without their keys. With --data and --store
+one copy of these (RUNKEYS) lies beside all backups and is written over by each: what was erased
 before the last one stays erased. A running sidecar gives its keys to nobody: copy RUNKEYS
-from its data directory then, behind each backup.
+from its data directory then, behind each backup; a database's own backups have them.
 
 sidecar restore TO --data NEW makes a data directory of it. A sidecar asks for the scope
 store:read, and makes one backup at a time.
@@ -45,7 +45,7 @@ cannot be opened or reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to.Dir = args[0]
-			if err := exclusive(cmd, "data", "addr"); err != nil {
+			if err := exclusive(cmd, "data", "store", "addr"); err != nil {
 				return err
 			}
 			done, err := takeBackup(cmd.Context(), c, data, to)
@@ -68,7 +68,7 @@ cannot be opened or reached.`,
 }
 
 func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.BackupTo) (done app.BackupDone, err error) {
-	if data.Dir != "" {
+	if data.Given() {
 		return app.Backup(ctx, data, to)
 	}
 	err = c.Store(func(store pawlv1.StoreServiceClient) error {
@@ -128,6 +128,9 @@ has its name only when everything in it was proven ('sidecar check').
 Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
 is an encrypted directory, whatever the one was that was backed up.
 
+A database is not restored into (--store is refused): restore into a directory, then
+'sidecar migrate --from NEW --to URL'.
+
 It is another store than the one that was backed up: what callers hold of that one's
 cursors is refused (CURSOR_FOREIGN) instead of passing over records. Named consumers and
 webhooks go on where they were when the backup was made. Never serve both.
@@ -136,7 +139,7 @@ Exit codes: 0 done; 1 a backup is cut, changed, missing or in the wrong order; 2
 not empty.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if data.Dir == "" {
+			if !data.Given() {
 				return cli.Usage(errors.New("--data is required: the directory to make"))
 			}
 			from.Dir = args[0]
@@ -155,6 +158,7 @@ not empty.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory to make, empty or absent (required)")
+	storeFlag(cmd, &data)
 	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file of the keys of erasable runs, the newest that there is; default RUNKEYS beside the backups")
 	cmd.Flags().StringVar(&from.Identity, "identity", "", "file of the age identity that opens encrypted backups")
 	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to take; default the newest")

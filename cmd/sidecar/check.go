@@ -19,9 +19,9 @@ func newCheck(p *cli.Printer) *cobra.Command {
 	var data app.Data
 	c, repair, online := &command.Client{}, false, false
 	cmd := &cobra.Command{
-		Use:   "check --data DIR | check --online [--addr ADDR]",
-		Short: "Prove that everything in a data directory is in order",
-		Long: `Opens a data directory that no sidecar has open and proves every invariant: hash
+		Use:   "check --data DIR | check --store URL | check --online [--addr ADDR]",
+		Short: "Prove that everything in a store is in order",
+		Long: `Opens a data directory or a database whose store no sidecar has open and proves every invariant: hash
 chains, dense seqs, heads and rows equal to the replay of the records, indexes,
 timers and cursors. It prints counts, or the first fault.
 
@@ -33,18 +33,18 @@ With --repair it first makes every row anew that follows from the entries of its
 and is not as they make it, says how many of each kind, and checks then. Entries are
 never written: a run whose entries are damaged is named and left as it is.
 
-Exit codes: 0 in order; 1 a fault was found; 2 the directory cannot be checked, or the
+Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the
 sidecar not be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(exclusive(cmd, "data", "addr"), exclusive(cmd, "data", "online"), exclusive(cmd, "online", "repair")); err != nil {
+			if err := errors.Join(exclusive(cmd, "data", "store", "addr"), exclusive(cmd, "data", "store", "online"), exclusive(cmd, "online", "repair")); err != nil {
 				return err
 			}
 			if online {
 				return checkOnline(cmd.Context(), p, c)
 			}
-			if data.Dir == "" {
-				return cli.Usage(errors.New("--data is required: the directory of a store; or --online for that of a sidecar"))
+			if !data.Given() {
+				return cli.Usage(errors.New("--data is required: the directory of a store; or --store for a database, or --online for that of a sidecar"))
 			}
 			if repair {
 				if err := runRepair(cmd.Context(), p, data); err != nil {
@@ -56,6 +56,7 @@ sidecar not be reached.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
+	storeFlag(cmd, &data)
 	c.BindTarget(cmd)
 	cmd.Flags().BoolVar(&online, "online", false, "the store of the running sidecar at --addr")
 	cmd.Flags().BoolVar(&repair, "repair", false, "make what follows from entries anew where it is not in order")

@@ -23,10 +23,27 @@ func dataFlag(cmd *cobra.Command, data *app.Data, usage string) {
 	dataKeyFlag(cmd, data)
 }
 
+// storeFlag adds --store besides --data, and what opens a database.
+func storeFlag(cmd *cobra.Command, data *app.Data) {
+	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database of a store that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
+	databaseFlags(cmd, data)
+}
+
+// databaseFlags adds what opens a database; its variables in the environment are those of serve.
+func databaseFlags(cmd *cobra.Command, data *app.Data) {
+	schema := config.Default().StoreSchema
+	if set := os.Getenv(config.EnvName("store-schema")); set != "" {
+		schema = set
+	}
+	cmd.Flags().StringVar(&data.Database.PasswordFile, "store-password-file", os.Getenv(config.EnvName("store-password-file")), "file of the password of the database")
+	cmd.Flags().StringVar(&data.Database.Schema, "store-schema", schema, "schema of the database that has the tables")
+}
+
 // dataOrTarget adds what leads to a store: the directory of one that is stopped, or the
 // sidecar that serves it.
 func dataOrTarget(cmd *cobra.Command, data *app.Data, c *command.Client) {
 	dataFlag(cmd, data, "directory of a store that no sidecar has open; none: ask the sidecar at --addr")
+	storeFlag(cmd, data)
 	c.BindTarget(cmd)
 }
 

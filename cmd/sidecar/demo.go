@@ -27,6 +27,7 @@ Exit codes: 0 everything was as it must be; 1 something was not; 2 no go command
 			return demo.Run(cmd.Context(), o)
 		},
 	}
+	cmd.Flags().Var(&o.Store, "store", "PostgreSQL database that has the store instead of a directory, in a schema of its own that the demo leaves there")
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep data and workspace, and say where they are")
 	return cmd
 }

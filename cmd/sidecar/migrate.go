@@ -11,11 +11,20 @@ import (
 
 func newMigrate(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	to := ""
+	from, to := "", ""
 	cmd := &cobra.Command{
-		Use:   "migrate DIR",
-		Short: "Bring a data directory of the format before to this program's",
-		Long: `Makes a store of this program's format from one of the format before, whose
+		Use:   "migrate DIR | migrate --from DIR --to URL | migrate --from URL --to DIR",
+		Short: "Bring a data directory to this program's format, or a store to another place",
+		Long: `With --from it makes the same store in another place: of a directory in a PostgreSQL
+database, postgres://USER@HOST[:PORT]/DATABASE, or of a database in a directory, which is
+empty or absent. Its sidecar is stopped. All pairs are copied as they are, with the keys of
+runs that can be erased; both stores are checked, and compared. A database has all of it or
+nothing, a directory has its name once it is whole and proven: broken off at any moment, call
+it again. The first place is left as it was, and is the same store: never serve both, and
+remove it, or what is erased in the one stays in the other. An encrypted directory is opened,
+or made, with --encryption-key-file; in a database nothing is encrypted by Pawl.
+
+With DIR it makes a store of this program's format from one of the format before, whose
 sidecar is stopped. Entries, packs, blobs, subscriptions and who holds a step are
 copied as they are, everything else is made anew from the entries, and all of it is
 proven ('sidecar check') before it counts.
@@ -26,8 +35,14 @@ much room again. Broken off at any moment, call it again.
 
 Exit codes: 0 done, or nothing to do; 1 the old store is not in order; 2 the
 directory cannot be migrated.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from != "" {
+				return runMove(cmd, p, args, from, to, data)
+			}
+			if len(args) == 0 {
+				return cli.Usage(errors.New("name the directory, or both places with --from and --to"))
+			}
 			data.Dir = args[0]
 			done, err := app.Migrate(cmd.Context(), data, to)
 			if errors.Is(err, app.ErrUnusable) {
@@ -39,10 +54,35 @@ directory cannot be migrated.`,
 			return printMigration(p, done)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place")
+	cmd.Flags().StringVar(&from, "from", "", "directory or database of the store that is copied")
+	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place; with --from: directory or database that gets the store")
+	completeDir(cmd, "from")
 	completeDir(cmd, "to")
 	dataKeyFlag(cmd, &data)
+	databaseFlags(cmd, &data)
 	return cmd
+}
+
+// runMove makes a store in another place.
+func runMove(cmd *cobra.Command, p *cli.Printer, args []string, from, to string, data app.Data) error {
+	if len(args) > 0 || to == "" {
+		return cli.Usage(errors.New("--from takes --to and no DIR: both places are named"))
+	}
+	source, target := app.Places(from, to, data)
+	done, err := app.Move(cmd.Context(), source, target, func(what string) { p.Warnf("%s", what) })
+	if err != nil {
+		return printReport(p, done.Report, err)
+	}
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{
+			{Key: "from", Value: done.From}, {Key: "to", Value: done.To}, {Key: "before", Value: done.Before}, {Key: "report", Value: reportObject(done.Report)},
+		})
+	}
+	if done.Before {
+		p.Printf("%s has it already\n", done.To)
+	}
+	p.Printf("%s is the same store as %s now: never serve both\n", done.To, done.From)
+	return printReport(p, done.Report, nil)
 }
 
 func printMigration(p *cli.Printer, m app.Migration) error {

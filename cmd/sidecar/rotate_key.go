@@ -20,6 +20,8 @@ encrypts the data keys, and only these are written anew, in one rename: it takes
 time, and at every moment the directory opens with the old key or with the new one.
 Data keys change by themselves (serve --data-key-age).
 
+A database has no such key: --store is refused.
+
 Who had the old key and a copy of the directory can still read that copy, and with
 the data keys in it the files that were written under them.
 
@@ -27,6 +29,9 @@ Exit codes: 0 done; 1 the directory has this key already, or holds less than was
 acknowledged; 2 the directory cannot be opened.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if !data.Database.URL.IsZero() {
+				return cli.Usage(app.RotateKey(data, to))
+			}
 			if data.Dir == "" || data.KeyFile == "" || to == "" {
 				return cli.Usage(errors.New("--data, --encryption-key-file and --new-key-file are required"))
 			}
@@ -45,6 +50,7 @@ acknowledged; 2 the directory cannot be opened.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory of the store (required)")
+	storeFlag(cmd, &data)
 	cmd.Flags().StringVar(&to, "new-key-file", "", "file of the new key: 16, 24 or 32 bytes, hex or base64 (required)")
 	return cmd
 }

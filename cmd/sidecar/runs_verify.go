@@ -20,17 +20,20 @@ import (
 func newRunsVerify(p *cli.Printer, c *command.Client) *cobra.Command {
 	var data app.Data
 	cmd := &cobra.Command{
-		Use:   "verify RUN | verify FILE | verify --data DIR [RUN]",
+		Use:   "verify RUN | verify FILE | verify --data DIR [RUN] | verify --store URL [RUN]",
 		Short: "Prove that a run's journal is what its inputs made",
 		Long: `Replays the inputs of a run through the state machine, compares every stored byte
 and follows the hash chain; nothing is executed. The run is one of a sidecar, one
-in an exported file, or, with --data, one or all of those in a data directory that
-no sidecar has open.
+in an exported file, or, with --data or --store, one or all of those in a data directory
+or a database whose store no sidecar has open.
 
 Exit codes: 0 in order; 1 a fault was found, named by its first bad seq; 2 the
-directory cannot be looked at.`,
+store cannot be looked at.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := exclusive(cmd, "data", "store"); err != nil {
+				return err
+			}
 			found, err := verify(cmd.Context(), c, data, args)
 			switch {
 			case errors.Is(err, app.ErrUnusable):
@@ -42,16 +45,17 @@ directory cannot be looked at.`,
 		},
 	}
 	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
+	storeFlag(cmd, &data)
 	c.CompleteArgs(cmd, c.RunWords)
 	return cmd
 }
 
 func verify(ctx context.Context, c *command.Client, data app.Data, args []string) ([]app.Verified, error) {
 	switch {
-	case data.Dir != "":
+	case data.Given():
 		return app.VerifyData(ctx, data, first(args))
 	case len(args) == 0:
-		return nil, cli.Usage(errors.New("name a run or a file, or a directory with --data"))
+		return nil, cli.Usage(errors.New("name a run or a file, or a directory with --data, or a database with --store"))
 	}
 	if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
 		found, err := app.VerifyFile(args[0])

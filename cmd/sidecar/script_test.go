@@ -18,6 +18,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
 // TestMain lets the scripts run this test binary under the name sidecar.
@@ -38,7 +39,13 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var database *pg.Server
+	if os.Getenv("PAWL_POSTGRES") == "1" {
+		database = pg.Start(t)
+	}
 	testscript.Run(t, testscript.Params{
+		// [postgres]: there is a server, at $PGADDR, whose user is pawl.
+		Condition:           func(name string) (bool, error) { return name == "postgres" && database != nil, nil },
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -54,6 +61,9 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			env.Setenv("SOCK", filepath.Join(env.WorkDir, "s"))
+			if database != nil {
+				env.Setenv("PGADDR", database.Addr())
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

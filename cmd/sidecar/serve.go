@@ -15,7 +15,7 @@ import (
 func newServe(p *cli.Printer) *cobra.Command {
 	printConfig := false
 	cmd := &cobra.Command{
-		Use:   "serve --data DIR",
+		Use:   "serve --data DIR | serve --store URL",
 		Short: "Serve runs over gRPC",
 		Long: `Serves runs over gRPC, on a Unix socket and as JSON over HTTP. Settings come from
 a YAML file (--config), then PAWL_* environment variables (--tls-cert is

@@ -18,10 +18,10 @@ func newStats(p *cli.Printer) *cobra.Command {
 	var data app.Data
 	c := &command.Client{}
 	cmd := &cobra.Command{
-		Use:   "stats [--addr ADDR | --data DIR]",
+		Use:   "stats [--addr ADDR | --data DIR | --store URL]",
 		Short: "Show what a sidecar's store holds and what that takes",
-		Long: `Counts what the store of a running sidecar holds at this moment (--data: that of a
-data directory that no sidecar has open): runs by status, records, blobs, consumers,
+		Long: `Counts what the store of a running sidecar holds at this moment (--data, --store: that of a
+data directory or a database that no sidecar has open): runs by status, records, blobs, consumers,
 webhooks, dead letters and deleted runs of each namespace, and the rows of each kind with
 the bytes of their keys and values, before compression. It reads every key, at most at
 about half of one core's pace, and takes the scope store:read.
@@ -30,7 +30,7 @@ Exit codes: 0 done; 1 the directory is damaged, or the sidecar refused; 2 it can
 opened or reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := exclusive(cmd, "data", "addr"); err != nil {
+			if err := exclusive(cmd, "data", "store", "addr"); err != nil {
 				return err
 			}
 			stats, err := statsOf(cmd.Context(), c, data)
@@ -48,7 +48,7 @@ opened or reached.`,
 }
 
 func statsOf(ctx context.Context, c *command.Client, data app.Data) (stats *pawlv1.StoreStats, err error) {
-	if data.Dir != "" {
+	if data.Given() {
 		return app.StatsOf(ctx, data)
 	}
 	err = c.Store(func(store pawlv1.StoreServiceClient) error {

@@ -68,7 +68,7 @@ type app struct {
 
 // open builds everything and binds the addresses; nothing is served yet.
 func open(opts options) (*app, error) {
-	key, err := readKey(opts.config.EncryptionKeyFile)
+	storage, err := opts.storage()
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +76,11 @@ func open(opts options) (*app, error) {
 		return nil, err
 	}
 	watching := newObservers(opts)
-	s, err := store.Open(store.Options{
-		Dir: opts.config.Data, EncryptionKey: key, DataKeyAge: opts.config.DataKeyAge, Logger: opts.log, Hooks: watching.hooks(),
-	})
+	storage.Hooks = watching.hooks()
+	s, err := store.Open(storage)
+	if refused, ok := errors.AsType[*DatabaseError](err); ok {
+		err = refused
+	}
 	if err != nil {
 		return nil, errors.Join(err, watching.stop(), closeAudit(opts.audit))
 	}
@@ -87,6 +89,15 @@ func open(opts options) (*app, error) {
 		return nil, errors.Join(err, watching.stop(), s.Close(), closeAudit(opts.audit))
 	}
 	return a, nil
+}
+
+// storage says where the store is.
+func (o options) storage() (store.Options, error) {
+	if !o.config.Store.IsZero() {
+		return databaseOf(o.config).served(o.config, o.log)
+	}
+	key, err := readKey(o.config.EncryptionKeyFile)
+	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, err
 }
 
 // build makes everything over an open store, which stays its caller's on an error.

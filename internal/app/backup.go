@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/backup"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
@@ -54,7 +55,7 @@ func Backup(ctx context.Context, data Data, to BackupTo) (done BackupDone, err e
 	done, err = BackupBy(ctx, (&depotOf{store: s}).Backup, to)
 	if err == nil {
 		// Behind the rows: no row's key is missing.
-		done.RunKeys, err = keyring.Copy(filepath.Join(data.Dir, keyring.Name), to.Dir)
+		done.RunKeys, err = s.CopyRunKeys(to.Dir)
 	}
 	if errors.Is(err, keyring.ErrForeign) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -210,6 +211,9 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	}
 	if used, err = chainIn(from.Dir, from.UpTo, ids); err != nil {
 		return report, nil, err
+	}
+	if data.Dir == "" || pgurl.Is(data.Dir) {
+		return report, nil, fmt.Errorf("%w: a database is not restored into: restore into a directory, then 'sidecar migrate --from DIR --to URL'", ErrUnusable)
 	}
 	final, err := emptyAt(data.Dir)
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -25,20 +27,51 @@ type CheckReport = check.Report
 // CheckFault is the first thing that a check found wrong.
 type CheckFault = check.Fault
 
-// Data is a data directory that no sidecar has open.
+// Data is a store that no sidecar has open: in a directory, or in a database.
 type Data struct {
 	Dir string
-	// KeyFile is the file with its encryption key, "" = it is not encrypted.
+	// KeyFile is the file with the directory's encryption key, "" = it is not encrypted.
 	KeyFile string
+	// Database has the store where Dir is empty.
+	Database Database
+}
+
+// Given: it says where the store is.
+func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
+
+// unmarked: who looks at a store stores no watermarks.
+const unmarked = 24 * time.Hour
+
+// holds: there is a store.
+func (d Data) holds() (bool, error) {
+	if d.Dir == "" {
+		// Its engine says so.
+		return true, nil
+	}
+	return inspect.Holds(d.Dir)
+}
+
+// Where names it.
+func (d Data) Where() string {
+	if d.Dir != "" {
+		return d.Dir
+	}
+	return d.Database.String()
 }
 
 // options of its store. Errors: those of [secretfile.ReadKey], as [ErrUnusable].
 func (d Data) options() (store.Options, error) {
+	if d.Dir == "" {
+		return d.Database.options()
+	}
+	if pgurl.Is(d.Dir) {
+		return store.Options{}, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
+	}
 	key, err := readKey(d.KeyFile)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return store.Options{Dir: d.Dir, EncryptionKey: key}, err
+	return store.Options{Dir: d.Dir, EncryptionKey: key, MarkInterval: unmarked}, err
 }
 
 // readKey reads the file of an encryption key; nil for none.
@@ -49,10 +82,10 @@ func readKey(path string) ([]byte, error) {
 	return secretfile.ReadKey(path)
 }
 
-// ErrUnusable marks errors of a data directory that could not be looked at: it
-// does not exist, is in use, was written by a newer version or is encrypted under another
-// key.
-var ErrUnusable = errors.New("the data directory cannot be checked")
+// ErrUnusable marks errors of a store that could not be looked at: it does not exist, is in
+// use, was written by a newer version, is encrypted under another key, or its database cannot
+// be reached.
+var ErrUnusable = errors.New("the store cannot be used")
 
 // Check opens the store in a directory and proves every invariant of it. Errors:
 // [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
@@ -91,6 +124,9 @@ type Migration = store.Migration
 // Migrate brings the store in a directory to this program's format, in the directory to,
 // "" = in its place; see [store.Migrate]. Errors: [ErrUnusable].
 func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
+	if pgurl.Is(data.Dir) {
+		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'sidecar migrate --from DIR --to URL' moves a store into one", ErrUnusable)
+	}
 	opts, err := data.options()
 	if err != nil {
 		return Migration{}, err
@@ -108,6 +144,9 @@ type Compaction = store.Compaction
 // Compact writes the store in a directory anew without what was superseded and removed, in
 // its place or into the directory to; see [store.Compact]. Errors: [ErrUnusable].
 func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
+	if pgurl.Is(data.Dir) {
+		return Compaction{}, fmt.Errorf("%w: a database is not compacted by Pawl: its autovacuum makes room for new rows, VACUUM FULL gives it back to the disk", ErrUnusable)
+	}
 	opts, err := data.options()
 	if err != nil {
 		return Compaction{}, err
@@ -129,12 +168,12 @@ func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 
 // openExisting opens the store in a directory that has one.
 func openExisting(data Data, repair bool) (*store.Store, error) {
-	if held, err := inspect.Holds(data.Dir); err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
-	}
 	opts, err := data.options()
 	if err != nil {
 		return nil, err
+	}
+	if held, err := data.holds(); err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Where()), err)
 	}
 	opts.Repair = repair
 	s, err := store.Open(opts)
@@ -147,7 +186,8 @@ func openExisting(data Data, repair bool) (*store.Store, error) {
 // unusable: the directory is not the caller's to look at.
 func unusable(err error) bool {
 	_, otherKey := errors.AsType[*inspect.KeyError](err)
-	return otherKey || errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat)
+	_, noDatabase := errors.AsType[*DatabaseError](err)
+	return otherKey || noDatabase || errors.Is(err, inspect.ErrLocked) || errors.Is(err, store.ErrFormat)
 }
 
 type graphKey struct {

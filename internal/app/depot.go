@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -62,6 +63,11 @@ func (d *depotOf) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 		return nil, err
 	}
 	out := statsToProto(&stats)
+	if pgurl.Is(d.store.Dir()) {
+		tree, values := d.store.Sizes()
+		out.TreeBytes, out.ValueLogBytes = tree, values
+		return out, nil
+	}
 	out.TreeBytes, out.ValueLogBytes, err = inspect.DiskBytes(d.store.Dir())
 	return out, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -55,7 +56,7 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 		return nil, err
 	}
 	token := door.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
-	c.EncryptionKeyFile = ""
+	c.EncryptionKeyFile, c.Store = "", pgurl.URL{}
 	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA, c.Audit, c.AuditKey = dir, "", "", "", "", "", "", "", "", ""
 	a, err := open(options{config: c, rights: grpcapi.Rights{Tokens: []door.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
 	if err != nil {

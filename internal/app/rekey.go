@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/rekey"
 )
@@ -14,6 +15,9 @@ var ErrSameKey = rekey.ErrSameKey
 // RotateKey puts the data keys of a directory under the key in another file. Errors:
 // [ErrUnusable], [ErrSameKey]; nothing was changed by either.
 func RotateKey(data Data, to string) error {
+	if data.Dir == "" || pgurl.Is(data.Dir) {
+		return fmt.Errorf("%w: a database has no key of Pawl's to change: its disks and its connections are encrypted by who runs it", ErrUnusable)
+	}
 	if held, err := inspect.Holds(data.Dir); err != nil || !held {
 		return errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
 	}

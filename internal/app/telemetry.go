@@ -72,13 +72,21 @@ func (o *observers) attach(opts options, s *store.Store, conf *runtime.Config) (
 	conf.TraceShare = opts.config.TraceSample
 	o.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
 		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
-		Position: filepath.Join(opts.config.Data, "traces.cursor"),
+		Position: position(opts.config.Data),
 	})
 	if err != nil {
 		return err
 	}
 	o.export, err = telemetry.ExportMetrics(context.Background(), opts.config.OTLPEndpoint, o.metrics, opts.log)
 	return err
+}
+
+// position is the file of the place in the journal; "": without a directory none is kept.
+func position(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "traces.cursor")
 }
 
 // observe tells of a commit.

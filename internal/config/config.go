@@ -3,14 +3,30 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // Config is every setting of `sidecar serve`. The zero value is not usable:
 // start from [Default]. Each field has one name in three spellings: tls_cert in
 // the file, PAWL_TLS_CERT in the environment, --tls-cert as a flag.
 type Config struct {
-	// Data is the directory of the store; created when absent. Required.
+	// Data is the directory of the store; created when absent. Required without Store.
 	Data string `yaml:"data" json:"data"`
+
+	// Store is the PostgreSQL database that has the store instead of a directory; the zero value
+	// = none. Its password is shown nowhere.
+	Store pgurl.URL `yaml:"store" json:"store"`
+	// StorePasswordFile holds the password of Store; "" = it is in the URL, PGPASSWORD or
+	// PGPASSFILE.
+	StorePasswordFile string `yaml:"store_password_file" json:"store_password_file"`
+	// StoreSchema is the schema of the database that has the store's tables. Default pawl.
+	StoreSchema string `yaml:"store_schema" json:"store_schema"`
+	// AcceptLossOnFailover serves on a database that may lose what it has acknowledged.
+	AcceptLossOnFailover bool `yaml:"accept_loss_on_failover" json:"accept_loss_on_failover"`
+	// RequireSync refuses a database without a synchronous standby that follows now.
+	RequireSync bool `yaml:"require_sync" json:"require_sync"`
+
 	// EncryptionKeyFile holds the key under which the store is encrypted: 16, 24 or 32
 	// bytes as hex or base64; "" = it is not.
 	EncryptionKeyFile string `yaml:"encryption_key_file" json:"encryption_key_file"`
@@ -246,12 +262,18 @@ type Limits struct {
 	RequestsPerSecond int `yaml:"requests_per_second" json:"requests_per_second"`
 }
 
+const (
+	defaultDataKeyAge = 10 * 24 * time.Hour
+	defaultSchema     = "pawl"
+)
+
 // Default is the configuration that only lacks a data directory.
 func Default() Config {
 	return Config{
-		Listen: "127.0.0.1:7291",
-		A2A:    true, A2AStreaming: true, A2APush: true,
-		DataKeyAge:   10 * 24 * time.Hour,
+		Listen:      "127.0.0.1:7291",
+		StoreSchema: defaultSchema,
+		A2A:         true, A2AStreaming: true, A2APush: true,
+		DataKeyAge:   defaultDataKeyAge,
 		DrainTimeout: 20 * time.Second,
 		Lease:        time.Minute,
 		StepGrace:    5 * time.Second,

@@ -33,7 +33,7 @@ func ExampleConfig_Validate() {
 		}
 	}
 	// Output:
-	// data: is required: a directory for the store
+	// data: is required: a directory for the store, or store: the URL of a PostgreSQL database
 	// log_level: "loud" is none of debug, info, warn, error
 }
 

@@ -14,7 +14,8 @@ func Flags(fs *pflag.FlagSet) {
 
 // bind registers the settings with c as their storage and their default.
 func bind(fs *pflag.FlagSet, c *Config) {
-	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required)")
+	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required without --store)")
+	bindStore(fs, c)
 	fs.StringVar(&c.EncryptionKeyFile, "encryption-key-file", c.EncryptionKeyFile, "file of the key under which the store is encrypted: 16, 24 or 32 bytes, hex or base64")
 	fs.DurationVar(&c.DataKeyAge, "data-key-age", c.DataKeyAge, "how long new files of an encrypted store are written under one data key")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT of the gRPC port; port 0 takes a free one")
@@ -80,6 +81,15 @@ func bindA2A(fs *pflag.FlagSet, c *Config) {
 	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")
 	fs.StringArrayVar(&c.A2ARequire, "a2a-require", c.A2ARequire, "extension URI that A2A callers must declare (repeatable)")
 	fs.StringVar(&c.A2ACardKey, "a2a-card-key", c.A2ACardKey, "PEM file of the private key that signs agent cards")
+}
+
+// bindStore adds the flags of a store that is in a database.
+func bindStore(fs *pflag.FlagSet, c *Config) {
+	fs.Var(&c.Store, "store", "PostgreSQL database that has the store instead of a directory: postgres://USER@HOST[:PORT]/DATABASE?sslmode=verify-full")
+	fs.StringVar(&c.StorePasswordFile, "store-password-file", c.StorePasswordFile, "file of the password of --store (or in its URL, PGPASSWORD or PGPASSFILE)")
+	fs.StringVar(&c.StoreSchema, "store-schema", c.StoreSchema, "schema of the database of --store that has the tables: one for each sidecar")
+	fs.BoolVar(&c.AcceptLossOnFailover, "accept-loss-on-failover", c.AcceptLossOnFailover, "serve on a database that may lose what it acknowledged, as one without a synchronous standby does when it fails over")
+	fs.BoolVar(&c.RequireSync, "require-sync", c.RequireSync, "refuse a database without a synchronous standby that follows now")
 }
 
 func bindLog(fs *pflag.FlagSet, c *Config) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // maxFileBytes bounds a configuration file.
@@ -95,7 +96,7 @@ func decodeYAML(path string, raw []byte, into any) error {
 		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
 	}
 	if err := yaml.UnmarshalWithOptions(raw, into, yaml.DisallowUnknownField()); err != nil {
-		return &Error{Faults: []Fault{{Field: path, Message: strings.TrimSpace(yaml.FormatError(err, false, true))}}}
+		return &Error{Faults: []Fault{{Field: path, Message: pgurl.Scrub(strings.TrimSpace(yaml.FormatError(err, false, true)))}}}
 	}
 	return nil
 }
@@ -155,6 +156,10 @@ func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
 }
 
 func copyFlag(to, from pflag.Value) error {
+	if url, ok := from.(*pgurl.URL); ok {
+		// Its text is not what it was given.
+		return to.Set(url.Secret())
+	}
 	list, ok := from.(pflag.SliceValue)
 	if !ok {
 		return to.Set(from.String())

@@ -52,9 +52,7 @@ func (l *list) add(field, format string, args ...any) {
 
 func (c *Config) faults() []Fault {
 	var l list
-	if c.Data == "" {
-		l.add("data", "is required: a directory for the store")
-	}
+	c.store(&l)
 	c.address(&l, "listen", c.Listen)
 	if c.HTTP != "" {
 		c.address(&l, "http", c.HTTP)

@@ -12,6 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/answers"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // Options of a demo.
@@ -22,6 +23,8 @@ type Options struct {
 	// unless Keep.
 	Dir  string
 	Keep bool
+	// Store is a database that has the store; the zero value: Dir has it.
+	Store pgurl.URL
 	// Printer tells what happens.
 	Printer *cli.Printer
 }
@@ -55,7 +58,9 @@ func Run(ctx context.Context, o Options) (err error) {
 // demo is one demo under way.
 type demo struct {
 	Options
-	pack    string
+	pack string
+	// schema is that of a database.
+	schema  string
 	model   *model
 	tools   *tools
 	process *process
@@ -66,7 +71,7 @@ type demo struct {
 }
 
 func prepare(o Options) (*demo, error) {
-	d := &demo{Options: o, pack: filepath.Join(o.Dir, "codegen-agent.yaml")}
+	d := &demo{Options: o, pack: filepath.Join(o.Dir, "codegen-agent.yaml"), schema: fmt.Sprintf("pawl_demo_%d", time.Now().UnixNano())}
 	content, err := assets.ReadFile("assets/codegen-agent.yaml")
 	if err != nil {
 		return nil, err
@@ -138,9 +143,25 @@ func (d *demo) executor() *executor {
 
 func (d *demo) runs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(d.process.conn) }
 
+// place are the flags that say where the store is.
+func (d *demo) place() []string {
+	if d.Store.IsZero() {
+		return []string{"--data", filepath.Join(d.Dir, "data")}
+	}
+	return []string{"--store", d.Store.Secret(), "--store-schema", d.schema}
+}
+
+// serving are those of who serves it.
+func (d *demo) serving() []string {
+	if d.Store.IsZero() {
+		return d.place()
+	}
+	return append(d.place(), "--accept-loss-on-failover")
+}
+
 // start starts the sidecar on the demo's data.
 func (d *demo) start() (err error) {
-	if d.process, err = startProcess(d.Binary, d.Dir, d.pack); err != nil {
+	if d.process, err = startProcess(d.Binary, d.serving(), d.Dir, d.pack); err != nil {
 		return err
 	}
 	d.say("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())

@@ -135,7 +135,7 @@ func writesOf(r *pawlv1.Record) []*pawlv1.ArtifactWrite {
 
 // checkData proves every invariant of the store that the demo leaves.
 func (d *demo) checkData(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, d.Binary, "check", "--data", filepath.Join(d.Dir, "data"))
+	cmd := exec.CommandContext(ctx, d.Binary, append([]string{"check"}, d.place()...)...)
 	cmd.Args[0] = "sidecar"
 	cmd.Env = environment()
 	out, err := cmd.CombinedOutput()

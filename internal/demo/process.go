@@ -30,16 +30,15 @@ type process struct {
 	log   *os.File
 }
 
-// startProcess runs the sidecar on a data directory and waits until it is ready.
+// startProcess runs the sidecar on a store and waits until it is ready.
 // Its log goes to sidecar.log beside the data.
-func startProcess(binary, dir, pack string) (*process, error) {
+func startProcess(binary string, at []string, dir, pack string) (*process, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "sidecar.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{log: log, cmd: exec.Command(binary, "serve",
-		"--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--pack", pack,
-		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests")}
+	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--pack", pack,
+		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, at...)...)}
 	p.cmd.Args[0] = "sidecar"
 	p.cmd.Env = environment()
 	p.cmd.Stderr = log

@@ -41,6 +41,10 @@ func (s *Store) hold(do func(ts uint64, view backup.View) error) error {
 	})
 }
 
+// CopyRunKeys copies the keys of runs into a directory beside backups, which are written
+// before: see [keyring.Copy]. false: there are none.
+func (s *Store) CopyRunKeys(dir string) (copied bool, err error) { return s.engine.Keys().CopyTo(dir) }
+
 // put stores rows that have no conditions, synced.
 func (s *Store) put(ctx context.Context, ops []layout.Op) error {
 	return s.write(ctx, &Writes{entry: -1, ops: ops})

@@ -28,6 +28,7 @@ const (
 	SchemaNewer  Reason = "SCHEMA_NEWER"
 	SchemaOther  Reason = "SCHEMA_OF_SOMETHING_ELSE"
 	SchemaOwned  Reason = "SCHEMA_OWNED"
+	SchemaNone   Reason = "SCHEMA_EMPTY"
 	SchemaOpened Reason = "DATABASE_ERROR"
 )
 

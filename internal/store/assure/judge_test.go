@@ -10,7 +10,7 @@ import (
 // TestJudge: each setting by which an acknowledged commit is lost is refused or told by name.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	good := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on", Standbys: "*", Following: 1}
+	good := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on", Standbys: "*", Following: 1, Schema: Schema{Tables: 6, Ours: 2}}
 	with := func(change func(*Server)) Server {
 		s := good
 		change(&s)
@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		"old":          {server: with(func(s *Server) { s.Version = 140010 }), plain: TooOld, sync: TooOld},
 		"standby":      {server: with(func(s *Server) { s.Recovering = true }), plain: ReadOnly, sync: ReadOnly},
 		"foreign":      {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Ours: 1} }), plain: SchemaOther, sync: SchemaOther},
-		"ours":         {server: with(func(s *Server) { s.Schema = Schema{Tables: 6, Ours: 2} })},
+		"new":          {server: with(func(s *Server) { s.Schema = Schema{} })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Judge(tt.server, "postgres://db/runs", "pawl", Wanted{Served: true})
@@ -56,6 +56,16 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestJudgeOfWhatIsLookedAt: a store is looked at where there is one.
+func TestJudgeOfWhatIsLookedAt(t *testing.T) {
+	t.Parallel()
+	empty := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on"}
+	_, err := Judge(empty, "postgres://db/runs", "pawl", Wanted{})
+	judged(t, "looked at", err, SchemaNone)
+	_, err = Judge(empty, "postgres://db/runs", "pawl", Wanted{Make: true})
+	judged(t, "made", err, "")
 }
 
 func judged(t *testing.T, how string, err error, want Reason) {

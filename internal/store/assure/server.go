@@ -115,8 +115,8 @@ type Wanted struct {
 	// Lossy: what a database may lose when it fails over is accepted. Sync: it must have a
 	// synchronous standby that follows, whatever is accepted.
 	Lossy, Sync bool
-	// Served: the store is served there, not only looked at.
-	Served bool
+	// Served: the store is served there, not only looked at. Make: one is made there.
+	Served, Make bool
 }
 
 // Judge says what is to be told about a server, or why it cannot be used: *[Error].
@@ -131,6 +131,9 @@ func Judge(s Server, where, schema string, want Wanted) (told []string, err erro
 		return refuse(ReadOnly, "it is a standby, which may only be read: %s", todo[ReadOnly])
 	case s.Schema.Tables > 0 && s.Schema.Ours < 2:
 		return refuse(SchemaOther, "the schema %q has %d tables that are no store's: name another one with --store-schema", schema, s.Schema.Tables)
+	}
+	if s.Schema.Tables == 0 && !want.Served && !want.Make {
+		return refuse(SchemaNone, "the schema %q has no store", schema)
 	}
 	if s.Ahead > MaxAhead || s.Ahead < -MaxAhead {
 		told = append(told, fmt.Sprintf("the clock of the database is %s that of this machine: runs are stamped with this machine's, leases go by the database's", apart(s.Ahead)))

@@ -85,7 +85,8 @@ func Open(cfg Config) (*Database, error) {
 	if d.keys, err = keyring.On(d.DB.Keys(cfg.RunKeys), nil); err != nil {
 		return nil, errors.Join(err, d.DB.Close())
 	}
-	return d, nil
+	// Who only looks at a store asks for its size at once.
+	return d, d.Sync()
 }
 
 // hot: rows that are rewritten lie in a table of their own.

@@ -20,7 +20,7 @@ func At(final string) Place { return Place{Final: final, Next: final + ".migrati
 // Clear removes what a call left that was broken off, here or with its name, and nothing else.
 // Errors: [inspect.ErrLocked].
 func (p Place) Clear() error {
-	if inspect.Progress(p.Final) == inPlace {
+	if Left(p.Final) {
 		err := inspect.Alone(p.Final, func() error { return inspect.Remove(p.Final) })
 		if err != nil {
 			return err
@@ -45,3 +45,7 @@ func (p Place) Settle(step func(string)) error {
 	step("placed")
 	return inspect.SettleIn(p.Final)
 }
+
+// Left: a directory was given its name by a call that was broken off then; the next one makes
+// it anew.
+func Left(dir string) bool { return inspect.Progress(dir) == inPlace }

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/assure"
+	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+)
+
+// Database is a store in a PostgreSQL database.
+type Database struct {
+	URL pgurl.URL
+	// PasswordFile has the password; "" = it is in the URL or in libpq's environment.
+	PasswordFile string
+	// Schema has the tables.
+	Schema string
+}
+
+// DatabaseError is why a database cannot be used.
+type DatabaseError = assure.Error
+
+// String names it, without its password.
+func (d Database) String() string {
+	if d.URL.IsZero() || d.Schema == config.Default().StoreSchema {
+		return d.URL.String()
+	}
+	return d.URL.String() + " (schema " + d.Schema + ")"
+}
+
+// reachable is the address with its password. Errors: those of [secretfile.Read]; of
+// settings.
+func (d Database) reachable() (pgurl.URL, error) {
+	if fault := d.URL.Fault(); fault != "" {
+		return d.URL, fmt.Errorf("--store %s", fault)
+	}
+	if fault := config.SchemaFault(d.Schema); fault != "" {
+		return d.URL, fmt.Errorf("--store-schema %q %s", d.Schema, fault)
+	}
+	if d.PasswordFile == "" {
+		return d.URL, nil
+	}
+	password, err := secretfile.Read(d.PasswordFile)
+	if err != nil {
+		return d.URL, err
+	}
+	line := strings.TrimRight(string(password), "\r\n")
+	if line == "" || strings.ContainsAny(line, "\r\n") {
+		return d.URL, fmt.Errorf("%s has no password: want one line", d.PasswordFile)
+	}
+	return d.URL.WithPassword(line), nil
+}
+
+// options of a store that is looked at. Errors as [ErrUnusable].
+func (d Database) options() (store.Options, error) {
+	url, err := d.reachable()
+	if err != nil {
+		return store.Options{}, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return store.Options{Dir: d.String(), Engine: d.engine(url, assure.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
+}
+
+// served are the options of a store that is served.
+func (d Database) served(c config.Config, log *slog.Logger) (store.Options, error) {
+	url, err := d.reachable()
+	if err != nil {
+		return store.Options{}, err
+	}
+	if hosts := url.Open(os.Getenv("PGSSLMODE")); len(hosts) > 0 {
+		log.Warn("the way to the database may be open: the password, runs and their values can be read on it; sslmode=verify-full in the URL closes it", "hosts", hosts)
+	}
+	if c.OTLPEndpoint != "" {
+		log.Warn("without a data directory it is not kept up to where traces were exported: those of the last seconds before an end may be missing")
+	}
+	want := assure.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
+	return store.Options{Dir: d.String(), Logger: log, Engine: d.engine(url, want, addressOf(c))}, nil
+}
+
+// databaseOf is that of a configuration.
+func databaseOf(c config.Config) Database {
+	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
+}
+
+// addressOf is what a second sidecar is told of this one.
+func addressOf(c config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		port = "0"
+	}
+	return fmt.Sprintf("%s (port %s, process %d)", host, port, os.Getpid())
+}
+
+// engine opens the database for a store.
+func (d Database) engine(url pgurl.URL, want assure.Wanted, address string) func(store.Options) (engine.Engine, error) {
+	return func(o store.Options) (engine.Engine, error) {
+		e, err := d.open(context.Background(), url, want, address, o.Logger)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+}
+
+// open opens the database after it was looked at. Its errors are *[DatabaseError].
+func (d Database) open(ctx context.Context, url pgurl.URL, want assure.Wanted, address string, log *slog.Logger) (*database.Database, error) {
+	where := d.URL.String()
+	server, err := assure.Look(ctx, url.Secret(), where, d.Schema)
+	if err != nil {
+		return nil, err
+	}
+	told, err := assure.Judge(server, where, d.Schema, want)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range told {
+		log.Warn("database: "+line, "database", where)
+	}
+	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Address: address, Logger: log})
+	if err != nil {
+		return nil, d.told(err)
+	}
+	if e.Last() == 0 && !want.Served && !want.Make {
+		none := &assure.Error{Reason: assure.SchemaNone, Where: where, Message: fmt.Sprintf("the schema %q has no store", d.Schema)}
+		return nil, errors.Join(none, e.Close())
+	}
+	return e, nil
+}
+
+// told gives an error of an engine the reason that a user acts upon.
+func (d Database) told(err error) error {
+	where := d.URL.String()
+	if held, ok := errors.AsType[*fenced.HeldError](err); ok {
+		return &assure.Error{Reason: assure.SchemaOwned, Where: where, Err: err, Message: fmt.Sprintf(
+			"the schema %q is served by the sidecar at %s, which renews its lease: stop that one, or name another schema with --store-schema", d.Schema, held.Address)}
+	}
+	if newer, ok := errors.AsType[*pgkv.SchemaError](err); ok {
+		return &assure.Error{Reason: assure.SchemaNewer, Where: where, Err: err, Message: newer.Error() + ": use that program"}
+	}
+	return assure.Told(where, err)
+}

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/assure"
+	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/move"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+)
+
+// Moved says what became of a store that went from a directory into a database or back.
+type Moved struct {
+	// From and To name both places. The first one is as it was.
+	From, To string
+	// Report is what was proven of the second one, and is what was proven of the first.
+	Report CheckReport
+	// Before: it was there already, as it is in the first place.
+	Before bool
+}
+
+// Move makes the same store in another place: from a directory in a database, or from a
+// database in a directory. Both are checked, and their pairs compared. Nobody has either open;
+// broken off at any moment there is none in the second place, or all of it. told is called with
+// what is begun. Errors: [ErrUnusable], a *[CheckFault].
+func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
+	done.From, done.To = from.Where(), to.Where()
+	if (from.Dir == "") == (to.Dir == "") {
+		return done, fmt.Errorf("%w: a move goes from a directory into a database, or from a database into a directory", ErrUnusable)
+	}
+	told("check " + done.From)
+	before, err := Check(ctx, from)
+	if err != nil {
+		return done, err
+	}
+	opts, err := from.options()
+	if err != nil {
+		return done, err
+	}
+	told("copy into " + done.To)
+	err = store.MoveOut(opts, func(source engine.Engine) error {
+		if to.Dir == "" {
+			return done.intoDatabase(ctx, source, to.Database)
+		}
+		return done.intoDirectory(ctx, source, to)
+	})
+	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if err == nil && to.Dir == "" {
+		told("check " + done.To)
+		done.Report, err = Check(ctx, to)
+	}
+	if err == nil && done.Report != before {
+		err = fmt.Errorf("%s is not what %s is: %+v, and %+v", done.To, done.From, done.Report, before)
+	}
+	return done, err
+}
+
+// intoDirectory makes and proves the directory.
+func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data) error {
+	opts, err := to.options()
+	if err != nil {
+		return err
+	}
+	final, err := emptyAt(to.Dir)
+	if move.Left(to.Dir) {
+		final, err = filepath.EvalSymlinks(to.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	opts.Dir = final
+	m.Report, err = store.MoveIn(ctx, opts, source, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	return err
+}
+
+// intoDatabase stores everything in one transaction, and compares it; what a call has stored
+// that was broken off behind that is compared alone.
+func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Database) error {
+	url, err := to.reachable()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	open := func() (*database.Database, error) {
+		return to.open(ctx, url, assure.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
+	}
+	d, err := open()
+	if err != nil {
+		return err
+	}
+	if m.Before = d.Last() != 0; !m.Before {
+		if err := d.Load(ctx, source, func(keys *pgkv.LoadedKeys) error { return source.Keys().Into(keys, nil) }); err != nil {
+			return to.told(err)
+		}
+		if d, err = open(); err != nil {
+			return err
+		}
+	}
+	err = store.SamePairs(ctx, source, d)
+	if m.Before && err != nil {
+		err = fmt.Errorf("%w: %s has a store already, which is another one or went on: name another schema with --store-schema (%w)", ErrUnusable, to, err)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// placeOf is a directory or, by its form, a database.
+func placeOf(text string, with Data) Data {
+	if pgurl.Is(text) {
+		with.Dir, with.Database.URL = "", pgurl.Of(text)
+		return with
+	}
+	with.Dir, with.Database.URL = text, pgurl.URL{}
+	return with
+}
+
+// Places are the two of a move, each a directory or the URL of a database; with says how both
+// are opened.
+func Places(from, to string, with Data) (Data, Data) { return placeOf(from, with), placeOf(to, with) }

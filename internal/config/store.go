@@ -1,0 +1,66 @@
+package config
+
+import (
+	"regexp"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
+)
+
+// schemaName is what a schema may be called: what needs no quotes anywhere.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// SchemaFault says what is wrong with the name of a schema, "": nothing is.
+func SchemaFault(name string) string {
+	if !schemaName.MatchString(name) || len(name) > 2 && name[:3] == "pg_" {
+		return "is no name of a schema: want 1 to 63 of a-z, 0-9 and _, no digit first, not pg_..."
+	}
+	return ""
+}
+
+// store checks where the store is: in a directory or in a database.
+func (c *Config) store(l *list) {
+	switch {
+	case c.Store.IsZero() && c.Data == "":
+		l.add("data", "is required: a directory for the store, or store: the URL of a PostgreSQL database")
+	case !c.Store.IsZero() && c.Data != "":
+		l.add("store", "and data are set: the store is in a database or in a directory ('sidecar migrate --from DIR --to URL' moves it)")
+	}
+	if pgurl.Is(c.Data) {
+		l.add("data", "is the URL of a database: give it as store")
+	}
+	if c.Store.IsZero() {
+		c.storeless(l)
+		return
+	}
+	if fault := c.Store.Fault(); fault != "" {
+		l.add("store", "%s", fault)
+	}
+	if fault := SchemaFault(c.StoreSchema); fault != "" {
+		l.add("store_schema", "%q %s", c.StoreSchema, fault)
+	}
+	if c.StorePasswordFile != "" && c.Store.HasPassword() {
+		l.add("store_password_file", "is set, and store has a password: give one of them")
+	}
+	if c.EncryptionKeyFile != "" {
+		l.add("encryption_key_file", "is of a directory: a database is encrypted by who runs it (its disks, sslmode=verify-full on the way)")
+	}
+	if c.DataKeyAge != defaultDataKeyAge {
+		l.add("data_key_age", "is of an encrypted directory: a database has no data keys of Pawl's")
+	}
+}
+
+// storeless refuses settings of a database where there is none.
+func (c *Config) storeless(l *list) {
+	if c.StorePasswordFile != "" {
+		l.add("store_password_file", "needs store: the database that it is for")
+	}
+	if c.StoreSchema != defaultSchema {
+		l.add("store_schema", "needs store: the database that has it")
+	}
+	if c.AcceptLossOnFailover {
+		l.add("accept_loss_on_failover", "needs store: a directory loses nothing that it acknowledged")
+	}
+	if c.RequireSync {
+		l.add("require_sync", "needs store: a directory has no standby")
+	}
+}

@@ -31,6 +31,9 @@ The data goes to a directory that is made in --dir and removed afterwards; it
 takes up to 2 GB, with --quick up to 1 GB. Use the file system that the sidecar
 will use: on tmpfs the figures mean nothing.
 
+With --store, a PostgreSQL database is measured beside the embedded store, in the same
+interleaved rounds (parts store and store-million).
+
 It waits up to two minutes (--wait) until the machine is quiet, and says how busy it
 was.
 
@@ -56,6 +59,7 @@ could not be measured.`,
 	cmd.Flags().DurationVar(&opts.Wait, "wait", bench.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
+	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database whose store is measured beside the embedded one: postgres://USER@HOST[:PORT]/DATABASE; the bench makes schemas of its own there and drops them")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))
 	cmd.Flags().StringVar(&opts.Python, "python", "", "Python that has the pawl package (default the source tree's, if there is one)")
 	cmd.Flags().StringVar(&opts.Node, "node", "", "Node for the source tree's TypeScript client (default node)")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/internal/bench/many"
 	"github.com/pawl-dev/pawl/internal/bench/template"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -26,6 +27,8 @@ type commitJob struct {
 	Warm    time.Duration `json:"warm"`
 	Window  time.Duration `json:"window"`
 	Bytes   int           `json:"bytes"`
+	// Place has the store of an engine instead of Dir.
+	Place *many.Place `json:"place"`
 }
 
 // commitResult is what came of it.
@@ -168,7 +171,7 @@ func replayedRun(number int) string { return fmt.Sprintf("01BENCH%019d", number)
 
 // engineCommits drives runs through the engine.
 func engineCommits(ctx context.Context, job commitJob) (loadResult, error) {
-	l, err := openLocal(ctx, filepath.Join(job.Dir, "data"), localOptions{})
+	l, err := openLocal(ctx, filepath.Join(job.Dir, "data"), localOptions{place: job.Place})
 	if err != nil {
 		return loadResult{}, err
 	}

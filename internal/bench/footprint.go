@@ -45,8 +45,12 @@ type started struct {
 
 // timedStart measures from before the process exists to its ready line.
 func (s *suite) timedStart(ctx context.Context, dir string, more ...string) (started, error) {
+	return s.timed(ctx, s.serveArgs(dir, more...))
+}
+
+func (s *suite) timed(ctx context.Context, args []string) (started, error) {
 	begin := time.Now()
-	server, target, err := s.server(ctx, "serve", s.serveArgs(dir, more...)...)
+	server, target, err := s.server(ctx, "serve", args...)
 	return started{server: server, target: target, readyMs: millis(time.Since(begin))}, err
 }
 

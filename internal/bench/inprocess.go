@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/bench/many"
 )
 
 // naiveWriters and bareWriters are how many commit at once to the yardsticks.
@@ -16,7 +18,7 @@ const (
 func (s *suite) inProcessPart(ctx context.Context) (Samples, error) {
 	commits := func(name, kind string, writers int, metric string) arm {
 		return arm{name, func(int) (map[string]float64, error) {
-			got, err := s.commits(ctx, kind, writers)
+			got, err := s.commits(ctx, kind, writers, nil)
 			out := map[string]float64{metric: got.PerSec}
 			if kind == "bare" {
 				out["keys_per_transition"] = got.Keys
@@ -35,12 +37,12 @@ func (s *suite) inProcessPart(ctx context.Context) (Samples, error) {
 }
 
 // commits does one job in a process and a directory of its own.
-func (s *suite) commits(ctx context.Context, kind string, writers int) (commitResult, error) {
+func (s *suite) commits(ctx context.Context, kind string, writers int, place *many.Place) (commitResult, error) {
 	var result commitResult
 	err := s.inDirectory(ctx, "commit", func(c *child, dir string) error {
 		return c.call(ctx, commitJob{
 			Kind: kind, Dir: dir, Writers: writers,
-			Warm: s.sizes.warm(), Window: s.sizes.window(), Bytes: s.sizes.ArtifactBytes,
+			Warm: s.sizes.warm(), Window: s.sizes.window(), Bytes: s.sizes.ArtifactBytes, Place: place,
 		}, &result)
 	})
 	return result, err

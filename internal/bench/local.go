@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/bench/many"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -49,6 +51,8 @@ type localOptions struct {
 	limits machine.Limits
 	// behind sets the engine's clock back.
 	behind time.Duration
+	// place has the store instead of the directory; nil = none.
+	place *many.Place
 }
 
 // lateClock is the machine's clock, set back.
@@ -61,7 +65,11 @@ func (c lateClock) Now() time.Time { return c.SystemClock.Now().Add(-c.behind) }
 
 // openLocal opens a store in dir and an engine over it. Its owner closes it.
 func openLocal(ctx context.Context, dir string, opts localOptions) (*local, error) {
-	kept, err := store.Open(store.Options{Dir: dir})
+	options := store.Options{Dir: dir}
+	if opts.place != nil {
+		options.Engine = func(store.Options) (engine.Engine, error) { return opts.place.Engine() }
+	}
+	kept, err := store.Open(options)
 	if err != nil {
 		return nil, err
 	}

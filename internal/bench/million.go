@@ -31,8 +31,13 @@ func (s *suite) millionPart(ctx context.Context) (Samples, error) {
 
 // millionArm serves over what the last process left, and leaves by SIGKILL.
 func (s *suite) millionArm(ctx context.Context, dir string) (map[string]float64, error) {
+	return s.overMany(ctx, "million", s.serveArgs(dir))
+}
+
+// overMany is the start of a sidecar with args over them, and one run that is driven then.
+func (s *suite) overMany(ctx context.Context, name string, args []string) (map[string]float64, error) {
 	// They are as many as a sidecar has in flight by default.
-	up, err := s.timedStart(ctx, dir, "--limits-runs-in-flight", strconv.Itoa(2*s.sizes.ManyRuns))
+	up, err := s.timed(ctx, append(args, "--limits-runs-in-flight", strconv.Itoa(2*s.sizes.ManyRuns)))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +48,7 @@ func (s *suite) millionArm(ctx context.Context, dir string) (map[string]float64,
 		return nil, err
 	}
 	got, err := s.load(ctx, s.job("emit", up.target, 1))
-	return map[string]float64{"million_ready_ms": up.readyMs, "million_rss_mb": rss, "million_emit_p50_us": got.P50us}, err
+	return map[string]float64{name + "_ready_ms": up.readyMs, name + "_rss_mb": rss, name + "_emit_p50_us": got.P50us}, err
 }
 
 func (s *suite) aloneArm(ctx context.Context) (map[string]float64, error) {

@@ -37,10 +37,10 @@ type Report struct {
 	Missing []string
 }
 
-// newReport judges samples.
-func newReport(samples Samples) *Report {
+// newReport judges samples; more are the figures of a database.
+func newReport(samples Samples, more ...figure) *Report {
 	r := &Report{}
-	for _, f := range figures() {
+	for _, f := range append(figures(), more...) {
 		out := Figure{
 			Key: f.key, Title: f.title, Unit: f.unit,
 			Stat: stat.Of(f.from(samples)), Bar: f.bar, derived: f.derived,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-dev/pawl/internal/bench/many"
 )
 
 // seedJob asks for runs that wait under a deadline.
@@ -20,6 +22,8 @@ type seedJob struct {
 	Behind time.Duration `json:"behind"`
 	// Varied runs differ in what lists ask for, and do not all wait.
 	Varied bool `json:"varied"`
+	// Place has the store instead of Dir.
+	Place *many.Place `json:"place"`
 }
 
 type seedResult struct {
@@ -37,7 +41,7 @@ func seedChild(ctx context.Context, _ ChildSpec, w *wire) error {
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
 		}
-		l, err := openLocal(ctx, job.Dir, localOptions{behind: job.Behind})
+		l, err := openLocal(ctx, job.Dir, localOptions{behind: job.Behind, place: job.Place})
 		if err != nil {
 			return nil, err
 		}

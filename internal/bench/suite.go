@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/bench/host"
+	"github.com/pawl-dev/pawl/internal/bench/many"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // Options of one bench.
@@ -34,6 +36,8 @@ type Options struct {
 	// Python is an interpreter that has the client, Node the one of TypeScript; ""
 	// looks for them in the source tree that the bench is run in.
 	Python, Node string
+	// Store is a database whose store is measured beside the embedded one; zero = none.
+	Store pgurl.URL
 	// Wait is how long to wait for a quiet machine at most; 0 = do not wait.
 	Wait time.Duration
 	// Progress gets one line per step; nil = none.
@@ -57,6 +61,8 @@ type suite struct {
 	foreign  []language
 	progress io.Writer
 	began    time.Time
+	// database is measured beside the embedded store; nil = none.
+	database *many.Database
 }
 
 // Run measures everything. A part that fails is named in the report's faults
@@ -68,6 +74,11 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		return nil, err
 	}
 	defer cleanup()
+	if !opts.Store.IsZero() {
+		if s.database, err = many.Look(ctx, opts.Store); err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+	}
 	load := host.AwaitQuiet(ctx, opts.Wait, s.tell)
 	samples := Samples{}
 	var faults, missing []string
@@ -75,7 +86,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		s.foreign, missing = languages(ctx, opts.Python, opts.Node)
 	}
 	for _, p := range s.parts() {
-		if !wanted(opts.Parts, p.name) {
+		if !wanted(opts.Parts, p.name) || s.database == nil && strings.HasPrefix(p.name, "store") {
 			continue
 		}
 		got, err := s.part(ctx, p)
@@ -87,9 +98,9 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 			return nil, ctx.Err()
 		}
 	}
-	report := newReport(samples)
+	report := newReport(samples, s.figures()...)
 	report.Quick, report.Sizes, report.Faults, report.Missing = opts.Quick, s.sizes, faults, missing
-	report.Machine, report.Sync = host.Describe(s.root), syncMode
+	report.Machine, report.Sync = host.Describe(s.root), s.sync()
 	report.Machine.Load = load
 	report.Elapsed = time.Since(s.began)
 	return report, nil
@@ -97,6 +108,14 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 
 // syncMode is how everything that is measured makes its writes durable.
 const syncMode = "every commit synced before it is answered (Badger SyncWrites, msync of the log)"
+
+// sync says it of the database, too.
+func (s *suite) sync() string {
+	if s.database == nil {
+		return syncMode
+	}
+	return syncMode + "; " + s.database.Sync()
+}
 
 // part measures some figures that nothing else needs.
 type part struct {
@@ -125,6 +144,8 @@ func (s *suite) parts() []part {
 		{"storage", s.storagePart},
 		{"idle", s.idlePart},
 		{"binary", s.binaryPart},
+		{"store", s.storePart},
+		{"store-million", s.storeMillionPart},
 	}
 }
 
@@ -142,8 +163,11 @@ func wanted(parts []string, name string) bool {
 }
 
 // checkParts refuses a name that is none.
-func checkParts(parts []string) error {
+func checkParts(parts []string, kept pgurl.URL) error {
 	for _, name := range parts {
+		if strings.HasPrefix(name, "store") && kept.IsZero() && slices.Contains(PartNames(), name) {
+			return fmt.Errorf("bench: part %q needs a database: --store", name)
+		}
 		if !slices.Contains(PartNames(), name) {
 			return fmt.Errorf("bench: part %q; want some of %s", name, strings.Join(PartNames(), ", "))
 		}
@@ -161,7 +185,7 @@ func newSuite(opts Options) (*suite, func(), error) {
 	if len(opts.Self) == 0 {
 		return nil, nil, errors.New("bench: Options.Self is required")
 	}
-	if err := checkParts(opts.Parts); err != nil {
+	if err := checkParts(opts.Parts, opts.Store); err != nil {
 		return nil, nil, err
 	}
 	if opts.Sizes == (Sizes{}) {
@@ -215,7 +239,12 @@ func (s *suite) server(ctx context.Context, role string, args ...string) (*child
 
 // serveArgs are the flags of a sidecar on dir with the bench's packs.
 func (s *suite) serveArgs(dir string, more ...string) []string {
-	args := []string{"--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}
+	return s.serveFrom([]string{"--data", filepath.Join(dir, "data")}, more...)
+}
+
+// serveFrom are the same for a store elsewhere, which kept names.
+func (s *suite) serveFrom(kept []string, more ...string) []string {
+	args := append(kept, "--listen", "127.0.0.1:0")
 	for _, path := range s.packs {
 		args = append(args, "--pack", path)
 	}

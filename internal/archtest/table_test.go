@@ -138,6 +138,8 @@ var table = []rule{
 	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency", "internal/worker"}, wire: true},
 	{dir: "internal/bench/flood", may: []string{"internal/bench/latency"}, wire: true},
 	{dir: "internal/bench/stat"},
+	{dir: "internal/bench/lang"},
+	{dir: "internal/bench/many", all: true},
 	{dir: "internal/bench/template"},
 	{dir: "internal/bench", all: true, wire: true},
 	{dir: "internal/testkit", all: true, wire: true},
@@ -172,7 +174,7 @@ var onlyFrom = map[string][]string{
 	"internal/deliver":   {"internal/app"},
 	delegationDir:        {"internal/house"},
 	subscriptionDir:      {"internal/house", "internal/grpcapi"},
-	"internal/store":     {"internal/app", "internal/bench", "internal/testkit/realstore"},
+	"internal/store":     {"internal/app", "internal/bench", "internal/bench/many", "internal/testkit/realstore"},
 	"internal/telemetry": {"internal/app"},
 	"internal/executor":  {"internal/app"},
 	"internal/model":     {"internal/app", "internal/executor"},
@@ -203,8 +205,9 @@ var badgerDirs = []string{
 // testDirs are imported by tests and by each other.
 var testDirs = []string{"internal/store/kv/kvtest", "internal/store/keyring/keyringtest", "internal/store/memkv"}
 
-// postgresDirs are the packages that may assume PostgreSQL: the engine, and the servers of tests.
-var postgresDirs = []string{"internal/store/assure", "internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
+// postgresDirs are the packages that may assume PostgreSQL: the engine, the bench that
+// measures it, and the servers of tests.
+var postgresDirs = []string{"internal/bench/many", "internal/store/assure", "internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
 
 // wirePaths, badgerPaths and postgresPaths are third-party code that only some layers may know.
 var (

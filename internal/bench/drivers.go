@@ -25,11 +25,11 @@ type driverJob struct {
 func (s *suite) driversPart(ctx context.Context) (Samples, error) {
 	var arms []arm
 	for _, lang := range s.foreign {
-		if lang.driver == nil {
+		if lang.Driver == nil {
 			continue
 		}
 		for _, mode := range []string{"stream", "unary"} {
-			arms = append(arms, arm{lang.name + " driver, " + mode, func(int) (map[string]float64, error) { return s.driverArm(ctx, lang, mode) }})
+			arms = append(arms, arm{lang.Name + " driver, " + mode, func(int) (map[string]float64, error) { return s.driverArm(ctx, lang, mode) }})
 		}
 	}
 	if len(arms) == 0 {
@@ -41,7 +41,7 @@ func (s *suite) driversPart(ctx context.Context) (Samples, error) {
 func (s *suite) driverArm(ctx context.Context, lang language, mode string) (map[string]float64, error) {
 	out := map[string]float64{}
 	err := s.workerServer(ctx, func(_ *child, target string) error {
-		c, err := s.spawn(lang.name+" driver", commandOf(ctx, lang.driver))
+		c, err := s.spawn(lang.Name+" driver", commandOf(ctx, lang.Driver))
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *suite) driverArm(ctx context.Context, lang language, mode string) (map[
 		if err := c.call(ctx, job, &result); err != nil {
 			return fmt.Errorf("%s: %w", mode, err)
 		}
-		out[driverKey(lang.name, mode)] = result.PerSec
+		out[driverKey(lang.Name, mode)] = result.PerSec
 		return nil
 	})
 	return out, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/bench/host"
+	"github.com/pawl-dev/pawl/internal/bench/lang"
 	"github.com/pawl-dev/pawl/internal/bench/many"
 	"github.com/pawl-dev/pawl/internal/pgurl"
 )
@@ -83,7 +84,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	samples := Samples{}
 	var faults, missing []string
 	if wanted(opts.Parts, "workers") || wanted(opts.Parts, "drivers") {
-		s.foreign, missing = languages(ctx, opts.Python, opts.Node)
+		s.foreign, missing = lang.Installed(ctx, opts.Python, opts.Node)
 	}
 	for _, p := range s.parts() {
 		if !wanted(opts.Parts, p.name) || s.database == nil && strings.HasPrefix(p.name, "store") {
@@ -244,7 +245,7 @@ func (s *suite) serveArgs(dir string, more ...string) []string {
 
 // serveFrom are the same for a store elsewhere, which kept names.
 func (s *suite) serveFrom(kept []string, more ...string) []string {
-	args := append(kept, "--listen", "127.0.0.1:0")
+	args := slices.Concat(kept, []string{"--listen", "127.0.0.1:0"})
 	for _, path := range s.packs {
 		args = append(args, "--pack", path)
 	}

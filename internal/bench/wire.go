@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // wirePart compares EmitEvent with what the same wire and the same disk give
@@ -18,7 +20,7 @@ func (s *suite) wirePart(ctx context.Context) (Samples, error) {
 }
 
 func (s *suite) fsyncArm() (map[string]float64, error) {
-	p50, err := fsyncP50(s.root, s.sizes.Fsyncs)
+	p50, err := host.FsyncP50(s.root, s.sizes.Fsyncs)
 	return map[string]float64{"fsync_p50_us": micros(p50)}, err
 }
 

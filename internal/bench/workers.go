@@ -43,7 +43,7 @@ func (s *suite) workersPart(ctx context.Context) (Samples, error) {
 		{"Go worker", func(int) (map[string]float64, error) { return s.workerArm(ctx, goWorker) }},
 	}
 	for _, lang := range s.foreign {
-		arms = append(arms, arm{lang.name + " worker", func(int) (map[string]float64, error) { return s.workerArm(ctx, lang) }})
+		arms = append(arms, arm{lang.Name + " worker", func(int) (map[string]float64, error) { return s.workerArm(ctx, lang) }})
 	}
 	all, err := interleave(s.sizes.Rounds, arms, s.tellRound)
 	if err != nil {
@@ -86,9 +86,9 @@ func (s *suite) workerArm(ctx context.Context, lang language) (map[string]float6
 			return out, err
 		}
 		if runs == 1 {
-			out["worker_turn_p50_us_"+lang.name], out["worker_turn_p99_us_"+lang.name] = got.P50us, got.P99us
+			out["worker_turn_p50_us_"+lang.Name], out["worker_turn_p99_us_"+lang.Name] = got.P50us, got.P99us
 		} else {
-			out["worker_turns_tps_"+lang.name] = got.PerSec
+			out["worker_turns_tps_"+lang.Name] = got.PerSec
 		}
 	}
 	return out, nil
@@ -100,7 +100,7 @@ func (s *suite) workerTurns(ctx context.Context, lang language, runs int) (worke
 		if err := startWorkerRuns(ctx, target, runs); err != nil {
 			return err
 		}
-		c, err := lang.start(ctx, s)
+		c, err := s.startWorker(ctx, lang)
 		if err != nil {
 			return err
 		}

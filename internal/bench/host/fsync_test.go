@@ -1,4 +1,4 @@
-package bench
+package host
 
 import (
 	"path/filepath"
@@ -7,11 +7,11 @@ import (
 
 func TestFsyncTakesTime(t *testing.T) {
 	t.Parallel()
-	got, err := fsyncP50(t.TempDir(), 3)
+	got, err := FsyncP50(t.TempDir(), 3)
 	if err != nil || got <= 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := fsyncP50(filepath.Join(t.TempDir(), "absent"), 3); err == nil {
+	if _, err := FsyncP50(filepath.Join(t.TempDir(), "absent"), 3); err == nil {
 		t.Error("a directory that is not there was written")
 	}
 }

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/many"
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+)
+
+// TestCommitsToADatabase are those of the engine on a schema of its own.
+func TestCommitsToADatabase(t *testing.T) {
+	t.Parallel()
+	server := pg.Start(t)
+	got, err := runCommits(t.Context(), commitJob{
+		Kind: "engine", Dir: t.TempDir(), Writers: 4, Warm: time.Millisecond, Window: 100 * time.Millisecond, Bytes: artifactBytes,
+		Place: &many.Place{URL: server.URL("postgres"), Schema: "pawl_bench_test"},
+	})
+	if err != nil || got.Count == 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if rows := server.Query(t, "postgres", "SELECT count(*) > 4 FROM pawl_bench_test.cold"); rows != "t" {
+		t.Error("nothing is in the database")
+	}
+}
+
+// TestBothStoresAreMeasured in one run, over the wire too, and nothing of it stays.
+func TestBothStoresAreMeasured(t *testing.T) {
+	t.Parallel()
+	server := pg.Start(t)
+	report, err := Run(t.Context(), Options{
+		Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"store", "store-million"},
+		Store: pgurl.Of(server.URL("postgres")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range report.Faults {
+		t.Error(fault)
+	}
+	measured := 0
+	for _, f := range report.Figures {
+		if strings.HasPrefix(f.Key, "store_") {
+			measured++
+			if f.Verdict == stat.NotMeasured || !(f.Median > 0) {
+				t.Errorf("%s is %v: %s", f.Key, f.Median, f.Verdict)
+			}
+		}
+	}
+	if measured == 0 || !strings.Contains(report.Sync, "fsync off") || strings.Contains(report.Sync, pg.Password) {
+		t.Errorf("%d figures of stores; %s", measured, report.Sync)
+	}
+	if left := server.Query(t, "postgres", "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'pawl%'"); left != "0" {
+		t.Errorf("%s schemas stay", left)
+	}
+}
+
+func TestPartsOfStoresNeedADatabase(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), Options{Self: self(t), Dir: t.TempDir(), Parts: []string{"store"}})
+	if err == nil || !strings.Contains(err.Error(), `part "store" needs a database: --store`) {
+		t.Errorf("%v", err)
+	}
+}

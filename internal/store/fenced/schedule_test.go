@@ -90,7 +90,7 @@ func (s *schedule) into(all tally) {
 
 func run(t *testing.T, seed uint64, lossy bool) *schedule {
 	t.Helper()
-	w := &world{dice: rand.New(rand.NewPCG(seed, 13)), lossy: lossy} //nolint:gosec // a seed that is told
+	w := &world{dice: rand.New(rand.NewPCG(seed, 13)), lossy: lossy}
 	s := &schedule{
 		t: t, world: w, seed: seed, seen: tally{}, acked: map[uint64]string{}, refused: map[string]bool{},
 		until: time.Now().Add(30 * time.Second), ended: make(chan struct{}, 2),

@@ -44,7 +44,8 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-const seedText = `INSERT INTO {s}.part (id) VALUES ($1) ON CONFLICT DO NOTHING`
+// seedText does not touch a row that is there: who has it locked would be waited for.
+const seedText = `INSERT INTO {s}.part (id) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE id = $1) ON CONFLICT DO NOTHING`
 
 const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond'

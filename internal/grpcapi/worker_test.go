@@ -99,10 +99,13 @@ func TestWorkSteps(t *testing.T) {
 	if err != nil || replay.GetRequestStep().GetOutcomes()[0].GetKey() != "3" {
 		t.Fatalf("a third step: %v, %v", replay, err)
 	}
+	if step := tools.step(); step.GetPayloadJson() != `{"path":"c"}` {
+		t.Fatalf("step %v", step)
+	}
 	if _, err := model.ask(completion(a, "Finish")); err != nil {
 		t.Fatal(err)
 	}
-	tools.until("revocation", func() bool { return len(tools.revoked) > 0 || len(tools.steps) > 0 })
+	tools.until("revocation", func() bool { return len(tools.revoked) > 0 })
 	if run.GetRun().GetRunId() == "" {
 		t.Fatal("no run")
 	}

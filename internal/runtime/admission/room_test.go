@@ -38,7 +38,7 @@ func newRig(t *testing.T, limits ...*admission.Limit) *rig {
 			t.Fatal(err)
 		}
 	}
-	r := &rig{t: t, store: testkit.StoreFor(t), table: &admission.Table{Tenant: "tenant", Limits: limits}}
+	r := &rig{t: t, store: testkit.NewStore(), table: &admission.Table{Tenant: "tenant", Limits: limits}}
 	r.open()
 	if _, err := r.RegisterPack(t.Context(), registry.RegisterRequest{
 		Call: runtime.Call{Principal: runtime.Anonymous()}, Document: []byte(testkit.LoopPack),

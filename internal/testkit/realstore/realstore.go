@@ -8,8 +8,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
@@ -19,7 +22,9 @@ func Main(m *testing.M) {
 	switch wanted := os.Getenv("PAWL_TEST_STORE"); wanted {
 	case "":
 	case "badger":
-		testkit.Keep = keep
+		testkit.Keep = inDirectory
+	case "postgres":
+		testkit.Keep = inPostgres
 	default:
 		fmt.Fprintf(os.Stderr, "PAWL_TEST_STORE=%s is neither postgres nor badger\n", wanted)
 		os.Exit(1)
@@ -27,9 +32,24 @@ func Main(m *testing.M) {
 	pg.Main(m)
 }
 
-func keep(tb testing.TB) testkit.Kept {
+func inDirectory(tb testing.TB) testkit.Kept {
 	tb.Helper()
 	return open(tb, store.Options{Dir: tb.TempDir(), MemTableSize: 8 << 20, MinFree: 1})
+}
+
+// inPostgres is a schema of its own on the server of the test binary.
+func inPostgres(tb testing.TB) testkit.Kept {
+	tb.Helper()
+	dir := tb.TempDir()
+	conf := database.Config{URL: pgurl.Of(pg.Shared(tb).URL("postgres")), Schema: pg.Schema(dir), Readers: 4}
+	return open(tb, store.Options{Dir: dir, Engine: func(o store.Options) (engine.Engine, error) {
+		conf.Logger = o.Logger
+		d, err := database.Open(conf)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}})
 }
 
 // rows are those of a real store.

@@ -33,6 +33,12 @@ type Moved struct {
 // broken off at any moment there is none in the second place, or all of it. told is called with
 // what is begun. Errors: [ErrUnusable], a *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
+	return moved(ctx, from, to, told, func(string) {})
+}
+
+// moved calls step, for tests, after each step: "checked", then "filled", "loaded" and "compared"
+// of a database, those of [store.MoveIn] of a directory.
+func moved(ctx context.Context, from, to Data, told, step func(string)) (done Moved, err error) {
 	done.From, done.To = from.Where(), to.Where()
 	if (from.Dir == "") == (to.Dir == "") {
 		return done, fmt.Errorf("%w: a move goes from a directory into a database, or from a database into a directory", ErrUnusable)
@@ -42,6 +48,7 @@ func Move(ctx context.Context, from, to Data, told func(what string)) (done Move
 	if err != nil {
 		return done, err
 	}
+	step("checked")
 	opts, err := from.options()
 	if err != nil {
 		return done, err
@@ -49,9 +56,9 @@ func Move(ctx context.Context, from, to Data, told func(what string)) (done Move
 	told("copy into " + done.To)
 	err = store.MoveOut(opts, func(source engine.Engine) error {
 		if to.Dir == "" {
-			return done.intoDatabase(ctx, source, to.Database)
+			return done.intoDatabase(ctx, source, to.Database, step)
 		}
-		return done.intoDirectory(ctx, source, to)
+		return done.intoDirectory(ctx, source, to, step)
 	})
 	if unusable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -67,7 +74,7 @@ func Move(ctx context.Context, from, to Data, told func(what string)) (done Move
 }
 
 // intoDirectory makes and proves the directory.
-func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data) error {
+func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data, step func(string)) error {
 	opts, err := to.options()
 	if err != nil {
 		return err
@@ -79,14 +86,14 @@ func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data
 	if err != nil {
 		return err
 	}
-	opts.Dir = final
+	opts.Dir, opts.Hooks.Migrating = final, step
 	m.Report, err = store.MoveIn(ctx, opts, source, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
 	return err
 }
 
 // intoDatabase stores everything in one transaction, and compares it; what a call has stored
 // that was broken off behind that is compared alone.
-func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Database) error {
+func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Database, step func(string)) error {
 	url, err := to.reachable()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -99,14 +106,20 @@ func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Datab
 		return err
 	}
 	if m.Before = d.Last() != 0; !m.Before {
-		if err := d.Load(ctx, source, func(keys *pgkv.LoadedKeys) error { return source.Keys().Into(keys, nil) }); err != nil {
+		err := d.Load(ctx, source, func(keys *pgkv.LoadedKeys) error {
+			defer step("filled")
+			return source.Keys().Into(keys, nil)
+		})
+		if err != nil {
 			return to.told(err)
 		}
+		step("loaded")
 		if d, err = open(); err != nil {
 			return err
 		}
 	}
 	err = store.SamePairs(ctx, source, d)
+	step("compared")
 	if m.Before && err != nil {
 		err = fmt.Errorf("%w: %s has a store already, which is another one or went on: name another schema with --store-schema (%w)", ErrUnusable, to, err)
 	}

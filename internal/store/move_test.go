@@ -13,9 +13,12 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
+	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
 // TestMoveIntoADirectory: the pairs of another engine, with their groups, and the keys of runs
@@ -74,6 +77,60 @@ func TestMoveIntoADirectory(t *testing.T) {
 				t.Errorf("checked again: %+v, %v, was %+v", again, err, report)
 			}
 		})
+	}
+}
+
+// TestMoveThroughADatabase: from an encrypted directory into PostgreSQL and from there into an
+// open directory, everything that a store has, the erased and the erasable among it.
+func TestMoveThroughADatabase(t *testing.T) {
+	t.Parallel()
+	ctx, url := context.Background(), pg.Database(t)
+	options := func(key []byte) Options {
+		return Options{Dir: filepath.Join(t.TempDir(), "db"), MemTableSize: 8 << 20, MinFree: 1, EncryptionKey: key, MarkInterval: time.Hour}
+	}
+	first, inDatabase, last := options(bytes.Repeat([]byte{7}, 32)), options(nil), options(nil)
+	inDatabase.Engine = func(o Options) (engine.Engine, error) { return openPostgresAt(url, o) }
+	of, want := movedWorld(t, first)
+	err := MoveOut(first, func(from engine.Engine) error {
+		to, err := openPostgresAt(url, inDatabase)
+		if err != nil {
+			return err
+		}
+		return to.(*database.Database).Load(ctx, from, func(keys *pgkv.LoadedKeys) error { return from.Keys().Into(keys, nil) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = MoveOut(inDatabase, func(from engine.Engine) error {
+		_, err := MoveIn(ctx, last, from, func(*Store) check.Graphs { return of })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []check.Report
+	for name, opts := range map[string]Options{"first": first, "in the database": inDatabase, "last": last} {
+		s, err := Open(opts)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := pairsOf(t, s); !maps.Equal(got, want) {
+			t.Errorf("%s: %d pairs, want %d", name, len(got), len(want))
+		}
+		mustBeErased(t, s, runID(7))
+		if head, err := s.Head(ctx, 0, runID(6)); err != nil || len(head.Artifacts) == 0 {
+			t.Errorf("%s: the run that can be erased: %v", name, err)
+		}
+		report, err := s.Check(ctx, of)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if reports = append(reports, report); report != reports[0] {
+			t.Errorf("%s: %+v, want %+v", name, report, reports[0])
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

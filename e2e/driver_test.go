@@ -237,6 +237,10 @@ func retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 		}
 		switch status.Code(err) {
 		case codes.Unavailable, codes.DeadlineExceeded:
+			if reason(err) == "DATABASE_AWAY" {
+				// It says to come back in a second; less is enough here.
+				backOff(ctx)
+			}
 			continue
 		case codes.ResourceExhausted:
 			if reason(err) != "QUEUE_FULL" {
@@ -245,6 +249,16 @@ func retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 		default:
 			return answer, err
 		}
+	}
+}
+
+// backOff waits a little, so that who is refused at once does not ask all the time.
+func backOff(ctx context.Context) {
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

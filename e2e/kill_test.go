@@ -28,11 +28,15 @@ const killClients = 16
 // same script on a sidecar that nobody killed.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := 8
-	if n, err := strconv.Atoi(os.Getenv("PAWL_KILLS")); err == nil {
-		kills = n
+	killed(t, times("PAWL_KILLS", 8))
+}
+
+// times is how often a variable asks for something.
+func times(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
 	}
-	killed(t, kills)
+	return otherwise
 }
 
 // killed does it, with more arguments for the process, and gives back the stopped one.

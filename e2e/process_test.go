@@ -92,8 +92,10 @@ func binary(t *testing.T) string {
 type sidecar struct {
 	t      *testing.T
 	dir    string
-	socket string
-	args   []string
+	// database is the URL of the store, "": it is in dir.
+	database string
+	socket   string
+	args     []string
 	// opening are arguments of serve and of check: the key, if the directory has one.
 	opening []string
 	wrap    []string // a command to run it under, for example strace
@@ -160,7 +162,8 @@ type firstLine struct {
 func (s *sidecar) launch() (<-chan firstLine, error) {
 	os.Remove(s.socket)
 	args := append([]string{}, s.wrap...)
-	args = append(args, binary(s.t), "serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)
+	args = append(args, binary(s.t))
+	args = append(args, s.storedIn("serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)...)
 	args = append(append(args, s.args...), s.opening...)
 	s.cmd = exec.Command(args[0], args[1:]...)
 	// A group of its own: a wrapper and the sidecar under it die together.
@@ -183,6 +186,14 @@ func (s *sidecar) launch() (<-chan firstLine, error) {
 		close(done)
 	}(s.cmd, s.done)
 	return first, nil
+}
+
+// storedIn are arguments with the store where the sidecar has it.
+func (s *sidecar) storedIn(args ...string) []string {
+	if s.database == "" {
+		return args
+	}
+	return pg.InsteadOfDirectory(args, s.database)
 }
 
 // kill sends SIGKILL and waits until the process is gone.
@@ -219,7 +230,7 @@ func (s *sidecar) check(more ...string) {
 
 // checked runs it and returns what it says.
 func (s *sidecar) checked(more ...string) (string, error) {
-	args := append([]string{"check", "--data", s.dir}, s.opening...)
+	args := append(s.storedIn("check", "--data", s.dir), s.opening...)
 	out, err := exec.Command(binary(s.t), append(args, more...)...).CombinedOutput()
 	return string(out), err
 }

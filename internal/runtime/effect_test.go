@@ -128,3 +128,62 @@ func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusedEffectStaysRefused: a repeated execution of a turn that asks for an effect under the
+// same key is told what it was told before, though nobody has the business key any more. It did
+// something else instead, perhaps, and that is on record.
+func TestARefusedEffectStaysRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.register("", refundPack)
+	start := func(id string) runtime.Answer {
+		req := startRequest(id)
+		req.Pack = "refunds"
+		return r.startWith(req)
+	}
+	first, second := start("first"), start("second")
+	ask := func(run, token, key, payload string) runtime.StepAnswer {
+		t.Helper()
+		request := call("run_tests", payload)
+		request.Key = key
+		answer, err := r.request(run, token, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Steps[0]
+	}
+	if had := ask(first.RunID, first.Turn.Token, "k", `{"path": "x"}`); had.Denial != nil {
+		t.Fatalf("nobody has it: %+v", had.Denial)
+	}
+	told := ask(second.RunID, second.Turn.Token, "k", `{"path": "x"}`)
+	if told.Denial == nil || told.Denial.Code != machine.DuplicateEffect {
+		t.Fatalf("the first run has it: %+v", told)
+	}
+	if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
+		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", Error: machine.Fault{Code: "BROKEN"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	turn := func(run string) string {
+		t.Helper()
+		got, err := r.GetTurn(t.Context(), ref(run, everyone))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Token
+	}
+	token := turn(second.RunID)
+	if again := ask(second.RunID, token, "k", `{"path": "x"}`); again.Denial == nil || again.Denial.Message != told.Denial.Message {
+		t.Errorf("asked again it is told %+v, first %+v", again, told.Denial)
+	}
+	if other := ask(second.RunID, token, "k", `{"path": "y"}`); other.Denial != nil {
+		t.Errorf("another effect is refused: %+v", other.Denial)
+	}
+	if free := ask(second.RunID, token, "later", `{"path": "x"}`); free.Denial != nil {
+		t.Errorf("asked for anew it is refused: %+v", free.Denial)
+	}
+	if late := ask(first.RunID, turn(first.RunID), "later", `{"path": "x"}`); late.Denial == nil {
+		t.Error("two runs have it")
+	}
+}

@@ -282,9 +282,33 @@ type effects struct {
 	followed uint64
 	// undos counts the calls that undo something: no budget stops them.
 	undos int
+	// refused are the effects that another step had when a turn asked for them.
+	refused map[refusal]bool
 }
 
-func newEffects() effects { return effects{asked: map[uint32]bool{}} }
+// refusal is an effect that a turn asked for under a key of its steps.
+type refusal struct {
+	turn   uint64
+	key    string
+	effect [32]byte
+}
+
+func newEffects() effects {
+	return effects{asked: map[uint32]bool{}, refused: map[refusal]bool{}}
+}
+
+// wanted are the effects that an input asks for under a key, of those that are refused or not.
+func wanted(e *machine.Entry, key string, refused bool) (effects [][32]byte) {
+	asked, _ := e.Input.Command.(machine.RequestSteps)
+	for i := range asked.Requests {
+		r := &asked.Requests[i]
+		mine := r.Key == key || len(asked.Requests) == 1
+		if denied := r.Denied != nil && r.Denied.Code == machine.DuplicateEffect; mine && denied == refused && r.Effect != [32]byte{} {
+			effects = append(effects, r.Effect)
+		}
+	}
+	return effects
+}
 
 // effected proves what one record says of effects.
 func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
@@ -292,9 +316,18 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	case *machine.StepRequested:
 		if b.Tool == "book" && b.About == nil {
 			f.asked[b.Step] = true
+			for _, effect := range wanted(e, b.Key, false) {
+				if f.refused[refusal{b.TurnSeq, b.Key, effect}] {
+					o.world.fail("what was refused in a turn stays refused", "%s: %s asks for step %d under %q, which was another's effect before", o.node.name, e.RunID, b.Step, b.Key)
+				}
+			}
 		}
 		if b.About != nil && b.About.Role == machine.RoleCompensate {
 			f.undos++
+		}
+	case *machine.StepRejected:
+		for _, effect := range wanted(e, b.Key, true) {
+			f.refused[refusal{b.TurnSeq, b.Key, effect}] = true
 		}
 	case *machine.StepResolved:
 		if f.asked[b.Step] && b.Next == 0 {
@@ -307,7 +340,11 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	case *machine.Transition:
 		if f.undoing {
 			o.undone(e, f, b.Standing)
-			f.undoing, f.followed = false, e.First
+			// What comes next is undone by itself, and what stands was listed.
+			for _, stood := range b.Standing {
+				delete(f.asked, stood.Step)
+			}
+			f.undoing, f.followed, f.order = false, e.First, nil
 		}
 	case *machine.Ended:
 		if b.Status != machine.Completed {

@@ -37,7 +37,8 @@ func New(store Store, past *history.Reader, programs Programs) *Book {
 }
 
 // Stamp refuses the requests of an input that would take a business key which another step
-// has, and says whether there are any: then the input is to be decided over again.
+// has, or had when their turn asked for the same before, and says whether there are any: then
+// the input is to be decided over again.
 func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch) (bool, error) {
 	stamped := false
 	for _, key := range batch.Wanted {
@@ -45,17 +46,34 @@ func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *m
 		if err != nil {
 			return false, fmt.Errorf("runtime: look up a business key: %w", err)
 		}
-		if !taken {
-			continue
+		var denial *machine.Denial
+		if taken {
+			denial, err = b.denial(ctx, ns, batch.State, &row)
+		} else {
+			denial, err = b.before(ctx, ns, batch, key)
 		}
-		denial, err := b.denial(ctx, ns, batch.State, &row)
 		if err != nil {
 			return false, err
 		}
-		deny(in, key, denial)
-		stamped = true
+		if denial != nil {
+			deny(in, key, denial)
+			stamped = true
+		}
 	}
 	return stamped, nil
+}
+
+// before is what the open turn was told when it asked for an effect before, under the same key
+// of a step: a repeated execution is told the same, though the business key is free by now. It
+// may have done something else instead, and that is recorded.
+func (b *Book) before(ctx context.Context, ns uint32, batch *machine.Batch, effect [32]byte) (*machine.Denial, error) {
+	for i := range batch.State.Steps {
+		step := &batch.State.Steps[i]
+		if step.Effect == effect && step.RequestSeq > batch.Prev {
+			return b.past.Refused(ctx, machine.RunKey{Namespace: ns, ID: batch.State.RunID}, step, batch.Prev)
+		}
+	}
+	return nil, nil
 }
 
 // deny stamps the refusal of all requests with a key that are not refused for something else;

@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -175,4 +177,45 @@ func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []mac
 		}
 	}
 	return views, nil
+}
+
+// Refused is the refusal of an earlier request of an open turn that asked for the same effect
+// as a step that is asked for now, under the same key; nil: there was none. Records after until
+// are not looked at.
+func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
+	for from := step.TurnSeq; from <= until; {
+		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
+		if err != nil {
+			return nil, fmt.Errorf("runtime: read run %s from record %d: %w", key.ID, from, err)
+		}
+		if len(entries) == 0 {
+			return nil, nil
+		}
+		for i := range entries {
+			if denial := refusedIn(&entries[i], step); denial != nil {
+				return denial, nil
+			}
+		}
+		last := &entries[len(entries)-1]
+		from = last.First + uint64(len(last.Records))
+	}
+	return nil, nil
+}
+
+// refusedIn: the entry refuses a step's key since another step has its effect.
+func refusedIn(entry *machine.Entry, step *machine.ToolStep) *machine.Denial {
+	asked, ok := entry.Input.Command.(machine.RequestSteps)
+	same := func(r machine.StepRequest) bool {
+		return r.Effect == step.Effect && r.Denied != nil && r.Denied.Code == machine.DuplicateEffect
+	}
+	if !ok || !slices.ContainsFunc(asked.Requests, same) {
+		return nil
+	}
+	for i := range entry.Records {
+		b, ok := entry.Records[i].Body.(*machine.StepRejected)
+		if ok && b.Key == step.Key && b.Tool == step.Tool && b.TurnSeq == step.TurnSeq && b.Denial.Code == machine.DuplicateEffect {
+			return &b.Denial
+		}
+	}
+	return nil
 }

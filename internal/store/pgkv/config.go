@@ -101,9 +101,9 @@ func (c Config) validate() error {
 }
 
 // tuned are settings of a session that is nobody else's: plans go by the primary keys however
-// small the tables were when they were made, and no statement is ended but by us.
+// small the tables were when they were made, and are made once, and no statement is ended but by us.
 var tuned = map[string]string{
-	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
+	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
 	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }
 

@@ -96,9 +96,15 @@ func (s *server) look(l *line) (st fenced.State, err error) {
 	return st, err
 }
 
-// Commit sends the one statement.
+// Commit sends the one statement. It nearly never writes over a row of the cold table; where it
+// does nothing of it was done, and another one is sent.
 func (s *server) Commit(epoch, number uint64, g *group) error {
-	return s.fence(s.text.commit, commitTypes, append(s.params(epoch, number), g.arrays()...))
+	params := append(s.params(epoch, number), g.arrays()...)
+	err := s.fence(s.text.commit, commitTypes, params)
+	if codeOf(err) == "23505" {
+		err = s.fence(s.text.over, commitTypes, params)
+	}
+	return err
 }
 
 // Renew sends the fence alone.

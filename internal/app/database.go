@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/pgurl"
@@ -147,7 +148,8 @@ func (d Database) told(err error) error {
 	where := d.URL.String()
 	if held, ok := errors.AsType[*fenced.HeldError](err); ok {
 		return &assure.Error{Reason: assure.SchemaOwned, Where: where, Err: err, Message: fmt.Sprintf(
-			"the schema %q is served by the sidecar at %s, which renews its lease: stop that one, or name another schema with --store-schema", d.Schema, held.Address)}
+			"the schema %q is served by the sidecar at %s, which renews its lease (until %s now): stop that one, or name another schema with --store-schema",
+			d.Schema, held.Address, held.Until.UTC().Format(time.RFC3339))}
 	}
 	if newer, ok := errors.AsType[*pgkv.SchemaError](err); ok {
 		return &assure.Error{Reason: assure.SchemaNewer, Where: where, Err: err, Message: newer.Error() + ": use that program"}

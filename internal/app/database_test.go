@@ -154,6 +154,38 @@ func TestAnOpenWayIsTold(t *testing.T) {
 	}
 }
 
+// TestSchemasOfOthers: a newer program's, and what is no store's, are named and left alone; and so
+// is one whose newest commits are damaged.
+func TestSchemasOfOthers(t *testing.T) {
+	t.Parallel()
+	server, ctx := pg.Start(t), context.Background()
+	at := func(schema string) Data {
+		return Data{Database: Database{URL: pgurl.Of(server.URL("postgres")), Schema: schema}}
+	}
+	dir := copyGolden(t, store.FormatVersion)
+	for _, schema := range []string{"newer", "damaged"} {
+		if _, err := Move(ctx, Data{Dir: dir}, at(schema), func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Query(t, "postgres", "INSERT INTO newer.schema_version (version_id, is_applied) VALUES (99, true)")
+	if _, err := Check(ctx, at("newer")); reasonOf(err) != assure.SchemaNewer || !strings.Contains(err.Error(), "version 99") {
+		t.Errorf("a newer one: %v", err)
+	}
+	server.Query(t, "postgres", "CREATE SCHEMA other; CREATE TABLE other.hot (id int); CREATE VIEW other.v AS SELECT 1")
+	if _, err := Move(ctx, Data{Dir: dir}, at("other"), func(string) {}); reasonOf(err) != assure.SchemaOther {
+		t.Errorf("of something else: %v", err)
+	}
+	if left := server.Query(t, "postgres", "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = 'other'"); left != "2" {
+		t.Errorf("it has %s tables now", left)
+	}
+	server.Query(t, "postgres", "UPDATE damaged.hot SET v = substr(v, 1, length(v) - 1); UPDATE damaged.cold SET v = substr(v, 1, length(v) - 1)")
+	_, err := Check(ctx, at("damaged"))
+	if _, faulty := errors.AsType[*CheckFault](err); err == nil || !faulty && !errors.Is(err, ErrUnusable) {
+		t.Errorf("a damaged one: %v", err)
+	}
+}
+
 // authority makes one, in a file, and the certificate of a server at 127.0.0.1 with its key.
 func authority(t *testing.T) (root string, cert, key []byte) {
 	t.Helper()

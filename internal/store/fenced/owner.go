@@ -92,9 +92,9 @@ func (o *Owner[G]) first() (State, error) {
 			return st, nil
 		case err == nil && until.IsZero():
 			held, until = st, time.Now().Add(st.Left+lastPause)
-			o.cfg.Told("another owner's lease holds", &HeldError{st.Owner, st.Address})
+			o.cfg.Told("another owner's lease holds", &HeldError{st.Owner, st.Address, st.Lease})
 		case err == nil && (st.Owner != held.Owner || st.Lease.After(held.Lease) || time.Now().After(until)):
-			return st, &HeldError{st.Owner, st.Address}
+			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case isFinal(err):
 			return st, err
 		case err != nil && time.Since(begin) > o.cfg.Patience:

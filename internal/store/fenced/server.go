@@ -57,11 +57,15 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 func (e *FinalError) Unwrap() error { return e.Err }
 
 // HeldError: another owner has the partition, and renews its lease.
-type HeldError struct{ Owner, Address string }
+type HeldError struct {
+	Owner, Address string
+	// Until is when its lease ends if it is not renewed again, by the database's clock.
+	Until time.Time
+}
 
 // Error names the owner.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("it is owned by %q at %q, which renews its lease", e.Owner, e.Address)
+	return fmt.Sprintf("it is owned by %q at %q, which renews its lease: until %s now", e.Owner, e.Address, e.Until.UTC().Format(time.RFC3339))
 }
 
 // TakenError: another owner has taken the partition over.

@@ -177,7 +177,8 @@ func (c *cursor) tables(columns, where, order string) string {
 	if len(c.r.Prefix) > 0 {
 		return one(tableNames[c.view.db.side(c.r.Prefix)]) + end
 	}
-	return "SELECT * FROM (" + one("hot") + " UNION ALL " + one("cold") + ") AS pairs" + end
+	// Each by itself: the planner does not merge two orders into one.
+	return "(" + one("hot") + end + ") UNION ALL (" + one("cold") + end + ")" + end
 }
 
 var tableNames = [2]string{"hot", "cold"}

@@ -337,3 +337,42 @@ func TestContractThroughPgBouncer(t *testing.T) {
 		return open(t, at(t, strings.Replace(server.Database(t), server.Addr(), bouncer, 1), "first"))
 	})
 }
+
+// TestNobodyGoesThroughTheWholeTable of a database that has never counted its rows.
+func TestNobodyGoesThroughTheWholeTable(t *testing.T) {
+	t.Parallel()
+	w := newWay(t, pg.Shared(t))
+	db := open(t, w.cfg)
+	w.query(t, "ALTER TABLE pawl.cold SET (autovacuum_enabled = off)")
+	const groups, keys = 5, 4000
+	for n := range groups {
+		pairs := map[string][]byte{}
+		for m := range keys {
+			pairs[fmt.Sprintf("a %d %05d", n, m)] = []byte("value")
+		}
+		kvtest.Commit(t, db, pairs)
+	}
+	for n := range 50 {
+		pairs := map[string][]byte{fmt.Sprint("a new ", n): []byte("value")}
+		for m := range 60 {
+			pairs[fmt.Sprintf("a 1 %05d", n*60+m)] = nil
+		}
+		kvtest.Commit(t, db, pairs)
+		view := kv.On(db.View(db.Last()))
+		if value, err := view.Get(fmt.Appendf(nil, "a 2 %05d", n)); string(value) != "value" || err != nil {
+			t.Fatalf("%q, %v", value, err)
+		}
+		for _, r := range []kv.Range{{Prefix: []byte("a 3")}, {}, {Reverse: true}} {
+			it := view.Scan(r)
+			if it.Seek([]byte("a 3 00100")); !it.Valid() {
+				t.Fatalf("nothing: %v", view.Err())
+			}
+			it.Close()
+		}
+		view.Close()
+	}
+	w.server.Await(t, w.name, "SELECT n_tup_del = 3000 FROM pg_stat_user_tables WHERE relname = 'cold'")
+	if read := w.query(t, "SELECT idx_tup_fetch + seq_tup_read < 20000 FROM pg_stat_user_tables WHERE relname = 'cold'"); read != "t" {
+		t.Error("rows were read: ", w.query(t, "SELECT idx_tup_fetch || ' and ' || seq_tup_read FROM pg_stat_user_tables WHERE relname = 'cold'"))
+	}
+}

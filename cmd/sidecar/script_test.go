@@ -40,11 +40,13 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var database *pg.Server
+	pooler := ""
 	if os.Getenv("PAWL_POSTGRES") == "1" {
 		database = pg.Start(t)
+		pooler = database.Bouncer(t)
 	}
 	testscript.Run(t, testscript.Params{
-		// [postgres]: there is a server, at $PGADDR, whose user is pawl.
+		// [postgres]: there is a server, at $PGADDR, whose user is pawl, and a pooler before it at $PGPOOL.
 		Condition:           func(name string) (bool, error) { return name == "postgres" && database != nil, nil },
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -63,6 +65,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SOCK", filepath.Join(env.WorkDir, "s"))
 			if database != nil {
 				env.Setenv("PGADDR", database.Addr())
+				env.Setenv("PGPOOL", pooler)
 			}
 			return nil
 		},

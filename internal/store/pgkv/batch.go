@@ -65,6 +65,16 @@ func (g *group) add(hot bool, p pair) {
 	s.values.add(p.value)
 }
 
+// has are the sorts of what it stores, a bit each.
+func (g *group) has() (sorted int) {
+	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.gone, coldGone: &g.cold.gone} {
+		if a.n > 0 {
+			sorted |= 1 << sort
+		}
+	}
+	return sorted
+}
+
 // arrays are the parameters in the order of the statement.
 func (g *group) arrays() [][]byte {
 	return [][]byte{

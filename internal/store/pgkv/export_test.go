@@ -3,5 +3,5 @@ package pgkv
 // CommitTexts are the statements of a commit for a schema.
 func CommitTexts(schema string) []string {
 	texts := statementsOf(schema)
-	return []string{texts.commit, texts.over}
+	return append(texts.commit[:], texts.over[:]...)
 }

@@ -22,9 +22,9 @@ type line struct {
 	made atomic.Bool
 	// notice is the last one since the statement began.
 	notice *pgconn.Notice
-	// named: statements may be given names, those in names have theirs.
+	// named: statements may be given names, those of texts that were sent are in names.
 	named bool
-	names map[string]bool
+	names map[string]string
 }
 
 var errNoCancel = errors.New("nothing is cancelled")
@@ -40,7 +40,7 @@ func (e *NoticeError) Error() string {
 
 // lineTo connects.
 func lineTo(cfg *pgx.ConnConfig, named bool) (*line, error) {
-	l := &line{named: named, names: make(map[string]bool)}
+	l := &line{named: named, names: make(map[string]string)}
 	cfg = cfg.Copy()
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
@@ -82,15 +82,17 @@ func (l *line) do(wait time.Duration, speak func() error) error {
 // rows runs a statement with parameters in the binary format, and says how many rows came.
 func (l *line) rows(text string, types []uint32, params [][]byte) (int, error) {
 	ctx, conn := context.Background(), l.conn.PgConn()
-	if l.named && !l.names[text] {
-		if _, err := conn.Prepare(ctx, nameOf(text), text, types); err != nil {
+	name, prepared := l.names[text]
+	if l.named && !prepared {
+		name = fmt.Sprintf("pawl_%d", len(l.names))
+		if _, err := conn.Prepare(ctx, name, text, types); err != nil {
 			return 0, err
 		}
-		l.names[text] = true
+		l.names[text] = name
 	}
 	var result *pgconn.ResultReader
 	if l.named {
-		result = conn.ExecPrepared(ctx, nameOf(text), params, inBinary, inBinary)
+		result = conn.ExecPrepared(ctx, name, params, inBinary, inBinary)
 	} else {
 		result = conn.ExecParams(ctx, text, params, types, inBinary, inBinary)
 	}
@@ -104,6 +106,3 @@ func (l *line) rows(text string, types []uint32, params [][]byte) (int, error) {
 
 // inBinary is the format of all parameters and columns.
 var inBinary = []int16{pgx.BinaryFormatCode}
-
-// nameOf a statement tells it from the others.
-func nameOf(text string) string { return fmt.Sprintf("pawl_%d", len(text)) }

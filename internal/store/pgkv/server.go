@@ -100,9 +100,9 @@ func (s *server) look(l *line) (st fenced.State, err error) {
 // does nothing of it was done, and another one is sent.
 func (s *server) Commit(epoch, number uint64, g *group) error {
 	params := append(s.params(epoch, number), g.arrays()...)
-	err := s.fence(s.text.commit, commitTypes, params)
+	err := s.fence(s.text.commit[g.has()], commitTypes, params)
 	if codeOf(err) == "23505" {
-		err = s.fence(s.text.over, commitTypes, params)
+		err = s.fence(s.text.over[g.has()], commitTypes, params)
 	}
 	return err
 }

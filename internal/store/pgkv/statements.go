@@ -8,8 +8,9 @@ import (
 
 // statements are the texts for one schema.
 type statements struct {
-	// over is a commit in which rows of the cold table may be there already.
-	commit, over            string
+	// commit is by what a group has, see [group.has]; in over rows of the cold table may be there
+	// already.
+	commit, over            [1 << sorts]string
 	renew, release          string
 	seed, take, look, blame string
 	whose                   string
@@ -22,30 +23,59 @@ type statements struct {
 // A commit is one statement: without its fence it changes nothing. The owner is in the fence
 // besides the epoch: after a failover that lost a take-over, another one has the same epoch. That warnings are told is
 // said in it, too: of a session, nobody knows what was said before.
-//
-// Rows that go are looked up one by one: a plan that takes keys by a list may read the whole
-// table for it, where it was made before there was much in it.
-const commitText = `WITH fence AS (
+const (
+	fenceText = `WITH fence AS (
 	UPDATE {s}.part SET commit_no = $4, lease_until = clock_timestamp() + $5 * interval '1 microsecond'
 	WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING id
-), hot AS (
-	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)
-	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g
-), cold AS (
+)`
+	fencedText = `
+SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+)
+
+// sorts are those of what a group has; each is a part of the statement, which is left out where
+// the group has nothing of the sort: a part costs as much as a row even if it does nothing.
+const (
+	hotSet = iota
+	coldSet
+	hotGone
+	coldGone
+	sorts
+)
+
+// partTexts are the parts. Rows that go are looked up one by one: a plan that takes keys by a
+// list may read the whole table for it, where it was made before there was much in it.
+var partTexts = [sorts]string{
+	hotSet: `, hot AS (
+	INSERT INTO {s}.hot (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($6::bytea[], $7::bytea[]) AS u (k, v)` + overText + `
+)`,
+	coldSet: `, cold AS (
 	INSERT INTO {s}.cold (part, k, v, g) SELECT fence.id, u.k, u.v, $4 FROM fence, unnest($8::bytea[], $9::bytea[]) AS u (k, v){over}
-), unhot AS (
+)`,
+	hotGone: `, unhot AS (
 	DELETE FROM {s}.hot WHERE ctid = ANY (ARRAY(
 		SELECT (SELECT gone.ctid FROM {s}.hot AS gone WHERE gone.part = fence.id AND gone.k = u.k) FROM fence, unnest($10::bytea[]) AS u (k)))
-), uncold AS (
+)`,
+	coldGone: `, uncold AS (
 	DELETE FROM {s}.cold WHERE ctid = ANY (ARRAY(
 		SELECT (SELECT gone.ctid FROM {s}.cold AS gone WHERE gone.part = fence.id AND gone.k = u.k) FROM fence, unnest($11::bytea[]) AS u (k)))
-)
-SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
+)`,
+}
 
 // overText is what a row that is there asks for. Of the cold table nearly none is, and looking
 // costs a third of the insert.
 const overText = `
 	ON CONFLICT (part, k) DO UPDATE SET v = excluded.v, g = excluded.g`
+
+// commitText is the statement for a group that has those sorts.
+func commitText(has int, over string) string {
+	parts := []string{fenceText}
+	for sort, part := range partTexts {
+		if has&(1<<sort) != 0 {
+			parts = append(parts, strings.ReplaceAll(part, "{over}", over))
+		}
+	}
+	return strings.Join(append(parts, fencedText), "")
+}
 
 const renewText = `WITH fence AS (
 	UPDATE {s}.part SET lease_until = clock_timestamp() + $5 * interval '1 microsecond'
@@ -94,10 +124,12 @@ const keysSizeText = `SELECT page, octet_length(bytes) FROM {s}.run_keys WHERE p
 func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
-		commit: in(strings.ReplaceAll(commitText, "{over}", "")), over: in(strings.ReplaceAll(commitText, "{over}", overText)),
 		renew: in(renewText), release: in(releaseText),
 		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText),
 		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
+	}
+	for has := range texts.commit {
+		texts.commit[has], texts.over[has] = in(commitText(has, "")), in(commitText(has, overText))
 	}
 	for side, table := range tableNames {
 		texts.get[side] = in("SELECT v FROM {s}." + table + " WHERE part = $1 AND k = $2")

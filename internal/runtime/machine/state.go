@@ -94,6 +94,9 @@ type State struct {
 	// Status or Awaiting changed last, Unix nanoseconds.
 	Awaiting Awaiting
 	StatusAt int64
+	// Asked is what the last turn asked for while something else is waited for first: a held
+	// call, an agent that asks. Zero: Awaiting has it, or it asked for nothing of its own.
+	Asked Awaiting
 
 	// Current is the name of the state visited now; VisitSeq the seq of the
 	// last Transition.

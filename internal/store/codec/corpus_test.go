@@ -172,6 +172,10 @@ func freshSamples(t *testing.T) map[string][]byte {
 	accounts.fill(reflect.ValueOf(&billed.Input.Billed).Elem())
 	fresh["entry with accounts"] = encode(t, billed)
 	fresh["head, accounts"] = EncodeHead(accounts.state(), [32]byte{23})
+	awaits := &filler{rnd: rand.New(rand.NewPCG(1, 94)), full: true}
+	asks := awaits.state()
+	asks.Asked = machine.AwaitAuth
+	fresh["head, asked"] = EncodeHead(asks, [32]byte{24})
 	asked, answered := modelBodiesOfInputs()
 	fresh["entry that repeats its request"], fresh["entry that repeats its answer"] = encode(t, asked), encode(t, answered)
 	return fresh

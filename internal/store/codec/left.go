@@ -183,7 +183,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: s.Execution,
 		Labels: s.Labels, Limits: s.Limits, Parent: s.Parent, Task: s.Task, Depth: s.Depth,
 		Seq: s.Seq, PrevHash: s.PrevHash, CreatedAt: s.CreatedAt, At: s.At,
-		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt,
+		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt, Asked: s.Asked,
 		Current: s.Current, VisitSeq: s.VisitSeq, Visits: s.Visits, Edges: s.Edges, TotalVisits: s.TotalVisits,
 		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,

@@ -2800,6 +2800,7 @@ func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 91, uint64(v.Awaiting))
 	b = appendTime(b, 92, v.StatusAt)
 	b = appendBool(b, 93, v.Erasable)
+	b = appendUint(b, 94, uint64(v.Asked))
 	for i := range v.Heeds {
 		var mark int
 		b, mark = open(b, 210)
@@ -2947,6 +2948,8 @@ func readState(b []byte, v *machine.State) error {
 			v.StatusAt = s.time()
 		case 93:
 			v.Erasable = s.bool()
+		case 94:
+			v.Asked = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 210:
 			v.Heeds = append(v.Heeds, machine.Heed{})
 			s.keep(readHeed(s.message(), &v.Heeds[len(v.Heeds)-1]))

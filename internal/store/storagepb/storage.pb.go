@@ -8714,6 +8714,7 @@ type State struct {
 	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
 	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
 	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	Asked          uint32                 `protobuf:"varint,94,opt,name=asked,proto3" json:"asked,omitempty"`
 	Heeds          []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
 	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
 	Charges        []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
@@ -9109,6 +9110,13 @@ func (x *State) GetErasable() bool {
 		return x.Erasable
 	}
 	return false
+}
+
+func (x *State) GetAsked() uint32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
 }
 
 func (x *State) GetHeeds() []*Heed {
@@ -12008,7 +12016,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xe6\x0f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xfc\x0f\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12065,7 +12073,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04task\x18Z \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x12\x1a\n" +
 	"\bawaiting\x18[ \x01(\rR\bawaiting\x12\x1b\n" +
 	"\tstatus_at\x18\\ \x01(\x06R\bstatusAt\x12\x1a\n" +
-	"\berasable\x18] \x01(\bR\berasable\x12,\n" +
+	"\berasable\x18] \x01(\bR\berasable\x12\x14\n" +
+	"\x05asked\x18^ \x01(\rR\x05asked\x12,\n" +
 	"\x05heeds\x18\xd2\x01 \x03(\v2\x15.pawl.storage.v1.HeedR\x05heeds\x123\n" +
 	"\aaccount\x18\xdc\x01 \x01(\v2\x18.pawl.storage.v1.AccountR\aaccount\x122\n" +
 	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\x12\x1c\n" +

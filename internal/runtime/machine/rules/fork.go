@@ -156,7 +156,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 // to end. The default keys of its steps stay what they were.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
-		t.s.Awaiting = c.From.Awaiting
+		t.s.Awaiting = facts.AskedOf(c.From)
 		t.takeHeeds(c.Queued)
 		return
 	}

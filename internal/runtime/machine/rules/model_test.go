@@ -186,10 +186,6 @@ func (m *model) state() {
 	if v.turn != nil {
 		want["turn"] = *v.turn
 	}
-	if v.forgets {
-		delete(want, "awaiting")
-		delete(got, "awaiting")
-	}
 	for i := range v.steps {
 		v.steps[i].said, v.steps[i].begins, v.steps[i].wasAsked, v.steps[i].doubt = "", 0, false, false
 	}

@@ -56,6 +56,11 @@ func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 		v.timeoutAt = r.At + int64(node.Timeout.After)
 	}
 	v.await = from.Awaiting
+	for _, s := range stepFacts(from) { // an agent's word, or a held call's, is none of the turn
+		if s.status == machine.StepStatusPending && (s.remote.Asking != machine.AwaitNothing || s.held.held) || from.Undo != nil {
+			v.await = from.Asked
+		}
+	}
 	if from.Turn != nil {
 		v.turn = &vturn{seq: r.Seq, attempt: 1}
 	}

@@ -63,9 +63,6 @@ type view struct {
 	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
 	owed    []machine.Owed
 	noticed bool
-	// forgets: the last turn asked for an authorisation, and while it waits for that a call is
-	// held or an agent asks; behind that the run tells INPUT.
-	forgets bool
 	// first is the first record of the input that is read.
 	first uint64
 	// business are the keys that steps have, effects those that can be undone, undo the
@@ -183,7 +180,6 @@ func (n *naive) settleEntry(v *view, in machine.Input, records []machine.Record)
 			v.turn.requests = from + len(c.Requests) - 1
 		}
 	}
-	v.forgets = v.turn == nil && v.await == machine.AwaitAuth && (v.forgets || v.isHeld() || v.asks() != machine.AwaitNothing)
 	if v.ended != nil || !n.g.WallExcludesWaiting {
 		return
 	}

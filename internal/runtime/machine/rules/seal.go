@@ -15,6 +15,9 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	}
 	t.close()
 	t.s.At = t.in.At
+	if t.s.Awaiting == machine.AwaitAuth && t.s.Turn == nil && !t.s.Status.Terminal() && facts.Covered(t.s) {
+		t.s.Asked = machine.AwaitAuth
+	}
 	t.s.Status, t.s.Awaiting = facts.StatusOf(t.g, t.s), facts.AwaitingOf(t.g, t.s)
 	if t.old == nil || t.old.Status != t.s.Status || t.old.Awaiting != t.s.Awaiting {
 		t.s.StatusAt = t.in.At

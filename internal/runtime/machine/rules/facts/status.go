@@ -46,6 +46,23 @@ func AwaitingOf(g *machine.Graph, s *machine.State) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
+// AskedOf is what a run's last turn asked for, whatever else is waited for before it; what an
+// agent asks for is no word of the turn.
+func AskedOf(s *machine.State) machine.Awaiting {
+	switch {
+	case s.Status.Terminal() || s.Turn != nil:
+		return machine.AwaitNothing
+	case Covered(s):
+		return s.Asked
+	}
+	return s.Awaiting
+}
+
+// Covered: something is waited for before what the last turn asked for.
+func Covered(s *machine.State) bool {
+	return s.Undo != nil || Asking(s.Steps) != nil || Held(s.Steps) != nil
+}
+
 // Asking returns the first pending delegation whose agent asks, or nil.
 func Asking(steps []machine.ToolStep) *machine.ToolStep {
 	for i := range steps {

@@ -94,6 +94,7 @@ func (c *checker) life() {
 	s := c.s
 	c.must(s.Status == facts.StatusOf(c.g, s), "status %s, should be %s", s.Status, facts.StatusOf(c.g, s))
 	c.must(s.Awaiting == facts.AwaitingOf(c.g, s), "awaiting %d, should be %d", s.Awaiting, facts.AwaitingOf(c.g, s))
+	c.must(s.Asked == 0 || s.Asked == machine.AwaitAuth && s.Turn == nil && facts.Covered(s), "the last turn asked for %d", s.Asked)
 	c.must(s.StatusAt >= s.CreatedAt && s.StatusAt <= s.At, "status since %d, run from %d to %d", s.StatusAt, s.CreatedAt, s.At)
 	c.must(s.Status.Terminal() == (s.Reason != ""), "status %s with reason %q", s.Status, s.Reason)
 	if !s.Status.Terminal() {

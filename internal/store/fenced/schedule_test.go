@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,8 @@ type schedule struct {
 	t     *testing.T
 	world *world
 	seed  uint64
+	// mu guards what follows.
+	mu    sync.Mutex
 	seen  tally
 	names int
 	// acked are the groups that were answered as stored by number, refused those that were
@@ -99,13 +102,12 @@ func run(t *testing.T, seed uint64, lossy bool) *schedule {
 		go s.node()
 	}
 	for time.Now().Before(s.until) {
-		time.Sleep(time.Duration(w.dice.Int64N(int64(15 * time.Second))))
-		if w.dice.IntN(2) == 0 && w.there < len(w.log) {
-			w.failover()
-			s.seen["failover"]++
+		time.Sleep(w.within(15 * time.Second))
+		if w.roll(2) == 0 && w.failover() {
+			s.note("failover")
 		}
 	}
-	w.calm = true
+	w.calms()
 	for range 2 {
 		<-s.ended
 	}
@@ -115,39 +117,53 @@ func run(t *testing.T, seed uint64, lossy bool) *schedule {
 	return s
 }
 
+// note counts.
+func (s *schedule) note(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[kind]++
+}
+
+// name is a new one.
+func (s *schedule) name() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names++
+	return fmt.Sprint("owner ", s.names)
+}
+
 // node owns the partition again and again, under a new name each time, until the end.
 func (s *schedule) node() {
 	defer func() { s.ended <- struct{}{} }()
 	for time.Now().Before(s.until) {
-		s.names++
-		c := &client{world: s.world, name: fmt.Sprint("owner ", s.names)}
-		again := false
+		c := &client{world: s.world, name: s.name()}
 		owner, err := fenced.Take(c, fenced.Config{
 			Lease: lease, Patience: time.Second, Leave: 5 * time.Second,
-			Told: func(what string, _ error) { again = again || what == "the group is not stored, it is sent again" },
+			Told: func(what string, _ error) {
+				if what == "the group is not stored, it is sent again" {
+					s.note("again")
+				}
+			},
 		})
 		if err != nil {
 			s.met(err)
-			time.Sleep(time.Duration(s.world.dice.Int64N(int64(2 * time.Second))))
+			time.Sleep(s.world.within(2 * time.Second))
 			continue
 		}
 		s.own(c, owner)
-		if again {
-			s.seen["again"]++
-		}
 	}
 }
 
 // own commits until it is fenced, or goes, or is killed.
 func (s *schedule) own(c *client, owner *fenced.Owner[string]) {
-	dice := s.world.dice
-	for n := 1 + dice.IntN(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
-		if dice.IntN(15) == 0 {
-			c.stopped = time.Now().Add(time.Duration(dice.Int64N(int64(2 * lease))))
+	w := s.world
+	for n := 1 + w.roll(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
+		if w.roll(15) == 0 {
+			c.stopped.Store(time.Now().Add(w.within(2 * lease)).UnixNano())
 		}
 		s.commit(c, owner)
-		time.Sleep(time.Duration(dice.Int64N(int64(100 * time.Millisecond))))
-		if dice.IntN(20) == 0 {
+		time.Sleep(w.within(100 * time.Millisecond))
+		if w.roll(20) == 0 {
 			time.Sleep(2 * lease)
 		}
 	}
@@ -169,6 +185,8 @@ func (s *schedule) commit(c *client, owner *fenced.Owner[string]) {
 	if waited := time.Since(begun); waited > 3*time.Minute {
 		s.t.Errorf("seed %d: %s was answered after %v", s.seed, group, waited)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch r.Outcome {
 	case kv.Stored:
 		s.seen["stored"]++
@@ -186,11 +204,11 @@ func (s *schedule) commit(c *client, owner *fenced.Owner[string]) {
 func (s *schedule) met(err error) {
 	switch {
 	case is[*fenced.HeldError](err):
-		s.seen["held"]++
+		s.note("held")
 	case is[*fenced.TakenError](err):
-		s.seen["taken"]++
+		s.note("taken")
 	case is[*fenced.LostError](err):
-		s.seen["lost"]++
+		s.note("lost")
 		if !s.world.lossy {
 			s.t.Errorf("seed %d: %v", s.seed, err)
 		}
@@ -208,6 +226,8 @@ func is[E error](err error) bool {
 // check looks at what there is in the end.
 func (s *schedule) check() {
 	groups := s.world.groups()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i, r := range groups {
 		want := fmt.Sprintf("%s group %d", r.state.Owner, i+1)
 		if r.state.Commit != uint64(i+1) || r.group != want {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store/fenced"
@@ -13,6 +15,8 @@ import (
 // world is a database with a standby, in memory: a log of changes to one partition's row, each
 // with a group or without, of which the standby has the first ones.
 type world struct {
+	// mu guards all that follows, for whoever acts in it.
+	mu   sync.Mutex
 	dice *rand.Rand
 	log  []record
 	// there is how much of the log the standby has; what is acknowledged, it has, unless lossy.
@@ -20,8 +24,6 @@ type world struct {
 	lossy bool
 	// calm: from now on nothing goes wrong.
 	calm bool
-	// failovers are counted.
-	failovers int
 }
 
 // record is the row as a statement left it.
@@ -33,6 +35,16 @@ type record struct {
 
 const lease = 3 * time.Second
 
+// roll is a number below n.
+func (w *world) roll(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dice.IntN(n)
+}
+
+// within is a time below d.
+func (w *world) within(d time.Duration) time.Duration { return time.Duration(w.roll(int(d))) }
+
 func (w *world) row() fenced.State {
 	if len(w.log) == 0 {
 		return fenced.State{}
@@ -40,14 +52,32 @@ func (w *world) row() fenced.State {
 	return w.log[len(w.log)-1].state
 }
 
-// failover goes on with what the standby has.
-func (w *world) failover() {
+// failover goes on with what the standby has; false: it has everything.
+func (w *world) failover() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.there == len(w.log)
 	w.log = w.log[:w.there]
-	w.failovers++
+	return !all
+}
+
+// calms has nothing go wrong from now on.
+func (w *world) calms() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calm = true
+}
+
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
 }
 
 // groups are those that are stored, by the one that stored each.
 func (w *world) groups() (out []record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, r := range w.log {
 		if r.group != "" {
 			out = append(out, r)
@@ -60,8 +90,8 @@ func (w *world) groups() (out []record) {
 type client struct {
 	world *world
 	name  string
-	// stopped: its process does nothing until then.
-	stopped time.Time
+	// stopped: its process does nothing until then, Unix nanoseconds.
+	stopped atomic.Int64
 }
 
 var (
@@ -71,81 +101,96 @@ var (
 
 // nap takes a moment, or as long as the process is stopped.
 func (c *client) nap() {
-	time.Sleep(time.Duration(c.world.dice.Int64N(int64(20 * time.Millisecond))))
-	if left := time.Until(c.stopped); left > 0 {
+	time.Sleep(c.world.within(20 * time.Millisecond))
+	if left := time.Until(time.Unix(0, c.stopped.Load())); left > 0 {
 		time.Sleep(left)
 	}
 }
 
-// send has a statement happen, or not, or later, and its answer come, or not. do says whether
+// do has a statement happen; the standby has it, and as the log is in order all that came
+// before, if it follows.
+func (w *world) do(act func() (changed bool), follows bool) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed = act()
+	if follows {
+		w.there = len(w.log)
+	}
+	return changed
+}
+
+// send has a statement happen, or not, or later, and its answer come, or not. act says whether
 // it changed anything.
-func (c *client) send(do func() (changed bool)) error {
+func (c *client) send(act func() (changed bool)) error {
 	w := c.world
 	c.nap()
 	defer c.nap()
-	fate := w.dice.IntN(100)
-	if w.calm {
+	fate := w.roll(100)
+	if w.isCalm() {
 		fate = 99
 	}
 	switch {
 	case fate < 4:
 		return errNet
 	case fate < 8:
-		do()
-		w.there = len(w.log)
+		w.do(act, true)
 		return errNet
 	case fate < 12:
 		// It is in a buffer on the way, and arrives when others have come meanwhile.
-		late := time.Duration(w.dice.Int64N(int64(8 * time.Second)))
+		late := w.within(8 * time.Second)
 		go func() {
 			time.Sleep(late)
-			do()
+			w.do(act, false)
 		}()
-		time.Sleep(min(late, time.Duration(w.dice.Int64N(int64(time.Second)))))
+		time.Sleep(min(late, w.within(time.Second)))
 		return errNet
-	case fate < 16 && do():
-		// The wait for the standby was cancelled.
-		return errNotice
+	case fate < 16:
+		// The wait for the standby is cancelled.
+		if w.do(act, false) {
+			return errNotice
+		}
+		return nil
 	case fate < 18:
 		return fmt.Errorf("no space: %w", errNet)
 	}
-	do()
-	if !w.lossy || w.dice.IntN(4) == 0 {
-		// The log is in order: with this, the standby has all that came before.
-		w.there = len(w.log)
-	}
+	w.do(act, !w.lossy || w.roll(4) == 0)
 	return nil
 }
 
 // Take is as in SQL.
-func (c *client) Take(again bool) (st fenced.State, err error) {
-	w := c.world
-	err = c.send(func() bool {
+func (c *client) Take(again bool) (fenced.State, error) {
+	w, answer := c.world, make(chan fenced.State, 1)
+	err := c.send(func() bool {
 		row := w.row()
 		ours := row.Owner == c.name || !again && !row.Lease.After(time.Now())
 		if ours {
 			row.Epoch, row.Owner, row.Address, row.Lease = row.Epoch+1, c.name, c.name, time.Now().Add(lease)
 			w.log = append(w.log, record{state: row})
 		}
-		st = row
+		st := row
 		st.Ours, st.Left = ours, max(0, time.Until(row.Lease))
+		answer <- st
 		return ours
 	})
-	return st, err
+	if err != nil {
+		return fenced.State{}, err
+	}
+	return <-answer, nil
 }
 
 func (c *client) fence(epoch, number, before uint64, group string) error {
-	fits := false
-	w := c.world
+	w, answer := c.world, make(chan bool, 1)
 	err := c.send(func() bool {
 		row := w.row()
-		if fits = row.Owner == c.name && row.Epoch == epoch && row.Commit == before; fits {
+		fits := row.Owner == c.name && row.Epoch == epoch && row.Commit == before
+		if fits {
 			row.Commit, row.Lease = number, time.Now().Add(lease)
 			w.log = append(w.log, record{state: row, group: group})
 		}
+		answer <- fits
 		return fits
 	})
-	if err == nil && !fits {
+	if err == nil && !<-answer {
 		return fenced.ErrNoFence
 	}
 	return err

@@ -90,8 +90,8 @@ func binary(t *testing.T) string {
 // sidecar is a real process on one data directory. It listens on a Unix socket,
 // so that clients find it again after a restart.
 type sidecar struct {
-	t      *testing.T
-	dir    string
+	t   *testing.T
+	dir string
 	// database is the URL of the store, "": it is in dir.
 	database string
 	socket   string

@@ -27,6 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -70,6 +71,7 @@ func newRig(t testing.TB, configure ...func(*rig)) *rig {
 	t.Helper()
 	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials()), web: http.DefaultClient}
 	r.config.Data = filepath.Join(t.TempDir(), "data")
+	pg.Instead(t, &r.config)
 	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	r.config.Packs = []string{"testdata/agents.yaml"}
 	r.config.DrainTimeout = 10 * time.Second

@@ -18,7 +18,7 @@ func backedUp(t *testing.T) (dir string) {
 		t.Fatal(ended)
 	}
 	dir = t.TempDir()
-	if _, err := Backup(t.Context(), Data{Dir: c.Data}, BackupTo{Dir: dir}); err != nil {
+	if _, err := Backup(t.Context(), dataOf(c), BackupTo{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -13,9 +13,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/testkit/realstore"
 )
 
-func TestMain(m *testing.M) { pg.Main(m) }
+func TestMain(m *testing.M) { realstore.Main(m) }
 
 // TestMoveIsCalledAgain: a process that dies at any step of a move, into a database or into a
 // directory, leaves nothing that opens or all of it, and the next one ends it. The store is the

@@ -10,14 +10,19 @@ import (
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // missed makes a store that knows a schedule of each minute and knows of nothing since a time.
-func missed(t *testing.T, dir, id string, since time.Time) {
+func missed(t *testing.T, c config.Config, id string, since time.Time) {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: dir})
+	opts, err := dataOf(c).options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +40,7 @@ func TestSchedules(t *testing.T) {
 	t.Parallel()
 	c := settings(t)
 	since := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
-	missed(t, c.Data, "each", since)
+	missed(t, c, "each", since)
 	c.Schedules = writeFile(t, "schedules.yaml", `
 each: {cron: "* * * * *", pack: self-correcting, catch_up: all, catch_up_most: 3, labels: {team: blue}, principal: clockwork}
 none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}

@@ -21,6 +21,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/answers"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
 const packFile = "../../testdata/packs/rfc0009-3-self-correcting.json"
@@ -30,8 +32,12 @@ func settings(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
 	c.Data, c.Listen, c.Packs = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", []string{packFile}
+	pg.Instead(t, &c)
 	return c
 }
+
+// dataOf is the store of a sidecar.
+func dataOf(c config.Config) Data { return Data{Dir: c.Data, Database: databaseOf(c)} }
 
 // serving is a Serve under way.
 type serving struct {
@@ -104,7 +110,7 @@ func TestServeAndDrain(t *testing.T) {
 	if err := <-s.ended; err != nil {
 		t.Errorf("drained with %v", err)
 	}
-	report, err := Check(t.Context(), Data{Dir: c.Data})
+	report, err := Check(t.Context(), dataOf(c))
 	if err != nil || report.Runs != 1 || report.Packs != 1 {
 		t.Errorf("check: %+v, %v", report, err)
 	}
@@ -164,7 +170,7 @@ func TestServeRefuses(t *testing.T) {
 		"a bad price file":  {func(c *config.Config) { c.Prices = bad }, "want an object of cached, input, output, reasoning"},
 		"no price file":     {func(c *config.Config) { c.Prices = bad + "x" }, "no such file"},
 		"no certificate":    {func(c *config.Config) { c.TLSCert, c.TLSKey = bad, bad }, "certificate"},
-		"no directory":      {func(c *config.Config) { c.Data = filepath.Join(bad, "data") }, "not a directory"},
+		"no directory":      {func(c *config.Config) { c.Data, c.Store = filepath.Join(bad, "data"), pgurl.URL{} }, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +184,7 @@ func TestServeRefuses(t *testing.T) {
 				t.Errorf("error %v does not say %q; printed %q", err, tc.says, out.String())
 			}
 			// Whatever failed, nothing holds the directory any more.
-			if _, err := Check(t.Context(), Data{Dir: c.Data}); err != nil && strings.Contains(err.Error(), "in use") {
+			if _, err := Check(t.Context(), dataOf(c)); err != nil && strings.Contains(err.Error(), "in use") {
 				t.Error(err)
 			}
 		})

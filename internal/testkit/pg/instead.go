@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
 // StoreWanted reports whether PAWL_TEST_STORE=postgres asks tests that need any store to have
@@ -42,4 +46,15 @@ func InsteadOfDirectory(args []string, url string) []string {
 		return slices.Replace(args, i, upto, flags...)
 	}
 	return args
+}
+
+// Instead has the store of a configuration in a schema of its own on the shared server, if
+// [StoreWanted], and not in its directory.
+func Instead(tb testing.TB, c *config.Config) {
+	tb.Helper()
+	if !StoreWanted() {
+		return
+	}
+	c.Store, c.StoreSchema, c.AcceptLossOnFailover = pgurl.Of(Shared(tb).URL("postgres")), Schema(c.Data), true
+	c.Data = ""
 }

@@ -94,9 +94,11 @@ func defaults() map[string]string {
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
 		"lc_messages":             "C",
-		"log_line_prefix":         "%m [%p] %q%a %d ",
-		"wal_level":               "replica",
-		"hot_standby":             "on",
+		// In its directory: a killed server leaves nothing elsewhere.
+		"dynamic_shared_memory_type": "mmap",
+		"log_line_prefix":            "%m [%p] %q%a %d ",
+		"wal_level":                  "replica",
+		"hot_standby":                "on",
 	}
 }
 

@@ -163,7 +163,7 @@ func TestSchemasOfOthers(t *testing.T) {
 		return Data{Database: Database{URL: pgurl.Of(server.URL("postgres")), Schema: schema}}
 	}
 	dir := copyGolden(t, store.FormatVersion)
-	for _, schema := range []string{"newer", "damaged"} {
+	for _, schema := range []string{"newer", "damaged", "begun"} {
 		if _, err := Move(ctx, Data{Dir: dir}, at(schema), func(string) {}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +171,14 @@ func TestSchemasOfOthers(t *testing.T) {
 	server.Query(t, "postgres", "INSERT INTO newer.schema_version (version_id, is_applied) VALUES (99, true)")
 	if _, err := Check(ctx, at("newer")); reasonOf(err) != assure.SchemaNewer || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a newer one: %v", err)
+	}
+	// What a process left that was killed while it made its tables is gone on with.
+	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys; DELETE FROM begun.schema_version WHERE version_id > 0")
+	if _, err := Check(ctx, at("begun")); reasonOf(err) != assure.SchemaNone {
+		t.Errorf("one that was begun: %v", err)
+	}
+	if done, err := Move(ctx, Data{Dir: dir}, at("begun"), func(string) {}); err != nil || done.Report.Runs != 7 {
+		t.Errorf("one that was begun: %+v, %v", done, err)
 	}
 	server.Query(t, "postgres", "CREATE SCHEMA other; CREATE TABLE other.hot (id int); CREATE VIEW other.v AS SELECT 1")
 	if _, err := Move(ctx, Data{Dir: dir}, at("other"), func(string) {}); reasonOf(err) != assure.SchemaOther {

@@ -10,7 +10,7 @@ import (
 // TestJudge: each setting by which an acknowledged commit is lost is refused or told by name.
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	good := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on", Standbys: "*", Following: 1, Schema: Schema{Tables: 6, Ours: 2}}
+	good := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on", Standbys: "*", Following: 1, Schema: Schema{Tables: 6, Versions: true, Part: true}}
 	with := func(change func(*Server)) Server {
 		s := good
 		change(&s)
@@ -36,7 +36,10 @@ func TestJudge(t *testing.T) {
 		"behind":       {server: with(func(s *Server) { s.Ahead = -time.Hour }), told: "1h0m0s behind"},
 		"old":          {server: with(func(s *Server) { s.Version = 140010 }), plain: TooOld, sync: TooOld},
 		"standby":      {server: with(func(s *Server) { s.Recovering = true }), plain: ReadOnly, sync: ReadOnly},
-		"foreign":      {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Ours: 1} }), plain: SchemaOther, sync: SchemaOther},
+		"foreign":      {server: with(func(s *Server) { s.Schema = Schema{Tables: 3} }), plain: SchemaOther, sync: SchemaOther},
+		"versions":     {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Versions: true} }), plain: SchemaOther, sync: SchemaOther},
+		"a part":       {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Part: true} }), plain: SchemaOther, sync: SchemaOther},
+		"begun":        {server: with(func(s *Server) { s.Schema = Schema{Tables: 1, Versions: true} })},
 		"new":          {server: with(func(s *Server) { s.Schema = Schema{} })},
 	} {
 		t.Run(name, func(t *testing.T) {

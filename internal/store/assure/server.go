@@ -32,8 +32,16 @@ type Server struct {
 
 // Schema is what there is under a name.
 type Schema struct {
-	// Tables are all tables, Ours those that a store has.
-	Tables, Ours int
+	// Tables are all tables.
+	Tables int
+	// Versions: there is the table of versions that a store makes first. Part: there is the one
+	// of partitions, which comes with all others.
+	Versions, Part bool
+}
+
+// foreign: it is no store's, not even one's that was killed while it was made.
+func (s Schema) foreign() bool {
+	return s.Tables > 0 && !(s.Versions && (s.Part || s.Tables == 1))
 }
 
 // asking bounds all questions, waiting the time in which a server may still start; it is asked
@@ -49,7 +57,10 @@ const questions = `SELECT current_setting('server_version_num')::int, current_se
 	(SELECT count(*) FILTER (WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming') FROM pg_catalog.pg_stat_replication),
 	(SELECT count(*) > 0 AND count(state) = 0 FROM pg_catalog.pg_stat_replication),
 	(SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
-	(SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname IN ('part', 'schema_version') AND c.relkind IN ('r', 'p'))`
+	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'schema_version' AND a.attname = 'version_id'),
+	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no')`
 
 // Look asks a server; url has the password, where names it without. Errors: *[Error].
 func Look(ctx context.Context, url, where, schema string) (Server, error) {
@@ -93,7 +104,7 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	began := time.Now()
 	var now time.Time
 	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
-		&s.Schema.Tables, &s.Schema.Ours)
+		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part)
 	// The answer was made somewhere between the question and its end.
 	switch end := time.Now(); {
 	case now.After(end):
@@ -129,10 +140,10 @@ func Judge(s Server, where, schema string, want Wanted) (told []string, err erro
 		return refuse(TooOld, "it is PostgreSQL %d, want %d or newer", s.Version/10000, Oldest)
 	case s.Recovering:
 		return refuse(ReadOnly, "it is a standby, which may only be read: %s", todo[ReadOnly])
-	case s.Schema.Tables > 0 && s.Schema.Ours < 2:
+	case s.Schema.foreign():
 		return refuse(SchemaOther, "the schema %q has %d tables that are no store's: name another one with --store-schema", schema, s.Schema.Tables)
 	}
-	if s.Schema.Tables == 0 && !want.Served && !want.Make {
+	if !s.Schema.Part && !want.Served && !want.Make {
 		return refuse(SchemaNone, "the schema %q has no store", schema)
 	}
 	if s.Ahead > MaxAhead || s.Ahead < -MaxAhead {

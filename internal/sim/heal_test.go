@@ -134,8 +134,28 @@ func (w *world) rests() bool {
 	return w.quiet()
 }
 
+// still waits until nothing has happened for a second: a run may have ended just when the
+// healing did, and whoever reads has everything a second later.
+func (w *world) still() {
+	entries := func() (n int) {
+		for _, o := range w.oracles {
+			n += len(o.journal)
+		}
+		return n
+	}
+	for range int(healLook / time.Second) {
+		before := entries()
+		time.Sleep(time.Second)
+		w.look()
+		if entries() == before {
+			return
+		}
+	}
+}
+
 // final proves what must be true when nothing happens any more.
 func (w *world) final() {
+	w.still()
 	for i, o := range w.oracles {
 		for _, run := range slices.Sorted(maps.Keys(o.states)) {
 			if s := o.states[run]; !s.Status.Terminal() {

@@ -13,6 +13,9 @@ import (
 func (w *world) do(a action) {
 	dice := rand.New(rand.NewPCG(a.dice, 1))
 	n := w.nodes[a.node]
+	if n.database != nil && n.befalls(a.kind, dice) {
+		return
+	}
 	switch a.kind {
 	case "wait":
 	case "fund":

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/sim/pgkv"
 )
 
 // healTime is how long everybody has, once all faults are over, to end every run; it is
@@ -34,6 +35,9 @@ func (w *world) heal() {
 	ahead := max(w.nodes[0].clock.ahead, w.nodes[1].clock.ahead)
 	for _, n := range w.nodes {
 		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
+		if n.database != nil {
+			n.database.SetFaults(func(f *pgkv.Faults) { *f = pgkv.Faults{Sync: time.Millisecond} })
+		}
 		n.wires.mu.Lock()
 		n.wires.late, n.wires.repeat = 0, false
 		n.wires.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/sim/pgkv"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -26,9 +27,11 @@ type node struct {
 	name  string
 	dir   string
 	disk  *disk.Disk
-	clock *clock
-	other *node
-	wires wires
+	// database keeps the store in the disk's place; nil: the disk does.
+	database *pgkv.Server
+	clock    *clock
+	other    *node
+	wires    wires
 	// calls is everybody's connection for calls over the wire, whichever process is there.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
@@ -51,6 +54,10 @@ func newNode(w *world, name string) *node {
 	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock(w.knobs.evening)}
 	n.disk = disk.New(n.dir)
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
+	if w.onDatabase(name) {
+		n.database = pgkv.NewServer(n.url())
+		n.database.SetFaults(func(f *pgkv.Faults) { f.Sync = w.knobs.sync })
+	}
 	n.wires = wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}
 	return n
 }
@@ -99,7 +106,7 @@ func (n *node) start() {
 	defer n.end()
 	p, err := n.boot()
 	// A process whose disk fails while it starts ends, and is started again.
-	if full(err) || errors.Is(err, machine.ErrIndeterminate) {
+	if full(err) || away(err) || errors.Is(err, machine.ErrIndeterminate) {
 		n.world.later(time.Second, n.start)
 		return
 	}
@@ -124,7 +131,7 @@ func (n *node) start() {
 // leave everything as it is. Then the disk has it again.
 func (n *node) rot() {
 	p := n.process()
-	if p == nil {
+	if p == nil || n.database != nil {
 		return
 	}
 	n.crash(p, false)
@@ -176,6 +183,9 @@ func (n *node) crash(p *process, power bool) {
 	n.live = nil
 	n.mu.Unlock()
 	n.disk.Crash(power, n.world.dice)
+	if n.database != nil {
+		n.database.Kill()
+	}
 	n.world.note("%s is dead, power %v", n.name, power)
 	p.halt()
 	n.wires.cut()

@@ -65,7 +65,7 @@ func (n *node) boot() (*process, error) {
 	p.ctx, p.halt = context.WithCancel(context.Background())
 	var err error
 	p.store, err = store.Open(store.Options{
-		Dir: n.dir, MinFree: minFree, FreeSpace: disk.Free, MarkInterval: n.world.knobs.marks, Hooks: n.hooks(),
+		Dir: n.dir, MinFree: minFree, FreeSpace: disk.Free, MarkInterval: n.world.knobs.marks, Hooks: n.hooks(), Engine: n.engine(),
 	})
 	if err != nil {
 		return nil, err

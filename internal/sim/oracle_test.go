@@ -66,7 +66,7 @@ func (o *oracle) acknowledged(name string, a *runtime.Answer) {
 		return
 	}
 	entry, err := p.store.Entry(context.Background(), 0, a.RunID, a.Entry.First)
-	if p.ctx.Err() != nil {
+	if p.ctx.Err() != nil || away(err) {
 		return
 	}
 	if machine.IsDeleted(err) && o.deleting[a.RunID] {
@@ -90,7 +90,7 @@ func (o *oracle) look() {
 	}
 	for {
 		entries, at, err := p.store.Journal(context.Background(), 0, o.read, machine.Page{Records: page, Bytes: page})
-		if p.ctx.Err() != nil {
+		if p.ctx.Err() != nil || away(err) {
 			return
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/sim/pgkv"
 )
 
 //go:embed testdata/pack.json
@@ -212,6 +213,7 @@ func (w *world) leave() {
 	for _, n := range w.nodes {
 		n.buried.Wait()
 		disk.Forget(n.dir)
+		pgkv.Forget(n.url())
 	}
 	// What was under way on the wires, and what only times out, ends meanwhile.
 	time.Sleep(lastSleep)

@@ -42,7 +42,7 @@ func TestStoreBuildsOverTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dependOn(t, "../badger/*.go", "../disk/*.go", "../hostos/*.go", "../hostunix/*.go")
+	dependOn(t, "../badger/*.go", "../disk/*.go", "../hostos/*.go", "../hostunix/*.go", "../pgkv/*.go")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", index, "./internal/store/...")
 	cmd.Dir = o.module
 	if said, err := cmd.CombinedOutput(); err != nil {

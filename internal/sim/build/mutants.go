@@ -16,7 +16,7 @@ type mutant struct {
 }
 
 // all are those of every list.
-func all() []mutant { return slices.Concat(mutants, effectMutants, moneyMutants) }
+func all() []mutant { return slices.Concat(mutants, effectMutants, moneyMutants, databaseMutants) }
 
 // mutate builds in the named fault; "" = none.
 func (o *overlay) mutate(name string) error {

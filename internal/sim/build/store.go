@@ -11,6 +11,11 @@ var fakes = map[string]string{
 	"\t\"github.com/dgraph-io/badger/v4\"\n": "\tbadger \"github.com/pawl-dev/pawl/internal/sim/badger\"\n",
 }
 
+// databaseFakes are those of the engine in a database.
+var databaseFakes = map[string]string{
+	"\t\"github.com/pawl-dev/pawl/internal/store/pgkv\"\n": "\t\"github.com/pawl-dev/pawl/internal/sim/pgkv\"\n",
+}
+
 // hostFakes are those of the files that keep HEAD and the lock of the directory.
 var hostFakes = map[string]string{
 	"\t\"os\"\n":                    "\tos \"github.com/pawl-dev/pawl/internal/sim/hostos\"\n",
@@ -24,7 +29,7 @@ func (o *overlay) store() error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		return o.reimport(path, onHost(path))
+		return o.reimport(path)
 	})
 	if err != nil {
 		return err
@@ -35,21 +40,26 @@ func (o *overlay) store() error {
 	})
 }
 
-func onHost(path string) bool {
-	return filepath.Base(filepath.Dir(path)) == "inspect" || filepath.Base(path) == "store.go" || filepath.Base(path) == "yardstick.go"
+// fakesOf are what is exchanged in a file.
+func fakesOf(path string) []map[string]string {
+	all := []map[string]string{fakes}
+	switch room := filepath.Base(filepath.Dir(path)); {
+	case room == "inspect" || filepath.Base(path) == "store.go" || filepath.Base(path) == "yardstick.go":
+		all = append(all, hostFakes)
+	case room == "database":
+		all = append(all, databaseFakes)
+	}
+	return all
 }
 
-func (o *overlay) reimport(path string, host bool) error {
+func (o *overlay) reimport(path string) error {
 	text, err := o.text(path)
 	if err != nil {
 		return err
 	}
 	changed := text
-	for from, to := range fakes {
-		changed = strings.Replace(changed, from, to, 1)
-	}
-	if host {
-		for from, to := range hostFakes {
+	for _, exchanged := range fakesOf(path) {
+		for from, to := range exchanged {
 			changed = strings.Replace(changed, from, to, 1)
 		}
 	}

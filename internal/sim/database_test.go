@@ -1,0 +1,91 @@
+//go:build sim
+
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/sim/pgkv"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/engine"
+)
+
+// onDatabase: of one seed in four a node keeps its store in a database. It is drawn apart, so
+// that the plans of all seeds are what they were.
+func (w *world) onDatabase(name string) bool {
+	n := rand.New(rand.NewPCG(w.seed, 0xda7a)).IntN(8)
+	return n < 2 && name == [2]string{"n0", "n1"}[n]
+}
+
+// url is where the node's database is.
+func (n *node) url() string { return "postgres://" + n.name + ".db/pawl" }
+
+// dbLease is how long a node's store stays its own without a word of it.
+const dbLease = 3 * time.Second
+
+// engine opens the node's store in its database; nil: on its disk.
+func (n *node) engine() func(store.Options) (engine.Engine, error) {
+	if n.database == nil {
+		return nil
+	}
+	return func(o store.Options) (engine.Engine, error) {
+		e, err := database.Open(database.Config{
+			URL: pgurl.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger,
+			Waits: pgkv.Waits{Statement: 2 * time.Second, Read: 2 * time.Second, Patience: time.Second, Leave: 2 * time.Second},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+}
+
+// away: the database was not there; nothing is said by that.
+func away(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return ok && refusal.Reason == database.Away
+}
+
+// befalls is what faults of a disk are for a node whose store is in a database; false: it is no
+// such fault.
+func (n *node) befalls(kind kind, dice *rand.Rand) bool {
+	set := func(change func(f *pgkv.Faults)) { n.database.SetFaults(change) }
+	some := time.Duration(dice.IntN(6000)) * time.Millisecond
+	switch kind {
+	case "full":
+		set(func(f *pgkv.Faults) { f.Full = true })
+		n.world.later(some/2, func() { set(func(f *pgkv.Faults) { f.Full = false }) })
+	case "slow disk":
+		set(func(f *pgkv.Faults) { f.Sync = 300 * time.Millisecond })
+		n.world.later(2*time.Second, func() { set(func(f *pgkv.Faults) { f.Sync = n.world.knobs.sync }) })
+	case "rot":
+		n.database.Failover()
+	case "broken disk":
+		n.breaks(some, dice)
+	case "power":
+		n.database.Cut()
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// breaks has something befall the next commit, or all of them for a while, also longer than a
+// lease.
+func (n *node) breaks(some time.Duration, dice *rand.Rand) {
+	next := pgkv.Fault(dice.IntN(4))
+	n.world.note("%s: the database: fault %d of a commit, for %v", n.name, next, some)
+	n.database.SetFaults(func(f *pgkv.Faults) { f.Next, f.Away = next, next == pgkv.None })
+	n.world.later(some, func() {
+		if dice.IntN(2) == 0 {
+			n.database.Failover()
+		}
+		n.database.SetFaults(func(f *pgkv.Faults) { f.Next, f.Away = pgkv.None, false })
+	})
+}

@@ -1,0 +1,124 @@
+package pgkv
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+)
+
+// line is the connection of commits of one owner.
+type line struct {
+	server         *Server
+	life, line     int
+	owner, address string
+	lease          time.Duration
+}
+
+var _ fenced.Server[*batch] = (*line)(nil)
+
+// talk does something at the server, as one statement: with the standby, if it is to be for good.
+func (l *line) talk(durable bool, do func(s *state) error) error {
+	l.server.pass()
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	if err := l.answers(); err != nil {
+		return err
+	}
+	if err := do(&l.server.now); err != nil {
+		return err
+	}
+	if durable {
+		l.server.standby = l.server.now.clone()
+	}
+	return nil
+}
+
+// answers is called with the server's lock. A process that has ended finds out nothing more.
+func (l *line) answers() error {
+	err := l.server.alive(l.life)
+	if errors.Is(err, disk.ErrCrashed) {
+		return &fenced.FinalError{Err: err}
+	}
+	if err == nil && l.line != l.server.lines {
+		return errCut
+	}
+	return err
+}
+
+// Take connects anew.
+func (l *line) Take(again bool) (st fenced.State, err error) {
+	l.server.mu.Lock()
+	l.line = l.server.lines
+	l.server.mu.Unlock()
+	err = l.talk(true, func(s *state) error {
+		now := time.Now()
+		if st.Ours = s.owner == l.owner || !again && !s.lease.After(now); st.Ours {
+			s.epoch++
+			s.owner, s.address, s.lease = l.owner, l.address, now.Add(l.lease)
+		}
+		st.Epoch, st.Commit, st.Owner, st.Address, st.Lease, st.Left = s.epoch, s.commit, s.owner, s.address, s.lease, max(0, s.lease.Sub(now))
+		return nil
+	})
+	return st, err
+}
+
+// Commit is one statement, which may go wrong in its ways.
+func (l *line) Commit(epoch, number uint64, b *batch) error {
+	store := func(s *state) error {
+		if s.epoch != epoch || s.commit != number-1 {
+			return fenced.ErrNoFence
+		}
+		b.store(s, number)
+		s.lease = time.Now().Add(l.lease)
+		return nil
+	}
+	switch l.server.next() {
+	case LateStatement:
+		late := *l
+		time.AfterFunc(l.lease/2, func() { _ = late.talk(true, store) }) // nobody hears of it
+		return errCut
+	case LostAnswer:
+		if err := l.talk(true, store); err != nil {
+			return err
+		}
+		return errCut
+	case NoStandby:
+		if err := l.talk(false, store); err != nil {
+			return err
+		}
+		return errNotice
+	case None:
+	}
+	return l.talk(true, func(s *state) error {
+		if l.server.faults.Full {
+			return errFull
+		}
+		return store(s)
+	})
+}
+
+// Renew is the fence alone.
+func (l *line) Renew(epoch, number uint64) error {
+	return l.talk(true, func(s *state) error {
+		if s.epoch != epoch || s.commit != number {
+			return fenced.ErrNoFence
+		}
+		s.lease = time.Now().Add(l.lease)
+		return nil
+	})
+}
+
+// Release gives the partition back.
+func (l *line) Release(epoch uint64) error {
+	return l.talk(true, func(s *state) error {
+		if s.epoch == epoch {
+			s.owner, s.address, s.lease = "", "", time.Time{}
+		}
+		return nil
+	})
+}
+
+// Close is not needed.
+func (l *line) Close() {}

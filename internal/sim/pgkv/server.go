@@ -1,0 +1,144 @@
+package pgkv
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/pawl-dev/pawl/internal/sim/disk"
+)
+
+// Server is a primary with its standby. Safe for concurrent use.
+type Server struct {
+	mu sync.Mutex
+	// now is what the primary has, standby what a failover leaves: whatever was acknowledged.
+	now, standby state
+	// lines counts what broke all connections, life the deaths of the process that uses it.
+	lines, life int
+	faults      Faults
+}
+
+// Faults are how a server is beside itself.
+type Faults struct {
+	// Away: it answers nobody. Full: it stores nothing.
+	Away, Full bool
+	// Sync is how long a commit takes.
+	Sync time.Duration
+	// Next befalls the next commit.
+	Next Fault
+}
+
+// Fault of one commit.
+type Fault int
+
+// The faults: none; the answer is lost, or the statement comes late; the wait for the standby is
+// broken off, so that the primary alone has it.
+const (
+	None Fault = iota
+	LostAnswer
+	LateStatement
+	NoStandby
+)
+
+// state is what a server has of its one partition.
+type state struct {
+	pairs          *btree.Map[string, pair]
+	epoch, commit  uint64
+	owner, address string
+	lease          time.Time
+	keys           []byte
+}
+
+type pair struct {
+	value []byte
+	group uint64
+}
+
+func (s *state) clone() state {
+	other := *s
+	other.pairs = s.pairs.Copy()
+	other.keys = append([]byte(nil), s.keys...)
+	return other
+}
+
+var (
+	errAway   = errors.New("the simulated server does not answer")
+	errFull   = errors.New("the simulated server has no room")
+	errCut    = errors.New("the simulated connection is cut")
+	errNotice = errors.New("a success with a warning: the wait for the standby was broken off")
+)
+
+// servers are those of this process by URL.
+var servers sync.Map
+
+// NewServer is an empty one at a URL, in place of an earlier one.
+func NewServer(url string) *Server {
+	s := &Server{now: state{pairs: new(btree.Map[string, pair])}}
+	s.standby = s.now.clone()
+	servers.Store(url, s)
+	return s
+}
+
+// Forget takes a server away at the end of a simulation.
+func Forget(url string) { servers.Delete(url) }
+
+// SetFaults says how the server is from now on.
+func (s *Server) SetFaults(set func(f *Faults)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set(&s.faults)
+}
+
+// Kill ends the process that uses it: what it still does reaches nothing.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.life++
+}
+
+// Cut breaks all connections, as a restart of the primary does.
+func (s *Server) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines++
+}
+
+// Failover makes the standby the primary.
+func (s *Server) Failover() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines++
+	s.now = s.standby.clone()
+}
+
+// alive is called with the lock: what keeps a process of that life from being answered.
+func (s *Server) alive(life int) error {
+	switch {
+	case life != s.life:
+		return disk.ErrCrashed
+	case s.faults.Away:
+		return errAway
+	}
+	return nil
+}
+
+// pass takes the time of a commit.
+func (s *Server) pass() {
+	s.mu.Lock()
+	wait := s.faults.Sync
+	s.mu.Unlock()
+	if wait > 0 {
+		time.Sleep(wait)
+	}
+}
+
+// next is what befalls a commit, once.
+func (s *Server) next() Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.faults.Next
+	s.faults.Next = None
+	return f
+}

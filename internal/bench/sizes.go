@@ -68,7 +68,7 @@ func QuickSizes() Sizes {
 	s.Rounds, s.Warm, s.Window, s.Fsyncs = 3, 0.2, 0.5, 200
 	s.Late, s.HistoryStep = 4000, 150
 	s.WaitingRuns, s.Restarts, s.ManyRuns, s.ListedRuns = 10_000, 1, 30_000, 10_000
-	s.IdleStarts = 3
+	s.IdleStarts, s.ModelPairs = 3, 8
 	return s
 }
 

@@ -442,6 +442,10 @@ func TestDisconnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Behind its header the stream follows the task.
+	if _, err := stream.Header(); err != nil {
+		t.Fatal(err)
+	}
 	r.hands.letGo()
 	until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
 }

@@ -108,9 +108,9 @@ func (r *Room) over(key runtime.RunKey, s *machine.State) (some bool) {
 			continue
 		}
 		if w := r.waits[id]; w != nil && (foregone(s) || s.Turn.Seq != w.turn || s.Turn.Attempt != w.attempt) {
-			// Its request is refused now; whoever waits with it is told so by the way.
 			r.leave(id)
 			delete(r.waits, id)
+			w.over = true
 			close(w.done)
 			some = true
 		}

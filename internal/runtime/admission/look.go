@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -214,17 +215,20 @@ func (r *Room) pastCall(ctx context.Context, ns uint32, run, model, tool string,
 	return r.call(s, model, tool)
 }
 
-// lookOpen seats the calls of models that nobody has answered: their runs have an open turn.
+// lookOpen seats the calls of models that nobody has answered: their runs have an open turn,
+// which may wait for its next attempt.
 func (r *Room) lookOpen(ctx context.Context, ns uint32) error {
-	running := machine.RunFilter{Status: []machine.Status{machine.Running}}
+	open := machine.RunFilter{Status: []machine.Status{machine.Running, machine.Waiting}}
 	for after := ""; ; {
-		heads, next, err := r.cfg.Store.ListRuns(ctx, ns, running, after, lookPage)
+		heads, next, err := r.cfg.Store.ListRuns(ctx, ns, open, after, lookPage)
 		if err != nil {
 			return err
 		}
 		for _, s := range heads {
 			if slices.ContainsFunc(s.Steps, asksModel) {
-				r.seat(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID}, asksModel)
+				if err := r.seat(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID}, asksModel); err != nil {
+					return err
+				}
 			}
 		}
 		if after = next; next == "" {
@@ -246,17 +250,24 @@ func (r *Room) lookSteps(ctx context.Context) error {
 	for _, row := range rows {
 		holder, err := r.cfg.Store.StepHolder(ctx, row)
 		if err != nil || holder == (machine.StepHolder{}) {
+			if unread(err) {
+				return err
+			}
 			continue
 		}
-		r.seat(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, func(p machine.ToolStep) bool { return p.Step == row.Step })
+		err = r.seat(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, func(p machine.ToolStep) bool { return p.Step == row.Step })
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // seat gives pending steps of a run their place, in the run's own turn: whatever ends them
-// comes before or behind it. A call of a model was counted when it was asked for.
-func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) {
-	_ = r.cfg.Way.InTurn(key, func() error {
+// comes before or behind it. A call of a model was counted when it was asked for. An error says
+// that the store cannot be read now; a run that cannot be read at all has no place.
+func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) error {
+	err := r.cfg.Way.InTurn(key, func() error {
 		s, _, err := r.cfg.Way.Now(ctx, key)
 		if err != nil || s.Status.Terminal() {
 			return err
@@ -282,4 +293,14 @@ func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.
 		}
 		return nil
 	})
+	if unread(err) {
+		return err
+	}
+	return nil
+}
+
+// unread: the store does not answer now; it is asked again.
+func unread(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return ok && refusal.Code == machine.CodeUnavailable
 }

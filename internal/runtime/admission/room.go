@@ -87,6 +87,9 @@ type wait struct {
 	attempt int
 	// then is told in place of callers.
 	then func()
+	// over: it ended without a place, since that execution did. Who waited asks anew: the way
+	// refuses it, or the next execution is its own. Set before done is closed.
+	over bool
 }
 
 // New makes a room without limits; see [Room.Replace].
@@ -181,15 +184,21 @@ func (r *Room) RequestModel(ctx context.Context, req runtime.Request) (runtime.A
 	if !ok || !r.on.Load() {
 		return r.cfg.Way.Apply(ctx, req)
 	}
-	ask, state, wanted := r.asked(ctx, &req, &cmd)
-	if !wanted {
-		return r.cfg.Way.Apply(ctx, req)
+	for {
+		ask, state, wanted := r.asked(ctx, &req, &cmd)
+		if !wanted {
+			return r.cfg.Way.Apply(ctx, req)
+		}
+		w, err := r.enter(ctx, ask, state)
+		if err != nil {
+			return runtime.Answer{}, err
+		}
+		if !w.over {
+			defer r.left(ask.ID, w)
+			return r.cfg.Way.Apply(ctx, req)
+		}
+		r.left(ask.ID, w)
 	}
-	if err := r.enter(ctx, ask, state); err != nil {
-		return runtime.Answer{}, err
-	}
-	defer r.left(ask.ID)
-	return r.cfg.Way.Apply(ctx, req)
 }
 
 // answerOf names what came of an attempt of a call.
@@ -271,25 +280,25 @@ func (r *Room) call(s *machine.State, model, tool string) Call {
 const maxQueue = 100_000
 
 // enter waits for a place. Without an error [Room.left] must follow.
-func (r *Room) enter(ctx context.Context, ask Ask, s *machine.State) error {
+func (r *Room) enter(ctx context.Context, ask Ask, s *machine.State) (*wait, error) {
 	select {
 	case <-r.known:
 	case <-r.draining:
-		return going()
+		return nil, going()
 	case <-ctx.Done():
-		return r.gone(ctx)
+		return nil, r.gone(ctx)
 	}
 	r.mu.Lock()
 	w := r.waits[ask.ID]
 	if w == nil {
 		if len(r.waits) >= maxQueue {
 			r.mu.Unlock()
-			return &machine.Refusal{
+			return nil, &machine.Refusal{
 				Code: machine.CodeResourceExhausted, Reason: "LIMIT_QUEUE_FULL", Message: "too many calls wait for the operator's limits",
 				Limit: maxQueue, Got: maxQueue + 1, RetryAfter: int64(time.Second),
 			}
 		}
-		w = &wait{done: make(chan struct{}), turn: s.Turn.Seq, attempt: s.Turn.Attempt}
+		w = &wait{done: make(chan struct{})}
 		r.waits[ask.ID] = w
 		r.ofRun(ask.ID)
 		if granted, _ := r.desk.Ask(r.now(), ask); granted {
@@ -298,9 +307,18 @@ func (r *Room) enter(ctx context.Context, ask Ask, s *machine.State) error {
 			r.pump()
 		}
 	}
+	w.by(s.Turn)
 	w.callers++
 	r.mu.Unlock()
-	return r.await(ctx, ask.ID, w)
+	return w, r.await(ctx, ask.ID, w)
+}
+
+// by notes the latest execution that asks: another one may have asked before it was told that
+// it is over.
+func (w *wait) by(turn *machine.Turn) {
+	if turn.Seq > w.turn || turn.Seq == w.turn && turn.Attempt > w.attempt {
+		w.turn, w.attempt = turn.Seq, turn.Attempt
+	}
 }
 
 // await waits until a place is the caller's.
@@ -324,7 +342,7 @@ func (r *Room) await(ctx context.Context, id ID, w *wait) error {
 			back()
 		}
 	}
-	r.left(id)
+	r.left(id, w)
 	return err
 }
 
@@ -352,15 +370,12 @@ func (r *Room) ofRun(id ID) {
 	r.runs[key][id] = struct{}{}
 }
 
-// left ends a caller's use of a ticket. What was not recorded by then is given back.
-func (r *Room) left(id ID) {
+// left ends a caller's use of a ticket. What was not recorded by then is given back, unless
+// the wait was ended meanwhile: what has that name now is of a later execution.
+func (r *Room) left(id ID, w *wait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.waits[id]
-	if w == nil {
-		return
-	}
-	if w.callers--; w.callers > 0 {
+	if w.callers--; w.callers > 0 || r.waits[id] != w {
 		return
 	}
 	delete(r.waits, id)

@@ -261,3 +261,30 @@ func TestPlacesAfterARestart(t *testing.T) {
 		}
 	})
 }
+
+// TestPlacesOfTurnsThatWaitForTheirRetry: a call that is open while its turn waits for the next
+// attempt has its place in the next process as well.
+func TestPlacesOfTurnsThatWaitForTheirRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, &admission.Limit{ID: "gpt", Source: "model", Concurrent: 1})
+		defer func() { r.stop() }()
+		first := r.start("a")
+		if _, err := r.ask(t.Context(), first, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		failed, err := r.Apply(t.Context(), runtime.Request{RunRef: first.ref(), TurnToken: first.token, Command: machine.FailTurn{
+			TurnSeq: first.seq, Attempt: 1, Error: machine.Fault{Code: "X"}, Retryable: true,
+		}})
+		if err != nil || failed.State.Status != machine.Waiting || len(failed.State.Steps) != 1 || failed.State.Steps[0].Status != machine.StepStatusPending {
+			t.Fatalf("%+v, %v", failed.State, err)
+		}
+		r.restart()
+		second := r.start("b")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := r.ask(ctx, second, 1, 0); err == nil {
+			t.Error("two calls are open where one may be")
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/fenced"
 )
 
 // onDatabase: of one seed in four a node keeps its store in a database. It is drawn apart, so
@@ -47,6 +48,9 @@ func (n *node) engine() func(store.Options) (engine.Engine, error) {
 
 // away: the database was not there; nothing is said by that.
 func away(err error) bool {
+	if _, ok := errors.AsType[*fenced.AwayError](err); ok {
+		return true // at the start, to whoever starts the process
+	}
 	refusal, ok := errors.AsType[*machine.Refusal](err)
 	return ok && refusal.Reason == database.Away
 }

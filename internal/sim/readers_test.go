@@ -86,6 +86,9 @@ func (r *reader) follow(p *process) {
 	if p.house.Health() != nil || errors.Is(err, machine.ErrIndeterminate) {
 		return
 	}
+	if away(err) {
+		return // it is told to come back
+	}
 	if r.named && full(err) {
 		return // its place has to be written, and there is no room
 	}

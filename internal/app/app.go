@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -17,11 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/account"
-	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/schedule"
-	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -36,59 +33,80 @@ type options struct {
 	log    *slog.Logger
 	// models are what the sidecar asks itself.
 	models *model.Table
-	// schedules are those of the file at the start.
-	schedules []*schedule.Schedule
 	// audit is nil where there is none; the app closes it.
 	audit *audit.Log
 }
 
-// app is a running sidecar: store, engine and server.
+// app is a running sidecar: what callers reach, and what runs behind it.
 type app struct {
-	opts   options
-	store  *store.Store
-	engine *house.House
-	server *grpcapi.Server
-	// sends is nil while A2A is off: delegations then wait.
-	sends     *delegations
-	box       *deliver.Outbox
+	opts      options
+	server    *grpcapi.Server
 	observers *observers
-	// prices are the operator's, of models.
-	prices *tariff.Table
-	// accounts are the operator's, over runs.
-	accounts *account.Ledger
+	// tenure is nil while another sidecar has the store.
+	tenure atomic.Pointer[tenure]
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
 	own       string
 	executors *executors
-	// ended gets the errors of the engine's and the server's loops.
-	ended chan error
-	// loops is how many of them run; halt ends the engine's.
-	loops int
-	halt  context.CancelFunc
+	// served gets the error of the server's loop.
+	served chan error
 }
 
 // open builds everything and binds the addresses; nothing is served yet.
-func open(opts options) (*app, error) {
-	storage, err := opts.storage()
+func open(opts options) (a *app, err error) {
+	if a, err = newApp(opts); err != nil {
+		return nil, err
+	}
+	if err = a.build(); err != nil {
+		if t := a.tenure.Load(); t != nil {
+			err = errors.Join(err, t.drain(context.Background()), t.close())
+		}
+		return nil, errors.Join(err, a.observers.send(), closeAudit(a.opts.audit))
+	}
+	return a, nil
+}
+
+// newApp makes what a sidecar has whether or not it has a store.
+func newApp(opts options) (*app, error) {
+	models, err := readModels(opts.config, os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
+	opts.models = model.NewTable(models)
 	if opts.audit, err = openAudit(opts.config); err != nil {
 		return nil, err
 	}
-	watching := newObservers(opts)
-	storage.Hooks = watching.hooks()
-	s, err := store.Open(storage)
-	if refused, ok := errors.AsType[*DatabaseError](err); ok {
-		err = refused
-	}
-	if err != nil {
-		return nil, errors.Join(err, watching.stop(), closeAudit(opts.audit))
-	}
-	a, err := build(opts, s, watching)
-	if err != nil {
-		return nil, errors.Join(err, watching.stop(), s.Close(), closeAudit(opts.audit))
+	a := &app{own: executing(opts.config), served: make(chan error, 1)}
+	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), a.traceOf))
+	a.opts = opts
+	if a.observers, err = newObservers(opts); err != nil {
+		return nil, errors.Join(err, closeAudit(opts.audit))
 	}
 	return a, nil
+}
+
+// traceOf finds the trace of a run for the log.
+func (a *app) traceOf(ctx context.Context, run string) string {
+	if t := a.tenure.Load(); t != nil {
+		return t.traceOf(ctx, run)
+	}
+	return ""
+}
+
+// build opens the store and puts the server before it.
+func (a *app) build() error {
+	t, err := openTenure(a.opts, a.observers)
+	if err != nil {
+		return err
+	}
+	a.tenure.Store(t)
+	serving := serverConfig(a.opts, t.house, t.box, a.observers.page(), a.observers.metrics)
+	serving.Own = a.own
+	serving.Store = &depotOf{store: t.store, paced: true}
+	if a.server, err = grpcapi.New(serving); err != nil {
+		return err
+	}
+	t.records.server = a.server
+	return nil
 }
 
 // storage says where the store is.
@@ -98,63 +116,6 @@ func (o options) storage() (store.Options, error) {
 	}
 	key, err := readKey(o.config.EncryptionKeyFile)
 	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, err
-}
-
-// build makes everything over an open store, which stays its caller's on an error.
-func build(opts options, s *store.Store, watching *observers) (a *app, err error) {
-	namespaces, err := numbered(opts, s)
-	if err != nil {
-		return nil, err
-	}
-	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), tracesIn(s, namespaces)))
-	models, err := readModels(opts.config, os.LookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	opts.models = model.NewTable(models)
-	a = &app{opts: opts, store: s, observers: watching, own: executing(opts.config), ended: make(chan error, 6)}
-	conf := houseConfig(opts, s)
-	conf.Models = opts.models.Names
-	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
-	quotas, err := readQuotas(opts.config, conf.Namespaces.Names())
-	if err != nil {
-		return nil, err
-	}
-	conf.Quotas.Replace(quotas)
-	if err = errors.Join(a.reckon(&conf), a.scheduling(&conf, watching.metrics)); err != nil {
-		return nil, err
-	}
-	if conf.Retention, err = retention(opts, watching.metrics); err != nil {
-		return nil, err
-	}
-	conf.Ends = endsOf(opts, conf.Namespaces.Name, s, watching.metrics)
-	if err = watching.attach(opts, s, &conf.Config); err != nil {
-		return nil, err
-	}
-	if a.engine, err = newHouse(opts.config, conf); err != nil {
-		return nil, err
-	}
-	a.engine.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) {
-		a.box.Observe(c.Batch)
-		watching.observe(c.Batch)
-	})}})
-	if opts.config.A2A {
-		if a.sends, err = newDelegations(opts, a.engine); err != nil {
-			return nil, errors.Join(err, a.engine.Close())
-		}
-	}
-	records := &recordFeed{}
-	if a.box, err = newOutbox(opts, a.engine, a.sends, records, watching.metrics); err != nil {
-		return nil, errors.Join(err, a.engine.Close())
-	}
-	serving := serverConfig(opts, a.engine, a.box, watching.page(), watching.metrics)
-	serving.Own = a.own
-	serving.Store = &depotOf{store: s, paced: true}
-	if a.server, err = grpcapi.New(serving); err != nil {
-		return nil, errors.Join(err, a.engine.Close())
-	}
-	records.server = a.server
-	return a, nil
 }
 
 // numbered are the numbers of the configured namespaces. Those that the store has
@@ -255,18 +216,10 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 	}
 }
 
-// start runs the engine's timers, the server and the executors.
+// start runs what the store has, the server and the executors.
 func (a *app) start() error {
-	var ctx context.Context
-	ctx, a.halt = context.WithCancel(context.Background())
-	a.loops = 6
-	a.observers.start(a.engine, a.store)
-	go func() { a.ended <- a.engine.Run(ctx) }()
-	go func() { a.ended <- a.server.Serve() }()
-	go func() { a.ended <- a.send(ctx) }()
-	go func() { a.ended <- a.engine.Blobs.Run(ctx) }()
-	go func() { a.ended <- a.engine.Retain.Run(ctx) }()
-	go func() { a.ended <- a.engine.Schedules.Run(ctx) }()
+	a.tenure.Load().start()
+	go func() { a.served <- a.server.Serve() }()
 	return a.execute()
 }
 
@@ -275,20 +228,8 @@ func (a *app) start() error {
 // accepted; the store syncs and closes. The context bounds the first two.
 func (a *app) stop(ctx context.Context) error {
 	a.executors.end()
-	errs := []error{wrap("server", a.server.Shutdown(ctx)), a.stopEngine(ctx)}
-	for ; a.loops > 0; a.loops-- {
-		errs = append(errs, <-a.ended)
-	}
-	return errors.Join(append(errs, a.observers.stop(), wrap("store", a.store.Close()), wrap("audit", closeAudit(a.opts.audit)))...)
-}
-
-// stopEngine ends the engine's loop whether or not it could drain in time.
-func (a *app) stopEngine(ctx context.Context) error {
-	defer a.halt()
-	if err := a.engine.Drain(ctx); err != nil {
-		return wrap("engine", err)
-	}
-	return wrap("engine", a.engine.Close())
+	t := a.tenure.Load()
+	return errors.Join(wrap("server", a.server.Shutdown(ctx)), t.drain(ctx), <-a.served, a.observers.send(), t.close(), wrap("audit", closeAudit(a.opts.audit)))
 }
 
 func wrap(what string, err error) error {

@@ -48,14 +48,14 @@ func limitOf(usd float64) int64 {
 }
 
 // reckon reads what models cost, and what runs may spend.
-func (a *app) reckon(conf *house.Config) error {
-	prices, err := readPrices(a.opts.config)
+func (t *tenure) reckon(conf *house.Config) error {
+	prices, err := readPrices(t.opts.config)
 	if err != nil {
 		return err
 	}
-	a.prices = tariff.New(prices)
-	a.accounts, err = newAccounts(a.opts.config, a.store)
-	conf.Prices, conf.Accounts = a.prices, a.accounts
+	t.prices = tariff.New(prices)
+	t.accounts, err = newAccounts(t.opts.config, t.store)
+	conf.Prices, conf.Accounts = t.prices, t.accounts
 	return err
 }
 

@@ -38,11 +38,11 @@ func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing deliv
 }
 
 // send sends until ctx ends.
-func (a *app) send(ctx context.Context) error {
-	if a.sends == nil {
-		return a.box.Run(ctx)
+func (t *tenure) send(ctx context.Context) error {
+	if t.sends == nil {
+		return t.box.Run(ctx)
 	}
-	return a.sends.run(ctx, a.box)
+	return t.sends.run(ctx, t.box)
 }
 
 // pushes keeps push configurations and has them served.

@@ -92,7 +92,7 @@ func (g *governed) start() {
 	if g.local, err = startLocal(g.config, house.SystemClock{}, g.dir); err != nil {
 		g.t.Fatal(err)
 	}
-	g.must(g.local.app.schedule(g.ctx, g.local.app.opts.schedules))
+	g.must(g.local.app.tenure.Load().agree(g.ctx))
 	g.runs, g.control = pawlv1.NewRunServiceClient(g.local.Conn), pawlv1.NewControlServiceClient(g.local.Conn)
 }
 

@@ -138,7 +138,7 @@ func (a *app) execute() error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	a.executors = &executors{conn: conn, stop: stop}
-	for _, ns := range a.engine.Namespaces() {
+	for _, ns := range a.opts.config.Served() {
 		e, err := executor.New(executor.Config{
 			Conn: conn, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
 			OnError: func(err error) {

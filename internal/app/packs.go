@@ -36,14 +36,14 @@ func (e *PackError) Unwrap() error { return e.Err }
 
 // registerPacks registers files in order and returns their names. Their
 // warnings are counted in the log, and told one by one at level debug.
-func (a *app) registerPacks(ctx context.Context, paths []string) ([]string, error) {
+func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return names, fmt.Errorf("pack: %w", err)
 		}
-		got, err := a.engine.RegisterPack(ctx, registry.RegisterRequest{
+		got, err := t.house.RegisterPack(ctx, registry.RegisterRequest{
 			Call:     runtime.Call{Principal: runtime.Principal{Name: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
 			Document: content,
 		})
@@ -51,10 +51,10 @@ func (a *app) registerPacks(ctx context.Context, paths []string) ([]string, erro
 			return names, &PackError{Path: path, Diagnostics: got.Diagnostics, Err: err}
 		}
 		for _, d := range got.Diagnostics {
-			a.opts.log.Debug("pack warning", "file", path, "line", d.Line, "column", d.Column, "code", d.Code, "message", d.Message)
+			t.opts.log.Debug("pack warning", "file", path, "line", d.Line, "column", d.Column, "code", d.Code, "message", d.Message)
 		}
 		names = append(names, got.Row.ID+"@"+got.Row.Version)
-		a.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
+		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
 	}
 	return names, nil
 }

@@ -5,10 +5,17 @@ import (
 	"errors"
 	"os"
 
+	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
+	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
 // readRights reads the files that say who may call.
@@ -40,32 +47,59 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 
 // reload takes all of the files or, if one of them is faulty, none.
 func (a *app) reload(ctx context.Context) {
-	rights, err := readRights(a.opts.config)
-	remotes, remotesErr := readRemotes(a.opts.config.Remotes())
-	quotas, quotasErr := readQuotas(a.opts.config, a.engine.Namespaces())
-	prices, pricesErr := readPrices(a.opts.config)
-	budgets, budgetsErr := readBudgets(a.opts.config)
-	schedules, schedulesErr := readSchedules(a.opts.config, a.engine.Namespaces())
-	models, modelsErr := readModels(a.opts.config, os.LookupEnv)
-	limits, limitsErr := readLimits(a.opts.config)
-	if err = errors.Join(err, remotesErr, quotasErr, pricesErr, budgetsErr, modelsErr, schedulesErr, limitsErr); err == nil {
-		err = a.server.SetRights(rights)
-	}
+	files, err := readFiles(a.opts.config)
 	if err == nil {
-		err = a.schedule(ctx, schedules)
+		err = a.server.SetRights(files.rights)
+	}
+	t := a.tenure.Load()
+	if err == nil && t != nil {
+		err = t.schedule(ctx, files.schedules)
 	}
 	a.audited("reload", err)
 	if err != nil {
 		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
 		return
 	}
-	a.engine.Quotas.Replace(quotas)
-	a.prices.Replace(prices)
-	a.engine.Admission.Replace(limits)
-	a.accounts.Replace(budgets)
-	a.opts.models.Replace(models)
-	if a.sends != nil {
-		a.sends.directory.agents.Replace(remotes)
+	a.opts.models.Replace(files.models)
+	if t != nil {
+		t.replace(files)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(models), "schedules", len(schedules), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(files.rights.Tokens), "certificates", len(files.rights.Certificates), "issuers", len(files.rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+}
+
+// replace puts what files say in the place of what they said.
+func (t *tenure) replace(files *files) {
+	t.house.Quotas.Replace(files.quotas)
+	t.prices.Replace(files.prices)
+	t.house.Admission.Replace(files.limits)
+	t.accounts.Replace(files.budgets)
+	if t.sends != nil {
+		t.sends.directory.agents.Replace(files.remotes)
+	}
+}
+
+// files are those that are read again.
+type files struct {
+	rights    grpcapi.Rights
+	remotes   map[string]peer.Remote
+	quotas    *allowance.Table
+	prices    map[string]machine.Price
+	budgets   *account.Table
+	schedules []*schedule.Schedule
+	models    []*model.Endpoint
+	limits    *admission.Table
+}
+
+// readFiles reads all of them and tells all faults.
+func readFiles(c config.Config) (*files, error) {
+	f, errs := &files{}, [8]error{}
+	f.rights, errs[0] = readRights(c)
+	f.remotes, errs[1] = readRemotes(c.Remotes())
+	f.quotas, errs[2] = readQuotas(c, c.Served())
+	f.prices, errs[3] = readPrices(c)
+	f.budgets, errs[4] = readBudgets(c)
+	f.models, errs[5] = readModels(c, os.LookupEnv)
+	f.schedules, errs[6] = readSchedules(c, c.Served())
+	f.limits, errs[7] = readLimits(c)
+	return f, errors.Join(errs[:]...)
 }

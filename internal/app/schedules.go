@@ -90,13 +90,13 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 }
 
 // scheduling reads the schedules and gives the house what they need.
-func (a *app) scheduling(conf *house.Config, counts *telemetry.Metrics) (err error) {
-	conf.Agenda = a.store.Agenda()
-	conf.Instants = (&instants{log: a.opts.log, audit: a.opts.audit, counts: counts}).told
-	if a.opts.audit != nil {
-		conf.Starts = a.opts.audit.Ready
+func (t *tenure) scheduling(conf *house.Config, counts *telemetry.Metrics) (err error) {
+	conf.Agenda = t.store.Agenda()
+	conf.Instants = (&instants{log: t.opts.log, audit: t.opts.audit, counts: counts}).told
+	if t.opts.audit != nil {
+		conf.Starts = t.opts.audit.Ready
 	}
-	a.opts.schedules, err = readSchedules(a.opts.config, conf.Namespaces.Names())
+	t.schedules, err = readSchedules(t.opts.config, conf.Namespaces.Names())
 	return err
 }
 
@@ -145,22 +145,25 @@ func (t *instants) line(of *schedule.Told) {
 	}
 }
 
+// agree makes those of the file at the start the schedules, once the packs of the start are there.
+func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.schedules) }
+
 // schedule makes these the schedules. A pack that is not there yet may be registered before the
 // first instant: it is only warned of.
-func (a *app) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
-	if a.opts.config.Schedules == "" {
+func (t *tenure) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
+	if t.opts.config.Schedules == "" {
 		return nil
 	}
-	if err := a.engine.Schedules.Replace(ctx, schedules); err != nil {
+	if err := t.house.Schedules.Replace(ctx, schedules); err != nil {
 		return err
 	}
 	for _, s := range schedules {
-		ns, err := a.engine.Namespace(s.Namespace)
+		ns, err := t.house.Namespace(s.Namespace)
 		if err == nil {
-			_, err = a.store.Pack(ctx, ns, s.Start.Pack)
+			_, err = t.store.Pack(ctx, ns, s.Start.Pack)
 		}
 		if err != nil {
-			a.opts.log.Warn("the pack of a schedule is not registered: its runs cannot begin until it is", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
+			t.opts.log.Warn("the pack of a schedule is not registered: its runs cannot begin until it is", "schedule", s.ID, "namespace", s.Namespace, "pack", s.Start.Pack, "error", err)
 		}
 	}
 	return nil

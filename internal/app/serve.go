@@ -51,9 +51,9 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	names, err := a.registerPacks(ctx, c.Packs)
+	names, err := a.tenure.Load().registerPacks(ctx, c.Packs)
 	if err == nil {
-		err = a.schedule(ctx, a.opts.schedules)
+		err = a.tenure.Load().agree(ctx)
 	}
 	err = errors.Join(err, a.start())
 	go a.reloads(ctx, hangups)
@@ -139,14 +139,18 @@ func (a *app) serving(ctx context.Context) error {
 
 // wait blocks until ctx ends (nil) or a loop ends by itself.
 func (a *app) wait(ctx context.Context) error {
+	t := a.tenure.Load()
+	var err error
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-a.ended:
-		a.loops--
-		if err == nil {
-			err = errors.New("the sidecar stopped by itself")
-		}
-		return err
+	case err = <-a.served:
+		a.served <- nil
+	case err = <-t.ended:
+		t.loops--
 	}
+	if err == nil {
+		err = errors.New("the sidecar stopped by itself")
+	}
+	return err
 }

@@ -17,25 +17,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// observers are what watches the sidecar from outside: the log of runs, metrics and
-// traces. The latter two are nil while they are off, and then cost nothing.
+// observers are what watches the sidecar from outside for as long as it runs: the log of runs
+// and metrics. The latter are nil while they are off, and then cost nothing.
 type observers struct {
 	log     *telemetry.RunLog
 	metrics *telemetry.Metrics
-	tracer  *telemetry.Tracer
 	export  *telemetry.MetricExport
-	loops   sync.WaitGroup
-	halt    context.CancelFunc
 }
 
 // newObservers makes what the configuration asks for.
-func newObservers(opts options) *observers {
+func newObservers(opts options) (*observers, error) {
 	o := &observers{log: telemetry.NewRunLog(opts.log)}
 	if opts.config.Metrics != "" || opts.config.OTLPEndpoint != "" {
 		o.metrics = telemetry.NewMetrics()
 	}
-	return o
+	var err error
+	if opts.config.OTLPEndpoint != "" {
+		o.export, err = telemetry.ExportMetrics(context.Background(), opts.config.OTLPEndpoint, o.metrics, opts.log)
+	}
+	return o, err
 }
+
+// send exports what is left of the metrics; the store is still open.
+func (o *observers) send() error {
+	if o.export == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
+	defer cancel()
+	return wrap("telemetry", o.export.Stop(ctx))
+}
+
+// lastExport bounds the metrics' last way to a collector that may be gone.
+const lastExport = 5 * time.Second
 
 // page serves the metrics; nil while they are off.
 func (o *observers) page() http.Handler {
@@ -61,24 +75,30 @@ func (o *observers) hooks() store.Hooks {
 	}
 }
 
-// attach puts the observers between engine and store.
-func (o *observers) attach(opts options, s *store.Store, conf *runtime.Config) (err error) {
+// observation is what observers have of one store: figures are asked of it, and its traces exported.
+type observation struct {
+	*observers
+	// tracer is nil while traces are off.
+	tracer *telemetry.Tracer
+	loops  sync.WaitGroup
+	halt   context.CancelFunc
+}
+
+// over puts the observers between engine and store.
+func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w *observation, err error) {
+	w = &observation{observers: o, halt: func() {}}
 	if o.metrics != nil {
 		conf.Store = telemetry.Timed{Store: s, Metrics: o.metrics}
 	}
 	if opts.config.OTLPEndpoint == "" {
-		return nil
+		return w, nil
 	}
 	conf.TraceShare = opts.config.TraceSample
-	o.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
+	w.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
 		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
 		Position: position(opts.config.Data),
 	})
-	if err != nil {
-		return err
-	}
-	o.export, err = telemetry.ExportMetrics(context.Background(), opts.config.OTLPEndpoint, o.metrics, opts.log)
-	return err
+	return w, err
 }
 
 // position is the file of the place in the journal; "": without a directory none is kept.
@@ -90,13 +110,13 @@ func position(dir string) string {
 }
 
 // observe tells of a commit.
-func (o *observers) observe(b *machine.Batch) {
-	o.log.Observe(b)
-	if o.metrics != nil {
-		o.metrics.Observe(b)
+func (w *observation) observe(b *machine.Batch) {
+	w.log.Observe(b)
+	if w.metrics != nil {
+		w.metrics.Observe(b)
 	}
-	if o.tracer != nil {
-		o.tracer.Observe(b)
+	if w.tracer != nil {
+		w.tracer.Observe(b)
 	}
 }
 
@@ -118,49 +138,26 @@ func (f figures) Quotas() []allowance.Figure { return f.House.Quotas.Figures() }
 func (f figures) Limits() []admission.Total { return f.Admission.Totals() }
 
 // start counts and exports until stop.
-func (o *observers) start(rooms *house.House, s *store.Store) {
+func (w *observation) start(rooms *house.House, s *store.Store) {
 	var ctx context.Context
-	ctx, o.halt = context.WithCancel(context.Background())
-	o.loops.Go(func() { o.log.Run(ctx) })
-	if o.metrics != nil {
-		o.metrics.Watch(figures{rooms}, s.Sizes)
-		o.loops.Go(func() {
-			o.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
+	ctx, w.halt = context.WithCancel(context.Background())
+	w.loops.Go(func() { w.log.Run(ctx) })
+	if w.metrics != nil {
+		unwatch := w.metrics.Watch(figures{rooms}, s.Sizes)
+		w.loops.Go(func() {
+			defer unwatch()
+			w.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
 				return rooms.Graph(ctx, rooms.NamespaceName(s.Namespace), s)
 			})
 		})
 	}
-	if o.tracer != nil {
-		o.loops.Go(func() { _ = o.tracer.Run(ctx) })
+	if w.tracer != nil {
+		w.loops.Go(func() { _ = w.tracer.Run(ctx) })
 	}
 }
 
-// stop exports what is left and ends; the store is still open.
-func (o *observers) stop() error {
-	var err error
-	if o.export != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), lastExport)
-		err = o.export.Stop(ctx)
-		cancel()
-	}
-	if o.halt != nil {
-		o.halt()
-	}
-	o.loops.Wait()
-	return wrap("telemetry", err)
-}
-
-// lastExport bounds the metrics' last way to a collector that may be gone.
-const lastExport = 5 * time.Second
-
-// tracesIn finds the traces of runs for the log.
-func tracesIn(s *store.Store, namespaces map[string]uint32) func(ctx context.Context, run string) string {
-	return func(ctx context.Context, run string) string {
-		for _, ns := range namespaces {
-			if state, err := s.Head(ctx, ns, run); err == nil {
-				return telemetry.TraceOf(state)
-			}
-		}
-		return ""
-	}
+// stop exports what is left of the traces and ends; the store is still open.
+func (w *observation) stop() {
+	w.halt()
+	w.loops.Wait()
 }

@@ -1,9 +1,15 @@
 package config
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // maxNamespaces bounds the namespaces of one sidecar.
 const maxNamespaces = 1000
+
+// defaultNamespace is always served.
+const defaultNamespace = "default"
 
 // namespaceName is what requests may name (see the contract).
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
@@ -30,4 +36,12 @@ func (c *Config) namespaces(l *list) {
 		}
 		seen[name] = true
 	}
+}
+
+// Served are the names of all namespaces that are served.
+func (c Config) Served() []string {
+	if slices.Contains(c.Namespaces, defaultNamespace) {
+		return slices.Clone(c.Namespaces)
+	}
+	return append([]string{defaultNamespace}, c.Namespaces...)
 }

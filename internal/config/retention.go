@@ -159,7 +159,7 @@ func age(l *list, field string, got time.Duration) {
 
 // selects checks which runs a rule is about.
 func (c *Config) selects(l *list, field string, r *Retention) {
-	if served := append([]string{"default"}, c.Namespaces...); r.Namespace != "" && !slices.Contains(served, r.Namespace) {
+	if served := c.Served(); r.Namespace != "" && !slices.Contains(served, r.Namespace) {
 		l.add(field+".namespace", "%q is none of %s", r.Namespace, strings.Join(served, ", "))
 	}
 	for _, status := range r.Status {

@@ -119,7 +119,7 @@ func (l *scheduleList) schedule(s *Schedule) {
 		l.at("pack", "is required: ID, ID@VERSION or sha256:DIGEST")
 	}
 	if s.Namespace == "" {
-		s.Namespace = "default"
+		s.Namespace = defaultNamespace
 	}
 	if !slices.Contains(l.served, s.Namespace) {
 		l.at("namespace", "%q is none of %s", s.Namespace, strings.Join(l.served, ", "))

@@ -44,9 +44,17 @@ const maxOutboxScan = 10_000
 // must not cost the runs anything.
 const scrapeEvery = 5 * time.Second
 
-// Watch adds what is read off the engine and the store when Prometheus asks.
-func (m *Metrics) Watch(source Source, sizes Sizes) {
-	m.registry.MustRegister(&gauges{source: source, sizes: sizes})
+// Watch adds what is read off the engine and the store when Prometheus asks, until unwatch.
+func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
+	g := &gauges{source: source, sizes: sizes}
+	m.registry.MustRegister(g)
+	return func() {
+		m.registry.Unregister(g)
+		// Who reads them now is let through before what they are read off is closed.
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.gone = true
+	}
 }
 
 // gauges is a collector of what is, as opposed to what happened.
@@ -54,6 +62,7 @@ type gauges struct {
 	source Source
 	sizes  Sizes
 	mu     sync.Mutex
+	gone   bool
 	last   []prometheus.Metric
 	at     time.Time
 }
@@ -96,6 +105,9 @@ func (g *gauges) Describe(out chan<- *prometheus.Desc) {
 func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.gone {
+		return
+	}
 	if time.Since(g.at) > scrapeEvery {
 		g.last, g.at = nil, time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeEvery)

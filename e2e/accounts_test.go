@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -74,7 +75,7 @@ func talker(calls *atomic.Int64) worker.TurnFunc {
 
 func (s *sidecar) accounts(ctx context.Context) map[string]*pawlv1.Account {
 	s.t.Helper()
-	got, err := retry(ctx, func(ctx context.Context) (*pawlv1.ListBudgetsResponse, error) {
+	got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.ListBudgetsResponse, error) {
 		return pawlv1.NewControlServiceClient(s.dial()).ListBudgets(ctx, &pawlv1.ListBudgetsRequest{})
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func TestKillWithAccounts(t *testing.T) {
 	runs := map[string][]string{}
 	start := func(tenant string) {
 		id := fmt.Sprintf("%s-%d", tenant, len(runs[tenant]))
-		got, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+		got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 			return s.runs().StartRun(ctx, &pawlv1.StartRunRequest{
 				Pack: "tenants", Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: id, Labels: map[string]string{"tenant": tenant},
 			})

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -79,7 +80,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept")
 	var before []string
 	for range 3 {
-		awaitCount(ctx, &l.count, l.count.Load()+10)
+		play.AwaitCount(ctx, &l.count, l.count.Load()+10)
 		before = l.acknowledged()
 		s.backUp(kept)
 	}
@@ -186,7 +187,7 @@ func TestBrokenBackup(t *testing.T) {
 		if err == nil {
 			_, err = again.Recv()
 		}
-		if reason(err) == "STORE_BUSY" {
+		if play.Reason(err) == "STORE_BUSY" {
 			return false
 		}
 		// Read to its end, so that none is under way.

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/testkit"
@@ -107,7 +108,7 @@ func newVictim(t *testing.T, opening ...string) *victim {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.runs[run] = &known{records: journal(v.ctx, t, client, run), head: head}
+		v.runs[run] = &known{records: play.Journal(v.ctx, t, client, run), head: head}
 	}
 	v.kill()
 	v.keep("killed")
@@ -124,11 +125,11 @@ func (v *victim) live(life int) {
 	v.t.Helper()
 	client := v.sidecar.runs()
 	for n := range 4 {
-		d := &driver{client: client, script: 10*life + n, acked: &atomic.Int64{}, ledger: map[uint64][]byte{}}
-		if err := d.play(v.ctx); err != nil && !errors.Is(err, errRunEnded) {
+		d := &play.Driver{Client: client, Script: 10*life + n, Acked: &atomic.Int64{}, Ledger: map[uint64][]byte{}}
+		if err := d.Play(v.ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
 			v.t.Fatal(err)
 		}
-		v.runs[d.runID] = nil
+		v.runs[d.Run] = nil
 	}
 	large := &largeDriver{client: client, ledger: map[uint64][]byte{}, random: rand.New(rand.NewPCG(uint64(life), 5))}
 	started, err := client.StartRun(v.ctx, &pawlv1.StartRunRequest{Pack: "loop", Execution: pawlv1.Execution_EXECUTION_CALLER})
@@ -283,7 +284,7 @@ func (v *victim) readBack(h damage.Hurt) (named bool) {
 
 // page reads all records of a run.
 func page(ctx context.Context, client pawlv1.RunServiceClient, run string) (all []*pawlv1.Record, err error) {
-	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: everyKind(), PageSize: 200}
+	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: play.EveryKind(), PageSize: 200}
 	for {
 		got, err := client.ListTransitions(ctx, req)
 		if err != nil {

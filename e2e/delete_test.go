@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
@@ -59,7 +60,7 @@ func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := started.GetRun().GetRunId()
-	if _, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run}); reason(err) != "RUN_NOT_ENDED" {
+	if _, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run}); play.Reason(err) != "RUN_NOT_ENDED" {
 		t.Fatalf("a run that goes on: %v", err)
 	}
 	if _, err := client.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run}); err != nil {
@@ -71,7 +72,7 @@ func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 		t.Fatalf("%v, %v", gone, err)
 	}
 	for range 2 {
-		if _, err := client.StartRun(ctx, start); reason(err) != "RUN_DELETED" {
+		if _, err := client.StartRun(ctx, start); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("its start, repeated: %v", err)
 		}
 		again, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run})
@@ -81,7 +82,7 @@ func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 		if n := askEverything(ctx, t, conn, run); n < 18 {
 			t.Errorf("only %d calls were tried", n)
 		}
-		if got := journal(ctx, t, client, other); len(got) == 0 {
+		if got := play.Journal(ctx, t, client, other); len(got) == 0 {
 			t.Error("another run is gone, too")
 		}
 		s.kill()
@@ -109,12 +110,12 @@ func askEverything(ctx context.Context, t *testing.T, conn *grpc.ClientConn, run
 		err := callOnce(ctx, conn, m, in)
 		if name == "ResolveStep" {
 			// Who does not hold the step is told so first, of any run.
-			if reason(err) != "STEP_NOT_HELD" {
+			if play.Reason(err) != "STEP_NOT_HELD" {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
 		}
-		if status.Code(err) != codes.NotFound || reason(err) != "RUN_DELETED" {
+		if status.Code(err) != codes.NotFound || play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -171,17 +172,17 @@ func TestDeletesUnderKills(t *testing.T) {
 		})
 	}
 	for n := range kills {
-		awaitCount(ctx, &done, int64((n+1)*20))
+		play.AwaitCount(ctx, &done, int64((n+1)*20))
 		s.kill()
 		s.start()
 	}
 	stop()
 	all.Wait()
 	for id, run := range deleted {
-		if _, err := client.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run}); reason(err) != "RUN_DELETED" {
+		if _, err := client.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run}); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("%s was deleted: %v", id, err)
 		}
-		if _, err := client.StartRun(ctx, startOfLife(id)); reason(err) != "RUN_DELETED" {
+		if _, err := client.StartRun(ctx, startOfLife(id)); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("%s is begun again: %v", id, err)
 		}
 	}
@@ -206,20 +207,20 @@ func startOfLife(id string) *pawlv1.StartRunRequest {
 
 // lifeOf starts a run, ends it and perhaps deletes it.
 func lifeOf(ctx context.Context, client pawlv1.RunServiceClient, id string, remove bool) (run string, gone bool, err error) {
-	started, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+	started, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return client.StartRun(ctx, startOfLife(id))
 	})
 	if err != nil {
 		return "", false, fmt.Errorf("start: %w", err)
 	}
 	run = started.GetRun().GetRunId()
-	_, err = retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
+	_, err = play.Retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
 		return client.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run, RequestId: "end"})
 	})
 	if err != nil || !remove {
 		return run, false, err
 	}
-	_, err = retry(ctx, func(ctx context.Context) (*pawlv1.DeleteRunResponse, error) {
+	_, err = play.Retry(ctx, func(ctx context.Context) (*pawlv1.DeleteRunResponse, error) {
 		return client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run})
 	})
 	return run, err == nil, err

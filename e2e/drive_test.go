@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -35,7 +36,7 @@ func TestKillDrive(t *testing.T) {
 	}
 	calm := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*")
 	calm.start()
-	compareAll(t, drivers, s.runs(), calm.runs())
+	play.CompareAll(t, drivers, s.runs(), calm.runs())
 	over.close()
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
@@ -88,7 +89,7 @@ func TestOneRefundPerOrder(t *testing.T) {
 	var starting sync.WaitGroup
 	for n := range refundOrders * refundRuns {
 		starting.Go(func() {
-			got, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+			got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 				return runs.StartRun(ctx, &pawlv1.StartRunRequest{
 					Pack: "refunds", Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: fmt.Sprintf("run-%d", n),
 					VariablesJson: fmt.Sprintf(`{"order":"order-%d"}`, n%refundOrders),

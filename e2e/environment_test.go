@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/powerdisk"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -26,20 +27,20 @@ import (
 // scripted are runs of the crash pack that were driven while something was wrong.
 type scripted struct {
 	acked   atomic.Int64
-	drivers []*driver
+	drivers []*play.Driver
 	wait    sync.WaitGroup
 }
 
 // play begins n scripts, each by a client of its own.
-func play(ctx context.Context, t *testing.T, s *sidecar, n int) *scripted {
+func playAlong(ctx context.Context, t *testing.T, s *sidecar, n int) *scripted {
 	t.Helper()
 	p := &scripted{}
 	for script := range n {
-		d := &driver{client: s.runs(), script: script + 1, acked: &p.acked, ledger: map[uint64][]byte{}}
+		d := &play.Driver{Client: s.runs(), Script: script + 1, Acked: &p.acked, Ledger: map[uint64][]byte{}}
 		p.drivers = append(p.drivers, d)
 		p.wait.Go(func() {
-			if err := d.play(ctx); err != nil && !errors.Is(err, errRunEnded) {
-				t.Errorf("script %d, run %s: %v", d.script, d.runID, err)
+			if err := d.Play(ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
+				t.Errorf("script %d, run %s: %v", d.Script, d.Run, err)
 			}
 		})
 	}
@@ -51,8 +52,8 @@ func (p *scripted) proven(ctx context.Context, t *testing.T, s *sidecar) {
 	t.Helper()
 	p.wait.Wait()
 	for _, d := range p.drivers {
-		for _, loss := range lostOf(ctx, s.runs(), d.runID, d.ledger) {
-			t.Errorf("script %d: %s", d.script, loss)
+		for _, loss := range lostOf(ctx, s.runs(), d.Run, d.Ledger) {
+			t.Errorf("script %d: %s", d.Script, loss)
 		}
 	}
 	if code := s.stop(); code != 0 {
@@ -108,7 +109,7 @@ func TestStoppedProcess(t *testing.T) {
 	ctx := deadline(t, 5*patience)
 	s := newSidecar(t, append([]string{"--pack", "testdata/count.json", "--lease", "1s"}, desk...)...)
 	s.start()
-	p := play(ctx, t, s, 6)
+	p := playAlong(ctx, t, s, 6)
 	c := &counter{calls: map[string]int{}}
 	defer c.startAlone(ctx, t, s)()
 	started, err := s.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_WORKERS})
@@ -116,8 +117,8 @@ func TestStoppedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		awaitCount(ctx, &p.acked, p.acked.Load()+5)
-		awaitCount(ctx, &c.turns, min(c.turns.Load()+5, workerVisits))
+		play.AwaitCount(ctx, &p.acked, p.acked.Load()+5)
+		play.AwaitCount(ctx, &c.turns, min(c.turns.Load()+5, workerVisits))
 		signalled(t, s, syscall.SIGSTOP)
 		<-time.After(1200 * time.Millisecond) // Longer than a lease.
 		signalled(t, s, syscall.SIGCONT)
@@ -168,7 +169,7 @@ func TestBadDisk(t *testing.T) {
 			o.start()
 			o.disk.Set(powerdisk.Faults{Slow: 5 * time.Millisecond})
 			ctx := deadline(t, 3*patience)
-			p := play(ctx, t, o.sidecar, 3)
+			p := playAlong(ctx, t, o.sidecar, 3)
 			p.wait.Wait()
 			o.disk.Set(powerdisk.Faults{})
 			p.proven(ctx, t, o.sidecar)
@@ -180,7 +181,7 @@ func TestBadDisk(t *testing.T) {
 		"read-only at a later start": func(t *testing.T, o *onDisk) {
 			o.start()
 			ctx := deadline(t, patience)
-			p := play(ctx, t, o.sidecar, 1)
+			p := playAlong(ctx, t, o.sidecar, 1)
 			p.wait.Wait()
 			o.kill()
 			o.disk.Set(powerdisk.Faults{ReadOnly: true})
@@ -193,7 +194,7 @@ func TestBadDisk(t *testing.T) {
 		"full under load":      func(t *testing.T, o *onDisk) { o.breaks(t, powerdisk.Faults{Full: true, Free: 1 << 40}) },
 		"read-only at the stop": func(t *testing.T, o *onDisk) {
 			o.start()
-			p := play(deadline(t, patience), t, o.sidecar, 1)
+			p := playAlong(deadline(t, patience), t, o.sidecar, 1)
 			p.wait.Wait()
 			o.disk.Set(powerdisk.Faults{ReadOnly: true})
 			o.stop()
@@ -211,7 +212,7 @@ func TestBadDisk(t *testing.T) {
 			o.disk.Set(powerdisk.Faults{Free: 1 << 20})
 			eventually(t, "new work is refused with DISK_LOW", func() bool {
 				_, err := o.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "crash", VariablesJson: `{"topic":"x"}`, Execution: pawlv1.Execution_EXECUTION_CALLER})
-				return reason(err) == "DISK_LOW"
+				return play.Reason(err) == "DISK_LOW"
 			})
 			if _, err := o.runs().GetRun(ctx, &pawlv1.GetRunRequest{RunId: first.GetRun().GetRunId()}); err != nil {
 				t.Errorf("a read on a disk that is nearly full: %v", err)
@@ -221,7 +222,7 @@ func TestBadDisk(t *testing.T) {
 				_, err := o.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "crash", VariablesJson: `{"topic":"x"}`, Execution: pawlv1.Execution_EXECUTION_CALLER})
 				return err == nil
 			})
-			play(ctx, t, o.sidecar, 1).proven(ctx, t, o.sidecar)
+			playAlong(ctx, t, o.sidecar, 1).proven(ctx, t, o.sidecar)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,8 +240,8 @@ func (o *onDisk) breaks(t *testing.T, f powerdisk.Faults) {
 	t.Helper()
 	o.start()
 	ctx := deadline(t, 3*patience)
-	p := play(ctx, t, o.sidecar, 4)
-	awaitCount(ctx, &p.acked, 20)
+	p := playAlong(ctx, t, o.sidecar, 4)
+	play.AwaitCount(ctx, &p.acked, 20)
 	o.disk.Set(f)
 	o.awaitEnd()
 	o.ended("commit outcome unknown", "nothing that was acknowledged is lost")
@@ -272,8 +273,8 @@ func TestFewDescriptors(t *testing.T) {
 	s := limited(48)
 	s.start()
 	ctx := deadline(t, 3*patience)
-	p := play(ctx, t, s, 2)
-	awaitCount(ctx, &p.acked, 5)
+	p := playAlong(ctx, t, s, 2)
+	play.AwaitCount(ctx, &p.acked, 5)
 	var crowd []*grpc.ClientConn
 	for range 100 {
 		conn := s.dial()
@@ -284,7 +285,7 @@ func TestFewDescriptors(t *testing.T) {
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 		return err == nil && len(fds) >= 47
 	})
-	awaitCount(ctx, &p.acked, p.acked.Load()+10)
+	play.AwaitCount(ctx, &p.acked, p.acked.Load()+10)
 	for _, conn := range crowd {
 		conn.Close()
 	}
@@ -302,7 +303,7 @@ func TestLittleMemory(t *testing.T) {
 	s.wrap = []string{"env", "GOMEMLIMIT=40MiB"}
 	s.start()
 	ctx := deadline(t, 3*patience)
-	p := play(ctx, t, s, 4)
+	p := playAlong(ctx, t, s, 4)
 	p.wait.Wait()
 	if memory, err := anonymous(s.cmd.Process.Pid); err != nil {
 		t.Error(err)
@@ -327,18 +328,18 @@ func TestCopyUnderLoad(t *testing.T) {
 	for n := range 4 {
 		load.Go(func() {
 			for script := n; !over.Load() && ctx.Err() == nil; script += 4 {
-				d := &driver{client: s.runs(), script: script + 1, acked: &acked, ledger: map[uint64][]byte{}}
-				if err := d.play(ctx); err != nil && !errors.Is(err, errRunEnded) {
+				d := &play.Driver{Client: s.runs(), Script: script + 1, Acked: &acked, Ledger: map[uint64][]byte{}}
+				if err := d.Play(ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
 					t.Errorf("script %d: %v", script, err)
 					return
 				}
-				done.Store(d.runID, d.ledger)
+				done.Store(d.Run, d.Ledger)
 			}
 		})
 	}
 	random, ends := rand.New(rand.NewPCG(1, 8)), map[string]int{}
 	for n := range 2 {
-		awaitCount(ctx, &acked, acked.Load()+20+random.Int64N(100))
+		play.AwaitCount(ctx, &acked, acked.Load()+20+random.Int64N(100))
 		before := map[string]map[uint64][]byte{}
 		done.Range(func(run, ledger any) bool {
 			before[run.(string)] = ledger.(map[uint64][]byte)

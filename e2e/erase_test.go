@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -42,13 +43,13 @@ func leftOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run
 	}
 	list, err := runs.ListRuns(ctx, &pawlv1.ListRunsRequest{})
 	keep(list, err)
-	records, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: everyKind(), Snapshots: true})
+	records, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: play.EveryKind(), Snapshots: true})
 	keep(records, err)
 	if n := len(records.GetRecords()); n < 8 || uint64(n) != got.GetRun().GetSeq() {
 		t.Errorf("%d records are left of %d", n, got.GetRun().GetSeq())
 	}
 	events := 0
-	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: everyKind()})
+	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: play.EveryKind()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func refusedOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, 
 	}
 	errs["ExportRun"] = err
 	for what, err := range errs {
-		if reason(err) != "RUN_ERASED" {
+		if play.Reason(err) != "RUN_ERASED" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -132,19 +133,19 @@ func TestEraseRun(t *testing.T) {
 		t.Fatalf("before: only %v is told", holding(told, values))
 	}
 	erase := &pawlv1.EraseRunRequest{RunId: run, Reason: "the subject asked"}
-	if _, err := runs.EraseRun(ctx, erase); reason(err) != "RUN_NOT_ENDED" {
+	if _, err := runs.EraseRun(ctx, erase); play.Reason(err) != "RUN_NOT_ENDED" {
 		t.Errorf("a run that goes on: %v", err)
 	}
 	if export, err := runs.ExportRun(ctx, &pawlv1.ExportRunRequest{RunId: run}); err != nil {
 		t.Error(err)
-	} else if _, err = export.Recv(); reason(err) != "RUN_ERASABLE" {
+	} else if _, err = export.Recv(); play.Reason(err) != "RUN_ERASABLE" {
 		t.Errorf("a file of a run that can be erased: %v", err)
 	}
 	if _, err := runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run, Note: "s3cret-note"}); err != nil {
 		t.Fatal(err)
 	}
 	open := endedRun(ctx, t, runs, "open")
-	if _, err := runs.EraseRun(ctx, &pawlv1.EraseRunRequest{RunId: open, Reason: "r"}); reason(err) != "RUN_NOT_ERASABLE" {
+	if _, err := runs.EraseRun(ctx, &pawlv1.EraseRunRequest{RunId: open, Reason: "r"}); play.Reason(err) != "RUN_NOT_ERASABLE" {
 		t.Errorf("a run of another pack: %v", err)
 	}
 	if _, err := runs.EraseRun(ctx, &pawlv1.EraseRunRequest{RunId: run}); err == nil {
@@ -178,7 +179,7 @@ func TestEraseRun(t *testing.T) {
 	if _, err := runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run}); err != nil {
 		t.Errorf("deleting an erased run: %v", err)
 	}
-	if got := journal(ctx, t, runs, open); len(got) == 0 {
+	if got := play.Journal(ctx, t, runs, open); len(got) == 0 {
 		t.Error("another run is gone, too")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -151,7 +152,7 @@ func TestKillWithLedger(t *testing.T) {
 		var last *pawlv1.Run
 		for last == nil {
 			if made < kills {
-				awaitCount(goesOn, &s.sold, s.sold.Load()+1+rng.Int64N(20))
+				play.AwaitCount(goesOn, &s.sold, s.sold.Load()+1+rng.Int64N(20))
 			}
 			select {
 			case last = <-ended:

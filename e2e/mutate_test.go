@@ -17,6 +17,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -81,7 +82,7 @@ func approvedCalls(ctx context.Context, t *testing.T, s *sidecar, tool string, n
 				req.Decision, req.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, payload
 			}
 			decide := func(ctx context.Context) (*pawlv1.DecideStepResponse, error) { return client.DecideStep(ctx, req) }
-			if _, err := retry(ctx, decide); err != nil {
+			if _, err := play.Retry(ctx, decide); err != nil {
 				t.Errorf("step %d: %v, %v", step.GetStep(), out, err)
 			}
 			mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 	"github.com/pawl-dev/pawl/internal/testkit/relay"
@@ -24,11 +25,11 @@ func onDatabase(t *testing.T, url string) *sidecar {
 
 // proven compares what drivers were told on a disturbed sidecar with an undisturbed one on the
 // same server, and proves both stores. The password is in nothing that was said.
-func proven(t *testing.T, server *pg.Server, s *sidecar, drivers []*driver) {
+func proven(t *testing.T, server *pg.Server, s *sidecar, drivers []*play.Driver) {
 	t.Helper()
 	calm := onDatabase(t, server.Database(t))
 	calm.start()
-	compareAll(t, drivers, s.runs(), calm.runs())
+	play.CompareAll(t, drivers, s.runs(), calm.runs())
 	for _, one := range []*sidecar{s, calm} {
 		if code := one.stop(); code != 0 {
 			t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, one.stderr.String())
@@ -72,11 +73,11 @@ func TestKillPostgres(t *testing.T) {
 	s := onDatabase(t, server.Database(t))
 	s.start()
 	pid, rng := s.cmd.Process.Pid, rand.New(rand.NewPCG(3, 4))
-	drivers := underCrashes(t, times("PAWL_DATABASE_KILLS", 4), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
-		awaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+	drivers := play.UnderCrashes(t, times("PAWL_DATABASE_KILLS", 4), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
+		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
 		server.Kill(t)
 		server.Restart(t)
-		awaitCount(ctx, acked, acked.Load()+1)
+		play.AwaitCount(ctx, acked, acked.Load()+1)
 		s.lives(pid)
 	})
 	proven(t, server, s, drivers)
@@ -105,11 +106,11 @@ func TestKillConnectionsToPostgres(t *testing.T) {
 			between.Accept()
 		},
 	}
-	drivers := underCrashes(t, times("PAWL_CONNECTION_CUTS", 6), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
-		awaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
+	drivers := play.UnderCrashes(t, times("PAWL_CONNECTION_CUTS", 6), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
+		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
 		cuts[n%len(cuts)]()
 		n++
-		awaitCount(ctx, acked, acked.Load()+1)
+		play.AwaitCount(ctx, acked, acked.Load()+1)
 		s.lives(pid)
 	})
 	s.database = url
@@ -126,7 +127,7 @@ func (s *sidecar) refusedForDatabase() {
 			Pack: "crash", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"topic":"away"}`, RequestId: fmt.Sprintf("away-%d", n),
 		})
 		cancel()
-		if reason(err) == "DATABASE_AWAY" {
+		if play.Reason(err) == "DATABASE_AWAY" {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/powerdisk"
 )
@@ -84,7 +85,7 @@ func (o *onDisk) cut() {
 func (o *onDisk) outage(ctx context.Context, acked *atomic.Int64) {
 	o.t.Helper()
 	if o.random.IntN(2) == 0 {
-		awaitCount(ctx, acked, acked.Load()+1+o.random.Int64N(120))
+		play.AwaitCount(ctx, acked, acked.Load()+1+o.random.Int64N(120))
 	} else {
 		off := o.disk.OffAfter(1 + o.random.Int64N(200))
 		select {
@@ -169,19 +170,19 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	gone := map[string]bool{}
 	wg.Go(func() { o.deleteUnderCuts(ctx, gone) })
 	counted := o.countUnderCuts(ctx, 2+n/4)
-	drivers := underCrashes(t, n, killClients/2, o.runs, o.outage)
+	drivers := play.UnderCrashes(t, n, killClients/2, o.runs, o.outage)
 	counted()
 	stop()
 	wg.Wait()
 	calm := newSidecar(t, args...)
 	calm.start()
 	disturbed := o.runs()
-	compareAll(t, drivers, disturbed, calm.runs())
+	play.CompareAll(t, drivers, disturbed, calm.runs())
 	for _, loss := range lostOf(deadline(t, patience), disturbed, large.runID, large.ledger) {
 		t.Errorf("large values: %s", loss)
 	}
 	for run := range gone {
-		if _, err := disturbed.GetRun(deadline(t, patience), &pawlv1.GetRunRequest{RunId: run}); reason(err) != "RUN_DELETED" {
+		if _, err := disturbed.GetRun(deadline(t, patience), &pawlv1.GetRunRequest{RunId: run}); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("run %s was deleted: %v", run, err)
 		}
 	}
@@ -250,7 +251,7 @@ type largeDriver struct {
 const maxLarge = 128 << 20
 
 func (d *largeDriver) play(ctx context.Context) {
-	started, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+	started, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return d.client.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "loop", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "large"})
 	})
 	if err != nil {
@@ -281,19 +282,19 @@ func (d *largeDriver) value() string {
 // the event's id makes it one.
 func (d *largeDriver) emit(ctx context.Context, id, value string) (*pawlv1.EmitEventResponse, error) {
 	for {
-		turn, err := retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
+		turn, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
 			return d.client.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: d.runID})
 		})
 		if err != nil {
 			return nil, err
 		}
-		answer, err := retry(ctx, func(ctx context.Context) (*pawlv1.EmitEventResponse, error) {
+		answer, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.EmitEventResponse, error) {
 			return d.client.EmitEvent(ctx, &pawlv1.EmitEventRequest{
 				RunId: d.runID, Event: "Again", EventId: id, TurnToken: turn.GetTurn().GetToken(),
 				Artifacts: []*pawlv1.ArtifactWrite{{Name: "mark", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: value}}}},
 			})
 		})
-		if reason(err) != "TURN_TOKEN_STALE" {
+		if play.Reason(err) != "TURN_TOKEN_STALE" {
 			return answer, err
 		}
 	}
@@ -302,7 +303,7 @@ func (d *largeDriver) emit(ctx context.Context, id, value string) (*pawlv1.EmitE
 // lostOf names what was acknowledged and is not in the journal of a run.
 func lostOf(ctx context.Context, client pawlv1.RunServiceClient, run string, ledger map[uint64][]byte) (lost []string) {
 	records := map[uint64][]byte{}
-	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: everyKind(), PageSize: 200}
+	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: play.EveryKind(), PageSize: 200}
 	for {
 		page, err := client.ListTransitions(ctx, req)
 		if err != nil {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,13 @@ func onPostgres(dir, sidecar string) (string, error) {
 		return "", err
 	}
 	return bin, errors.Join(os.Setenv("PAWL_TEST_SIDECAR", sidecar), os.Setenv("PAWL_TEST_DATABASE", postgres.URL("postgres")))
+}
+
+// deadline is the context of one test.
+func deadline(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func TestMain(m *testing.M) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -77,7 +78,7 @@ func (l *retained) live(ctx context.Context, client pawlv1.RunServiceClient, id 
 	if kind == 0 {
 		req.Labels = map[string]string{"hold": "1"}
 	}
-	started, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) { return client.StartRun(ctx, req) })
+	started, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) { return client.StartRun(ctx, req) })
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
@@ -85,11 +86,11 @@ func (l *retained) live(ctx context.Context, client pawlv1.RunServiceClient, id 
 	if kind == 1 {
 		became = "goes on"
 	} else {
-		_, err = retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
+		_, err = play.Retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
 			return client.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run, RequestId: "end"})
 		})
 		// The answer may be lost, and the run deleted meanwhile.
-		if err != nil && reason(err) != "RUN_DELETED" {
+		if err != nil && play.Reason(err) != "RUN_DELETED" {
 			return fmt.Errorf("cancel: %w", err)
 		}
 	}
@@ -108,7 +109,7 @@ func (l *retained) settle(ctx context.Context, t *testing.T, client pawlv1.RunSe
 	for run, kind := range l.runs {
 		for {
 			_, err := client.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run})
-			if kind == "ended" && reason(err) == "RUN_DELETED" || kind != "ended" && err == nil {
+			if kind == "ended" && play.Reason(err) == "RUN_DELETED" || kind != "ended" && err == nil {
 				break
 			}
 			if err != nil {

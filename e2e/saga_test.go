@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
@@ -167,7 +168,7 @@ func startSagas(ctx context.Context, t *testing.T, s *sidecar) []string {
 	runs := s.runs()
 	var ids []string
 	for n := range sagaRuns {
-		got, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+		got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 			return runs.StartRun(ctx, &pawlv1.StartRunRequest{
 				Pack: "saga", Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: fmt.Sprintf("saga-%d", n),
 				VariablesJson: fmt.Sprintf(`{"end":%q}`, sagaEnds[n%len(sagaEnds)]),
@@ -190,7 +191,7 @@ func (w *world) verify(ctx context.Context, t *testing.T, runs pawlv1.RunService
 			run, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id})
 			return err == nil && run.GetRun().GetToolCalls() >= 3
 		})
-		if _, err := retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
+		if _, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.CancelRunResponse, error) {
 			return runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: id, RequestId: "c"})
 		}); err != nil {
 			t.Error(err)
@@ -199,7 +200,7 @@ func (w *world) verify(ctx context.Context, t *testing.T, runs pawlv1.RunService
 	var run *pawlv1.Run
 	defer func() {
 		if t.Failed() {
-			t.Logf("run %s, %s: %v", id, end, journal(ctx, t, runs, id))
+			t.Logf("run %s, %s: %v", id, end, play.Journal(ctx, t, runs, id))
 		}
 	}()
 	eventually(t, "the run ends", func() bool {

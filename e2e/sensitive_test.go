@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -137,9 +138,9 @@ func readAll(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, ru
 	keep(list, err)
 	waited, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(time.Millisecond)})
 	keep(waited, err)
-	records, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: everyKind(), Snapshots: true})
+	records, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, Kinds: play.EveryKind(), Snapshots: true})
 	keep(records, err)
-	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: everyKind()})
+	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: play.EveryKind()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestSensitiveValues(t *testing.T) {
 	ctx := deadline(t, 5*patience)
 	runs := s.runs()
 	_, err := s.deliveries().PutWebhook(by(ctx, "auditor"), &pawlv1.PutWebhookRequest{
-		WebhookId: "w", Url: ear.URL, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567")), FromBeginning: true, Kinds: everyKind(),
+		WebhookId: "w", Url: ear.URL, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567")), FromBeginning: true, Kinds: play.EveryKind(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +212,7 @@ func TestSensitiveValues(t *testing.T) {
 		t.Errorf("who executes is told %q, %v", turn.GetSystemPrompt(), err)
 	}
 	_, err = runs.ForkRun(by(ctx, "driver"), &pawlv1.ForkRunRequest{RunId: run, AtSeq: 1, Pack: "sensitive", RequestId: "f"})
-	if status.Code(err) != codes.PermissionDenied || reason(err) != "SENSITIVE_VALUES" {
+	if status.Code(err) != codes.PermissionDenied || play.Reason(err) != "SENSITIVE_VALUES" {
 		t.Errorf("a fork under a pack of choice: %v", err)
 	}
 	sameHashes(ctx, t, runs, run)
@@ -235,7 +236,7 @@ func TestSensitiveValues(t *testing.T) {
 // sameHashes: the chain that both readers see is one, and it is proven.
 func sameHashes(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) {
 	t.Helper()
-	a, b := journal(by(ctx, "reader"), t, runs, run), journal(by(ctx, "auditor"), t, runs, run)
+	a, b := play.Journal(by(ctx, "reader"), t, runs, run), play.Journal(by(ctx, "auditor"), t, runs, run)
 	for i := range a {
 		if string(a[i].GetHash()) != string(b[i].GetHash()) {
 			t.Errorf("record %d has another hash for who may not read its values", i+1)
@@ -255,7 +256,7 @@ func wholeOrNothing(ctx context.Context, t *testing.T, runs pawlv1.RunServiceCli
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		if status.Code(err) != want || want != codes.OK && reason(err) != "SENSITIVE_VALUES" {
+		if status.Code(err) != want || want != codes.OK && play.Reason(err) != "SENSITIVE_VALUES" {
 			t.Errorf("export by %s: %v", name, err)
 		}
 		_, err = runs.DiffRuns(by(ctx, name), &pawlv1.DiffRunsRequest{RunId: run, Seq: 1})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -34,7 +35,7 @@ type soak struct {
 	mu sync.Mutex
 	// recent are drivers whose runs have ended since the last start, deleted the runs that
 	// were deleted since then.
-	recent  []*driver
+	recent  []*play.Driver
 	deleted []string
 }
 
@@ -124,9 +125,9 @@ func (s *soak) begin() {
 func (s *soak) drive() {
 	client := s.runs()
 	for !s.over.Load() && s.ctx.Err() == nil {
-		d := &driver{client: client, script: int(s.scripts.Add(1)), acked: &s.acked, ledger: map[uint64][]byte{}}
-		if err := d.play(s.ctx); err != nil && !errors.Is(err, errRunEnded) {
-			s.t.Errorf("script %d, run %s: %v", d.script, d.runID, err)
+		d := &play.Driver{Client: client, Script: int(s.scripts.Add(1)), Acked: &s.acked, Ledger: map[uint64][]byte{}}
+		if err := d.Play(s.ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
+			s.t.Errorf("script %d, run %s: %v", d.Script, d.Run, err)
 			return
 		}
 		s.ended.Add(1)
@@ -143,7 +144,7 @@ func (s *soak) keepStarting(pack string) {
 	client := s.runs()
 	for !s.over.Load() && s.ctx.Err() == nil {
 		id := fmt.Sprint(pack, "-", s.scripts.Add(1))
-		got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+		got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 			return client.StartRun(ctx, &pawlv1.StartRunRequest{Pack: pack, Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: id})
 		})
 		if err != nil {
@@ -164,7 +165,7 @@ func (s *soak) awaitEnd(client pawlv1.RunServiceClient, run string) (*pawlv1.Run
 	ctx, cancel := context.WithTimeout(s.ctx, 5*patience)
 	defer cancel()
 	for {
-		got, err := retry(ctx, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
+		got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
 			return client.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run})
 		})
 		if err != nil || !got.GetTimedOut() {
@@ -184,7 +185,7 @@ func (s *soak) tidy() {
 		var ids []string
 		req := &pawlv1.ListRunsRequest{Filter: &pawlv1.RunFilter{Statuses: ended}, PageSize: 200}
 		for len(ids) == 0 || req.GetPageToken() != "" {
-			page, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.ListRunsResponse, error) { return client.ListRuns(ctx, req) })
+			page, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.ListRunsResponse, error) { return client.ListRuns(ctx, req) })
 			if err != nil {
 				s.t.Errorf("ListRuns: %v", err)
 				return
@@ -208,10 +209,10 @@ func (s *soak) tidy() {
 
 // delete deletes a run, unless the one that delegated to it goes on.
 func (s *soak) delete(client pawlv1.RunServiceClient, id string) {
-	_, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.DeleteRunResponse, error) {
+	_, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.DeleteRunResponse, error) {
 		return client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: id})
 	})
-	if reason(err) == "RUN_NEEDED" {
+	if play.Reason(err) == "RUN_NEEDED" {
 		return
 	}
 	if err != nil {
@@ -240,7 +241,7 @@ func (s *soak) watch() {
 			}
 		}
 		cancel()
-		if why := reason(err); why != "" && why != "DRAINING" {
+		if why := play.Reason(err); why != "" && why != "DRAINING" {
 			s.t.Logf("the watcher's stream ended: %v", err)
 		}
 	}
@@ -316,18 +317,18 @@ func (s *soak) prove() {
 	s.mu.Unlock()
 	client := s.runs()
 	for _, id := range deleted {
-		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: id}); reason(err) != "RUN_DELETED" {
+		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: id}); play.Reason(err) != "RUN_DELETED" {
 			s.t.Errorf("run %s was deleted: %v", id, err)
 		}
 	}
 	for _, d := range recent {
-		losses := lostOf(s.ctx, client, d.runID, d.ledger)
+		losses := lostOf(s.ctx, client, d.Run, d.Ledger)
 		// Asked afterwards: whoever deletes goes on meanwhile.
-		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: d.runID}); reason(err) == "RUN_DELETED" {
+		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: d.Run}); play.Reason(err) == "RUN_DELETED" {
 			continue
 		}
 		for _, loss := range losses {
-			s.t.Errorf("script %d: %s", d.script, loss)
+			s.t.Errorf("script %d: %s", d.Script, loss)
 		}
 	}
 }

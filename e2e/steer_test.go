@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/executor"
 	"github.com/pawl-dev/pawl/internal/model"
@@ -231,7 +232,7 @@ func (s *speaker) note(r *pawlv1.Record) {
 func (s *speaker) steer(text string, when pawlv1.SteerWhen) (seq uint64) {
 	s.said++
 	req := &pawlv1.SteerRunRequest{RunId: s.id, Text: text, When: when, RequestId: fmt.Sprintf("steer-%d", s.said)}
-	got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.SteerRunResponse, error) { return s.tells.SteerRun(ctx, req) })
+	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.SteerRunResponse, error) { return s.tells.SteerRun(ctx, req) })
 	if err != nil {
 		s.t.Errorf("%s: SteerRun: %v", s.name, err)
 		return 0
@@ -246,7 +247,7 @@ func (s *speaker) words() string { return fmt.Sprintf("words %d of %s.", s.said,
 func (s *speaker) stop() {
 	s.said++
 	req := &pawlv1.StopRunRequest{RunId: s.id, RequestId: fmt.Sprintf("stop-%d", s.said)}
-	got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.StopRunResponse, error) { return s.tells.StopRun(ctx, req) })
+	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StopRunResponse, error) { return s.tells.StopRun(ctx, req) })
 	if err != nil {
 		s.t.Errorf("%s: StopRun: %v", s.name, err)
 		return
@@ -259,7 +260,7 @@ func (s *speaker) stop() {
 	if s.rng.IntN(2) == 0 {
 		eventually(s.t, "somebody is killed", func() bool { return s.killed.Load() > before || s.over.Load() })
 	}
-	run, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.GetRunResponse, error) {
+	run, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.GetRunResponse, error) {
 		return s.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: s.id})
 	})
 	if err != nil || run.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_WAITING {
@@ -271,7 +272,7 @@ func (s *speaker) stop() {
 
 // talk is one run from its start to its end.
 func (s *speaker) talk() {
-	got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "steered", Execution: s.kind, RequestId: s.name, Input: textParts(s.name + " begins")})
 	})
 	if err != nil {
@@ -293,7 +294,7 @@ func (s *speaker) talk() {
 		}
 	}
 	s.finish = s.steer("finish "+s.name+" begins", pawlv1.SteerWhen_STEER_WHEN_NOW)
-	ended, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
+	ended, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
 		return s.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: s.id})
 	})
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
@@ -345,7 +346,7 @@ func (s *speaker) look() {
 // nothing of what was said behind it.
 func (s *speaker) hears(asked map[uint32]uint64) {
 	for step, at := range asked {
-		got, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.GetModelStepResponse, error) {
+		got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.GetModelStepResponse, error) {
 			return s.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: s.id, Step: step})
 		})
 		if err != nil {
@@ -376,9 +377,9 @@ func (s *speaker) hears(asked map[uint32]uint64) {
 }
 
 func (s *speaker) records() (all []*pawlv1.Record) {
-	req := &pawlv1.ListTransitionsRequest{RunId: s.id, PageSize: 1000, Kinds: everyKind()}
+	req := &pawlv1.ListTransitionsRequest{RunId: s.id, PageSize: 1000, Kinds: play.EveryKind()}
 	for {
-		page, err := retry(s.ctx, func(ctx context.Context) (*pawlv1.ListTransitionsResponse, error) {
+		page, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.ListTransitionsResponse, error) {
 			return s.runs.ListTransitions(ctx, req)
 		})
 		if err != nil {
@@ -442,7 +443,7 @@ func steeredUnderFire(t *testing.T, kind pawlv1.Execution, kills int) {
 	}
 	rng := rand.New(rand.NewPCG(9, 12))
 	for range kills {
-		awaitCount(c.ctx, &c.acks, c.acks.Load()+1+rng.Int64N(6))
+		play.AwaitCount(c.ctx, &c.acks, c.acks.Load()+1+rng.Int64N(6))
 		if victim := rng.IntN(2); victim == 0 {
 			s.kill()
 			s.start()

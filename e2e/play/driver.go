@@ -1,4 +1,4 @@
-package e2e
+package play
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -17,34 +16,34 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// driver plays the app of one run of the crash pack. What it does at a turn is a
+// Driver plays the app of one run of the crash pack. What it does at a turn is a
 // function of the script's number, the turn and the attempt alone, so that a
 // run that was disturbed must leave the very records of one that was not.
-type driver struct {
-	client pawlv1.RunServiceClient
-	script int
-	// acked counts acknowledged changes over all drivers.
-	acked *atomic.Int64
-	// ledger holds what was acknowledged: seq of a record -> its hash.
-	ledger map[uint64][]byte
+type Driver struct {
+	Client pawlv1.RunServiceClient
+	Script int
+	// Acked counts acknowledged changes over all drivers.
+	Acked *atomic.Int64
+	// Ledger holds what was acknowledged: seq of a record -> its hash.
+	Ledger map[uint64][]byte
 
-	runID string
-	turn  *pawlv1.GetTurnResponse
+	Run  string
+	turn *pawlv1.GetTurnResponse
 }
 
-// play starts the run and drives it to its end.
-func (d *driver) play(ctx context.Context) error {
-	start, err := retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
-		return d.client.StartRun(ctx, &pawlv1.StartRunRequest{
+// Play starts the run and drives it to its end.
+func (d *Driver) Play(ctx context.Context) error {
+	start, err := Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+		return d.Client.StartRun(ctx, &pawlv1.StartRunRequest{
 			Pack: "crash", Execution: pawlv1.Execution_EXECUTION_CALLER,
 			VariablesJson: `{"topic":"ratchets"}`,
-			RequestId:     fmt.Sprintf("run-%d", d.script),
+			RequestId:     fmt.Sprintf("run-%d", d.Script),
 		})
 	})
 	if err != nil {
 		return fmt.Errorf("StartRun: %w", err)
 	}
-	d.runID = start.Run.RunId
+	d.Run = start.Run.RunId
 	d.note(start.Record)
 	for {
 		done, err := d.step(ctx)
@@ -55,11 +54,11 @@ func (d *driver) play(ctx context.Context) error {
 }
 
 // step executes the open turn; done when the run has ended.
-func (d *driver) step(ctx context.Context) (done bool, err error) {
-	turn, err := retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
-		return d.client.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: d.runID})
+func (d *Driver) step(ctx context.Context) (done bool, err error) {
+	turn, err := Retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
+		return d.Client.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: d.Run})
 	})
-	if reason(err) == "RUN_TERMINAL" {
+	if Reason(err) == "RUN_TERMINAL" {
 		return true, nil
 	}
 	if err != nil {
@@ -67,7 +66,7 @@ func (d *driver) step(ctx context.Context) (done bool, err error) {
 	}
 	d.turn = turn
 	ref := turn.Turn
-	rng := rand.New(rand.NewPCG(uint64(d.script), ref.TurnSeq<<8|uint64(ref.Attempt)))
+	rng := rand.New(rand.NewPCG(uint64(d.Script), ref.TurnSeq<<8|uint64(ref.Attempt)))
 	if turn.NotBefore != nil {
 		return false, d.awaitReady(ctx)
 	}
@@ -81,14 +80,14 @@ func (d *driver) step(ctx context.Context) (done bool, err error) {
 }
 
 // measure calls the tool up to twice, with keys, and answers it.
-func (d *driver) measure(ctx context.Context, rng *rand.Rand) error {
+func (d *Driver) measure(ctx context.Context, rng *rand.Rand) error {
 	ref := d.turn.Turn
 	for i := range rng.IntN(3) {
 		key := fmt.Sprintf("%d-%d-%d", ref.TurnSeq, ref.Attempt, i)
 		n := rng.IntN(1000)
 		answer, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.RequestStepResponse, error) {
-			return d.client.RequestStep(ctx, &pawlv1.RequestStepRequest{
-				RunId: d.runID, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token, RequestId: "s-" + key,
+			return d.Client.RequestStep(ctx, &pawlv1.RequestStepRequest{
+				RunId: d.Run, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token, RequestId: "s-" + key,
 				Requests: []*pawlv1.StepRequest{{Key: key, Tool: "measure", PayloadJson: fmt.Sprintf(`{"n":%d}`, n)}},
 			})
 		})
@@ -97,12 +96,12 @@ func (d *driver) measure(ctx context.Context, rng *rand.Rand) error {
 		}
 		if answer.Ended != nil {
 			d.note(answer.Ended)
-			return errRunEnded
+			return ErrRunEnded
 		}
 		step := answer.Outcomes[0].Step
 		resolved, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.ResolveStepResponse, error) {
-			return d.client.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
-				RunId: d.runID, Step: step.Step, Tool: "measure", Attempt: 1, TurnToken: token,
+			return d.Client.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
+				RunId: d.Run, Step: step.Step, Tool: "measure", Attempt: 1, TurnToken: token,
 				Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: fmt.Sprintf(`{"length":%d}`, n*2)},
 			})
 		})
@@ -121,11 +120,11 @@ func (d *driver) measure(ctx context.Context, rng *rand.Rand) error {
 }
 
 // fail reports a failed attempt and waits for the next one.
-func (d *driver) fail(ctx context.Context) error {
+func (d *Driver) fail(ctx context.Context) error {
 	ref := d.turn.Turn
 	answer, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.FailTurnResponse, error) {
-		return d.client.FailTurn(ctx, &pawlv1.FailTurnRequest{
-			RunId: d.runID, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token,
+		return d.Client.FailTurn(ctx, &pawlv1.FailTurnRequest{
+			RunId: d.Run, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token,
 			Error: &pawlv1.Fault{Code: "MODEL", Message: "the model was rude"}, Retryable: true,
 			RequestId: fmt.Sprintf("f-%d-%d", ref.TurnSeq, ref.Attempt),
 		})
@@ -138,12 +137,12 @@ func (d *driver) fail(ctx context.Context) error {
 }
 
 // awaitReady follows the run until the backoff of its turn is over.
-func (d *driver) awaitReady(ctx context.Context) error {
-	_, err := retry(ctx, func(ctx context.Context) (*pawlv1.Record, error) {
+func (d *Driver) awaitReady(ctx context.Context) error {
+	_, err := Retry(ctx, func(ctx context.Context) (*pawlv1.Record, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := d.client.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
-			RunId: d.runID, Follow: true, AfterSeq: d.turn.Turn.TurnSeq,
+		stream, err := d.Client.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+			RunId: d.Run, Follow: true, AfterSeq: d.turn.Turn.TurnSeq,
 			Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_TURN_READY},
 		})
 		for err == nil {
@@ -163,7 +162,7 @@ func (d *driver) awaitReady(ctx context.Context) error {
 
 // attempt is the last attempt that is known to have failed: the turn's own
 // while it is being executed, the one before while it is in backoff.
-func (d *driver) attempt() int32 {
+func (d *Driver) attempt() int32 {
 	if d.turn.NotBefore != nil {
 		return d.turn.Turn.Attempt - 1
 	}
@@ -171,7 +170,7 @@ func (d *driver) attempt() int32 {
 }
 
 // move ends the turn with an event, half of the time with an output.
-func (d *driver) move(ctx context.Context, rng *rand.Rand) error {
+func (d *Driver) move(ctx context.Context, rng *rand.Rand) error {
 	ref := d.turn.Turn
 	writes := []*pawlv1.ArtifactWrite{
 		{Name: "note", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: fmt.Sprintf("note %d", ref.TurnSeq)}}},
@@ -185,8 +184,8 @@ func (d *driver) move(ctx context.Context, rng *rand.Rand) error {
 		return d.complete(ctx, event, writes)
 	}
 	answer, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.EmitEventResponse, error) {
-		return d.client.EmitEvent(ctx, &pawlv1.EmitEventRequest{
-			RunId: d.runID, Event: event, Artifacts: writes, TurnToken: token,
+		return d.Client.EmitEvent(ctx, &pawlv1.EmitEventRequest{
+			RunId: d.Run, Event: event, Artifacts: writes, TurnToken: token,
 			EventId: fmt.Sprintf("e-%d-%d", ref.TurnSeq, ref.Attempt),
 		})
 	})
@@ -197,11 +196,11 @@ func (d *driver) move(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-func (d *driver) complete(ctx context.Context, event string, writes []*pawlv1.ArtifactWrite) error {
+func (d *Driver) complete(ctx context.Context, event string, writes []*pawlv1.ArtifactWrite) error {
 	ref := d.turn.Turn
 	answer, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.CompleteTurnResponse, error) {
-		return d.client.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
-			RunId: d.runID, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token,
+		return d.Client.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
+			RunId: d.Run, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token,
 			Event: event, Artifacts: writes,
 			Output:    []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}},
 			Messages:  []*pawlv1.Message{{Role: "assistant", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "as said"}}}}},
@@ -217,19 +216,22 @@ func (d *driver) complete(ctx context.Context, event string, writes []*pawlv1.Ar
 }
 
 // note writes acknowledged records into the ledger.
-func (d *driver) note(records ...*pawlv1.Record) {
+func (d *Driver) note(records ...*pawlv1.Record) {
 	for _, r := range records {
 		if r != nil {
-			d.ledger[r.Seq] = r.Hash
+			d.Ledger[r.Seq] = r.Hash
 		}
 	}
-	d.acked.Add(1)
+	d.Acked.Add(1)
 }
 
-// retry repeats a call while the process is away.
-func retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+// try bounds one attempt of a call.
+const try = 15 * time.Second
+
+// Retry repeats a call while the process is away.
+func Retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	for {
-		one, cancel := context.WithTimeout(ctx, patience/4)
+		one, cancel := context.WithTimeout(ctx, try)
 		answer, err := call(one)
 		cancel()
 		if ctx.Err() != nil {
@@ -237,13 +239,14 @@ func retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 		}
 		switch status.Code(err) {
 		case codes.Unavailable, codes.DeadlineExceeded:
-			if reason(err) == "DATABASE_AWAY" {
+			switch Reason(err) {
+			case "DATABASE_AWAY", "NO_OWNER":
 				// It says to come back in a second; less is enough here.
 				backOff(ctx)
 			}
 			continue
 		case codes.ResourceExhausted:
-			if reason(err) != "QUEUE_FULL" {
+			if Reason(err) != "QUEUE_FULL" {
 				return answer, err
 			}
 		default:
@@ -265,14 +268,14 @@ func backOff(ctx context.Context) {
 // withToken sends the very same request again after an outage: first with the
 // old token, which must be answered as a duplicate if it had been committed,
 // then with a new one.
-func withToken[T proto.Message](ctx context.Context, d *driver, call func(context.Context, string) (T, error)) (T, error) {
+func withToken[T proto.Message](ctx context.Context, d *Driver, call func(context.Context, string) (T, error)) (T, error) {
 	for {
-		answer, err := retry(ctx, func(ctx context.Context) (T, error) { return call(ctx, d.turn.Turn.Token) })
-		if reason(err) != "TURN_TOKEN_STALE" {
+		answer, err := Retry(ctx, func(ctx context.Context) (T, error) { return call(ctx, d.turn.Turn.Token) })
+		if Reason(err) != "TURN_TOKEN_STALE" {
 			return answer, err
 		}
-		turn, err := retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
-			return d.client.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: d.runID})
+		turn, err := Retry(ctx, func(ctx context.Context) (*pawlv1.GetTurnResponse, error) {
+			return d.Client.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: d.Run})
 		})
 		if err != nil {
 			return answer, fmt.Errorf("GetTurn for a new token: %w", err)
@@ -284,19 +287,19 @@ func withToken[T proto.Message](ctx context.Context, d *driver, call func(contex
 	}
 }
 
-// errRunEnded: a budget ended the run inside the turn.
-var errRunEnded = errors.New("run ended")
+// ErrRunEnded: a budget ended the run inside the turn.
+var ErrRunEnded = errors.New("run ended")
 
-// ended turns the refusal of a run that has ended into errRunEnded.
+// ended turns the refusal of a run that has ended into ErrRunEnded.
 func ended(err error) error {
-	if reason(err) == "RUN_TERMINAL" {
-		return errRunEnded
+	if Reason(err) == "RUN_TERMINAL" {
+		return ErrRunEnded
 	}
 	return err
 }
 
-// reason is the ErrorInfo reason of a gRPC error, or "".
-func reason(err error) string {
+// Reason is the ErrorInfo reason of a gRPC error, or "".
+func Reason(err error) string {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
 		return ""
@@ -307,11 +310,4 @@ func reason(err error) string {
 		}
 	}
 	return ""
-}
-
-// deadline is the context of one test.
-func deadline(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }

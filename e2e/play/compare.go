@@ -119,6 +119,7 @@ func compareOne(ctx context.Context, t *testing.T, d *Driver, disturbed, calm pa
 
 // Journal reads all records of a run, page by page.
 func Journal(ctx context.Context, t *testing.T, client pawlv1.RunServiceClient, run string) []*pawlv1.Record {
+	t.Helper()
 	var records []*pawlv1.Record
 	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: EveryKind(), PageSize: 40}
 	for {
@@ -167,6 +168,7 @@ func timeless(r *pawlv1.Record) *pawlv1.Record {
 
 // totals is the run's head without what differs between any two runs.
 func totals(ctx context.Context, t *testing.T, client pawlv1.RunServiceClient, run string) *pawlv1.GetRunResponse {
+	t.Helper()
 	got, err := client.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run, IncludeArtifacts: true})
 	if err != nil {
 		t.Errorf("GetRun %s: %v", run, err)

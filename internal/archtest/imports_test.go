@@ -93,7 +93,7 @@ func TestCheckFinds(t *testing.T) {
 		},
 		"test doubles in the product": {
 			"internal/app/a.go", `package app; import _ "` + module + `internal/testkit"`,
-			"only internal/testkit, internal/testkit/realstore may",
+			"only internal/testkit, internal/testkit/realstore, e2e may",
 		},
 		"a layer without a rule": {
 			"internal/novel/a.go", `package novel`,

@@ -164,7 +164,8 @@ var table = []rule{
 // onlyFrom guards layers: only the listed ones may import them.
 var onlyFrom = map[string][]string{
 	// Doubles of clock and disk have no place in the product.
-	"internal/testkit": {"internal/testkit", "internal/testkit/realstore"},
+	// e2e is no part of it.
+	"internal/testkit": {"internal/testkit", "internal/testkit/realstore", "e2e"},
 	"internal/sim":     {"internal/sim"},
 	// What serves the API is wired by hand in one place; the bench builds its bare
 	// yardsticks from the same parts.

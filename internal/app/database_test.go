@@ -173,7 +173,7 @@ func TestSchemasOfOthers(t *testing.T) {
 		t.Errorf("a newer one: %v", err)
 	}
 	// What a process left that was killed while it made its tables is gone on with.
-	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys; DELETE FROM begun.schema_version WHERE version_id > 0")
+	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node; DELETE FROM begun.schema_version WHERE version_id > 0")
 	if _, err := Check(ctx, at("begun")); reasonOf(err) != assure.SchemaNone {
 		t.Errorf("one that was begun: %v", err)
 	}

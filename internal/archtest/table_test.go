@@ -209,7 +209,7 @@ var testDirs = []string{"internal/store/kv/kvtest", "internal/store/keyring/keyr
 
 // postgresDirs are the packages that may assume PostgreSQL: the engine, the bench that
 // measures it, and the servers of tests.
-var postgresDirs = []string{"internal/bench/many", "internal/store/assure", "internal/store/pgkv", "internal/testkit/pg", "internal/testkit/relay"}
+var postgresDirs = []string{"internal/bench/many", "internal/store/assure", "internal/store/pgkv", "internal/store/pgkv/members", "internal/testkit/pg", "internal/testkit/relay"}
 
 // wirePaths, badgerPaths and postgresPaths are third-party code that only some layers may know.
 var (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/pgurl"
@@ -25,7 +26,12 @@ type Config struct {
 	Logger                 *slog.Logger
 	Unread                 func(error) error
 	Waits                  Waits
+	Via                    *Reached
+	Kept                   *atomic.Uint64
 }
+
+// Reached is that of the package that it stands for, and means nothing here.
+type Reached = upstream.Reached
 
 // Waits are those of the package that it stands for; all are required.
 type Waits = upstream.Waits
@@ -52,7 +58,7 @@ func Open(cfg Config) (*DB, error) {
 	d.server.mu.Unlock()
 	var err error
 	d.owner, err = fenced.Take(&line{server: d.server, life: d.life, owner: cfg.Owner, address: cfg.Address, lease: cfg.Lease}, fenced.Config{
-		Lease: cfg.Lease, Patience: cfg.Waits.Patience, Leave: cfg.Waits.Leave, Told: func(string, error) {},
+		Lease: cfg.Lease, Patience: cfg.Waits.Patience, Leave: cfg.Waits.Leave, Kept: cfg.Kept, Told: func(string, error) {},
 	})
 	return d, err
 }

@@ -26,6 +26,14 @@ type Config struct {
 	URL pgurl.URL
 	// Schema has the tables. Default "pawl".
 	Schema string
+	// Owner names the node of a cluster that opens it, and is how others tell whose it is: each
+	// opening is an owner of its own by a name that begins so. Default: it is no node's.
+	Owner string
+	// Via is what was reached before; nil: the database is reached now.
+	Via *pgkv.Reached
+	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it,
+	// and nobody waits for the end of another one's.
+	Kept *atomic.Uint64
 	// Address says to others where the store is served. Default: the machine and the process.
 	Address string
 	// Readers bounds the connections that read. Default 16; two more commit and keep keys.
@@ -73,7 +81,7 @@ func Open(cfg Config) (*Database, error) {
 	d := &Database{cfg: cfg}
 	var err error
 	d.DB, err = pgkv.Open(pgkv.Config{
-		URL: cfg.URL, Schema: cfg.Schema, Owner: rand.Text(), Address: cfg.Address, Hot: hot,
+		URL: cfg.URL, Schema: cfg.Schema, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot,
 		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Waits: cfg.Waits, Unread: d.unread,
 	})
 	if held, ok := errors.AsType[*fenced.HeldError](err); ok {
@@ -87,6 +95,14 @@ func Open(cfg Config) (*Database, error) {
 	}
 	// Who only looks at a store asks for its size at once.
 	return d, d.Sync()
+}
+
+// owner is a new name: no two openings have the same.
+func (c Config) owner() string {
+	if c.Owner == "" {
+		return rand.Text()
+	}
+	return c.Owner + "." + rand.Text()
 }
 
 // hot: rows that are rewritten lie in a table of their own.

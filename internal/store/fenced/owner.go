@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Config of an owner; all is required but Told.
+// Config of an owner; all is required but Kept.
 type Config struct {
 	// Lease is how long a partition stays an owner's without a word of it. It is renewed after
 	// a third of that without a commit.
@@ -21,6 +21,9 @@ type Config struct {
 	Patience time.Duration
 	// Leave is how long an owner that is to end tries to find out about a commit.
 	Leave time.Duration
+	// Kept, where it is not nil, has somebody else renew the lease: under the epoch that the owner
+	// writes there, which is zero while it has none that it is sure of.
+	Kept *atomic.Uint64
 	// Told is called with what happens to the owner, in words for a log.
 	Told func(what string, err error)
 }
@@ -63,8 +66,8 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Take takes a partition: it waits until the lease of another owner has ended. Errors:
-// *[HeldError], *[FinalError], *[AwayError].
+// Take takes a partition: it waits until the lease of another owner has ended, unless somebody
+// else looks after leases. Errors: *[HeldError], *[FinalError], *[AwayError].
 func Take[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	o := &Owner[G]{
 		server: server, cfg: cfg,
@@ -74,7 +77,7 @@ func Take[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	if err != nil {
 		return nil, err
 	}
-	o.epoch = st.Epoch
+	o.have(st.Epoch)
 	o.last.Store(st.Commit)
 	go o.run()
 	return o, nil
@@ -90,6 +93,8 @@ func (o *Owner[G]) first() (State, error) {
 		switch {
 		case err == nil && st.Ours:
 			return st, nil
+		case err == nil && o.cfg.Kept != nil:
+			return st, &HeldError{st.Owner, st.Address, st.Lease}
 		case err == nil && until.IsZero():
 			held, until = st, time.Now().Add(st.Left+lastPause)
 			o.cfg.Told("another owner's lease holds", &HeldError{st.Owner, st.Address, st.Lease})
@@ -176,15 +181,32 @@ func (o *Owner[G]) Close() error {
 	return nil
 }
 
+// have goes on under an epoch; whoever renews the lease may know it.
+func (o *Owner[G]) have(epoch uint64) {
+	o.epoch = epoch
+	o.tell(epoch)
+}
+
+// tell says under which epoch the lease is to be renewed; zero: under none.
+func (o *Owner[G]) tell(epoch uint64) {
+	if o.cfg.Kept != nil {
+		o.cfg.Kept.Store(epoch)
+	}
+}
+
 func (o *Owner[G]) run() {
 	defer close(o.ended)
 	defer o.server.Close()
 	idle := time.NewTimer(o.cfg.Lease / 3)
 	defer idle.Stop()
+	if o.cfg.Kept != nil {
+		idle.Stop()
+	}
 	for o.Err() == nil {
 		select {
 		case c, open := <-o.commits:
 			if !open {
+				o.tell(0)
 				o.release()
 				return
 			}
@@ -192,7 +214,9 @@ func (o *Owner[G]) run() {
 		case <-idle.C:
 			o.renew()
 		}
-		idle.Reset(o.cfg.Lease / 3)
+		if o.cfg.Kept == nil {
+			idle.Reset(o.cfg.Lease / 3)
+		}
 	}
 	o.refuse()
 }
@@ -291,6 +315,7 @@ func (o *Owner[G]) renew() {
 func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
 	o.cfg.Told("the partition is taken again", cause)
 	o.missing(cause)
+	o.tell(0)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		st, err := o.server.Take(true)
 		switch acked := o.last.Load(); {
@@ -303,7 +328,7 @@ func (o *Owner[G]) takeAgain(cause error, upTo uint64) (State, error) {
 		case !st.Ours || st.Commit > upTo:
 			return st, o.fail(&TakenError{Owner: st.Owner, Address: st.Address, Epoch: st.Epoch, Ours: o.epoch})
 		default:
-			o.epoch = st.Epoch
+			o.have(st.Epoch)
 			return st, nil
 		}
 		if !o.wait(pause) {
@@ -335,6 +360,7 @@ func (o *Owner[G]) wait(pause time.Duration) bool {
 }
 
 func (o *Owner[G]) fail(err error) error {
+	o.tell(0)
 	o.cause = err
 	close(o.failed)
 	return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,8 +138,11 @@ func (s *schedule) node() {
 	defer func() { s.ended <- struct{}{} }()
 	for time.Now().Before(s.until) {
 		c := &client{world: s.world, name: s.name()}
+		if s.seed%2 == 1 {
+			c.kept = new(atomic.Uint64)
+		}
 		owner, err := fenced.Take(c, fenced.Config{
-			Lease: lease, Patience: time.Second, Leave: 5 * time.Second,
+			Lease: lease, Patience: time.Second, Leave: 5 * time.Second, Kept: c.kept,
 			Told: func(what string, _ error) {
 				if what == "the group is not stored, it is sent again" {
 					s.note("again")
@@ -157,6 +161,7 @@ func (s *schedule) node() {
 // own commits until it is fenced, or goes, or is killed.
 func (s *schedule) own(c *client, owner *fenced.Owner[string]) {
 	w := s.world
+	defer c.keep()()
 	for n := 1 + w.roll(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
 		if w.roll(15) == 0 {
 			c.stopped.Store(time.Now().Add(w.within(2 * lease)).UnixNano())
@@ -172,6 +177,9 @@ func (s *schedule) own(c *client, owner *fenced.Owner[string]) {
 	}
 	if err := owner.Close(); err != nil {
 		s.t.Error(err)
+	}
+	if c.kept != nil && c.kept.Load() != 0 {
+		s.t.Errorf("seed %d: the lease of %s is renewed after its end", s.seed, c.name)
 	}
 }
 

@@ -92,6 +92,43 @@ type client struct {
 	name  string
 	// stopped: its process does nothing until then, Unix nanoseconds.
 	stopped atomic.Int64
+	// kept, unless nil, has the epoch under which somebody else renews the lease.
+	kept *atomic.Uint64
+	// away: nothing arrives.
+	away atomic.Bool
+}
+
+// keep renews the lease, if that is not the owner's doing, until stop is called.
+func (c *client) keep() (stop func()) {
+	ended := make(chan struct{})
+	if c.kept == nil {
+		return func() {}
+	}
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(lease / 3):
+				c.renew()
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// renew is a statement apart, which knows no group.
+func (c *client) renew() {
+	epoch := c.kept.Load()
+	_ = c.send(func() bool {
+		row := c.world.row()
+		if epoch == 0 || row.Owner != c.name || row.Epoch != epoch {
+			return false
+		}
+		row.Lease = time.Now().Add(lease)
+		c.world.log = append(c.world.log, record{state: row})
+		return true
+	})
 }
 
 var (
@@ -130,7 +167,7 @@ func (c *client) send(act func() (changed bool)) error {
 		fate = 99
 	}
 	switch {
-	case fate < 4:
+	case fate < 4, c.away.Load():
 		return errNet
 	case fate < 8:
 		w.do(act, true)

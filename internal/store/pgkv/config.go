@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,11 @@ type Config struct {
 	Owner, Address string
 	// Hot: pairs whose keys begin so are rewritten. Default: none is.
 	Hot func(kind byte) bool
+	// Via is what was reached already, and stays open; nil: this one reaches the database itself.
+	Via *Reached
+	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it:
+	// zero while there is none.
+	Kept *atomic.Uint64
 	// Readers bounds the connections of views. Default 16.
 	Readers int32
 	// Lease is how long the partition stays the owner's without a word of it. Default 3 s.
@@ -87,12 +93,18 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
+	errs := []error{c.reachable()}
+	if c.Owner == "" {
+		errs = append(errs, errors.New("no owner is named"))
+	}
+	return errors.Join(errs...)
+}
+
+// reachable: it says where the tables are.
+func (c Config) reachable() error {
 	var errs []error
 	if !schemaName.MatchString(c.Schema) {
 		errs = append(errs, fmt.Errorf("schema %q: want a-z, 0-9 and _, at most 63, no digit first", c.Schema))
-	}
-	if c.Owner == "" {
-		errs = append(errs, errors.New("no owner is named"))
 	}
 	if fault := c.URL.Fault(); fault != "" || c.URL.IsZero() {
 		errs = append(errs, fmt.Errorf("the URL %s", fault))

@@ -12,7 +12,7 @@ import (
 func (d *DB) Hold(group uint64) (kv.Held, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, d.conn)
+	conn, err := pgx.ConnectConfig(ctx, d.at.conn)
 	if err != nil {
 		return nil, err
 	}

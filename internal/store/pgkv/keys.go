@@ -22,55 +22,23 @@ func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }
 	}
-	return &keys{db: d, step: step}
+	return &keys{db: d, step: step, talk: d.at.Talk()}
 }
 
 type keys struct {
 	db   *DB
 	step func(what string) error
 
-	mu sync.Mutex
-	// line is made when it is needed; a wrong answer ends it.
-	line *line
+	talk *Talk
 	// vacuuming are clean-ups under way.
 	vacuuming sync.WaitGroup
 }
 
-// do speaks to the database, to another connection if the one that there was is dead.
-func (k *keys) do(speak func(l *line) error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.line != nil && k.line.conn.IsClosed() {
-		k.line = nil
-	}
-	if k.line == nil {
-		var err error
-		if k.line, err = lineTo(k.db.conn, !k.db.pooled); err != nil {
-			return err
-		}
-	}
-	err := k.line.do(k.db.cfg.Waits.Statement, func() error { return speak(k.line) })
-	if err != nil {
-		k.line.cut()
-		k.line = nil
-	}
-	return err
-}
-
-// read tries once more: a connection that was not used for long may be dead.
-func (k *keys) read(speak func(l *line) error) error {
-	err := k.do(speak)
-	if err != nil && codeOf(err) == "" {
-		err = k.do(speak)
-	}
-	return err
-}
-
 // Size is the end of the last page.
 func (k *keys) Size() (bytes int64, there bool, err error) {
-	err = k.read(func(l *line) error {
+	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
 		var page, size int64
-		err := l.conn.QueryRow(context.Background(), k.db.text.keysSize, pgx.QueryExecModeExec, k.db.cfg.Part).Scan(&page, &size)
+		err := conn.QueryRow(context.Background(), k.db.text.keysSize, pgx.QueryExecModeExec, k.db.cfg.Part).Scan(&page, &size)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -103,9 +71,9 @@ func (k *keys) ReadAt(b []byte, at int64) (int, error) {
 
 // pages reads some by their numbers.
 func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
-	err = k.read(func(l *line) error {
+	err = k.talk.Again(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
 		pages = make(map[int64][]byte)
-		rows, err := l.conn.Query(context.Background(), k.db.text.keysRead, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec, k.db.cfg.Part, first, last)
+		rows, err := conn.Query(context.Background(), k.db.text.keysRead, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec, k.db.cfg.Part, first, last)
 		return readAll(rows, err, func(rows pgx.Rows) error {
 			var page int64
 			var bytes []byte
@@ -167,10 +135,10 @@ func (w *keysWrite) add(page int64, old []byte, from int64, piece []byte) {
 }
 
 func (k *keys) store(w *keysWrite) error {
-	return k.do(func(l *line) error {
+	return k.talk.Do(k.db.cfg.Waits.Statement, func(conn *pgx.Conn) error {
 		var written int
 		cfg := &k.db.cfg
-		err := l.conn.QueryRow(context.Background(), k.db.text.keysWrite, pgx.QueryExecModeExec,
+		err := conn.QueryRow(context.Background(), k.db.text.keysWrite, pgx.QueryExecModeExec,
 			cfg.Part, cfg.Owner, w.made, w.bytes, w.changed, w.old, w.changes).Scan(&written, nil)
 		if err == nil && written != len(w.made)+len(w.changed) {
 			return fmt.Errorf("%d of %d pages of keys were written: the partition is another's, or an earlier write arrived meanwhile", written, len(w.made)+len(w.changed))
@@ -185,7 +153,7 @@ func (k *keys) vacuum() {
 	k.vacuuming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Waits.Read)
 		defer cancel()
-		if _, err := k.db.pool.Exec(ctx, k.db.text.keysVacuum, pgx.QueryExecModeExec); err != nil {
+		if _, err := k.db.at.pool.Exec(ctx, k.db.text.keysVacuum, pgx.QueryExecModeExec); err != nil {
 			k.db.told("the table of keys is not vacuumed now", err)
 		}
 	})
@@ -194,11 +162,6 @@ func (k *keys) vacuum() {
 // Close lets the connection go.
 func (k *keys) Close() error {
 	k.vacuuming.Wait()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.line != nil {
-		k.line.cut()
-		k.line = nil
-	}
+	k.talk.Close()
 	return nil
 }

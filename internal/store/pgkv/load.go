@@ -56,7 +56,7 @@ func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) e
 	if d.Last() != 0 {
 		return ErrNotEmpty
 	}
-	l, err := lineTo(d.conn, false)
+	l, err := lineTo(d.at.conn, false)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *DB) fill(ctx context.Context, conn *pgx.Conn, from kv.KV, keys func(int
 
 // epoch is that of the row as it is, which is ours.
 func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
-	err = d.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
+	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errForeign
 	}

@@ -14,6 +14,8 @@ type statements struct {
 	renew, release          string
 	seed, take, look, blame string
 	whose                   string
+	// version is the number of the newest migration.
+	version string
 	// Those of the keys of runs.
 	keysRead, keysSize, keysWrite, keysVacuum string
 	// get and has are for the hot table and the cold one.
@@ -102,6 +104,8 @@ const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 	JOIN pg_catalog.pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = p.xmax AND l.granted
 	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
 
+const versionText = `SELECT coalesce(max(version_id), 0) FROM {s}.schema_version WHERE is_applied`
+
 const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
 // keysWriteText writes pages whole, each only in the place of what it was read as: a write that
@@ -125,7 +129,7 @@ func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
 		renew: in(renewText), release: in(releaseText),
-		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText),
+		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText),
 		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
 	}
 	for has := range texts.commit {

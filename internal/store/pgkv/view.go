@@ -76,7 +76,7 @@ func readAll(rows pgx.Rows, err error, read func(pgx.Rows) error) error {
 // begin tries connections until one answers: those of the pool may be older than the server.
 func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text string, args []any) error {
 	for {
-		conn, err := s.db.pool.Acquire(ctx)
+		conn, err := s.db.at.pool.Acquire(ctx)
 		if err != nil {
 			return fmt.Errorf("no connection for reading: %w", err)
 		}

@@ -1,0 +1,337 @@
+package members_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
+	"github.com/pawl-dev/pawl/internal/store/assure"
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+	"github.com/pawl-dev/pawl/internal/store/pgkv/members"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/testkit/relay"
+)
+
+func TestMain(m *testing.M) { pg.Main(m) }
+
+// onEachWay runs a test on the server itself, and through PgBouncer in transaction mode.
+func onEachWay(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	t.Parallel()
+	pg.Require(t)
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		test(t, pg.Database(t))
+	})
+	t.Run("pooled", func(t *testing.T) {
+		t.Parallel()
+		server := pg.Start(t)
+		test(t, pg.URL("postgres", server.Bouncer(t)))
+	})
+}
+
+// node is a process of a cluster.
+type node struct {
+	members.Node
+	url  string
+	via  *pgkv.Reached
+	rows *members.Rows
+	kept atomic.Uint64
+}
+
+const lease = 3 * time.Second
+
+func start(t *testing.T, url, id string) *node {
+	t.Helper()
+	via, err := pgkv.Reach(pgkv.Config{URL: pgurl.Of(url), Readers: 2})
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	t.Cleanup(via.Close)
+	n := &node{Node: members.Node{ID: id, Address: id + ":1", Key: [32]byte{0, 0xFF, id[0]}}, url: url, via: via}
+	n.rows = members.Open(members.Config{Via: via, Kept: &n.kept, Lease: lease, Wait: 10 * time.Second})
+	t.Cleanup(n.rows.Close)
+	return n
+}
+
+func (n *node) beat(t *testing.T) members.View {
+	t.Helper()
+	v, err := n.rows.Beat(t.Context(), n.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func (n *node) take() (*pgkv.DB, error) {
+	return pgkv.Open(pgkv.Config{
+		URL: pgurl.Of(n.url), Via: n.via, Kept: &n.kept, Owner: n.ID + ".1", Address: n.Address, Lease: lease,
+	})
+}
+
+func mustTake(t *testing.T, n *node) *pgkv.DB {
+	t.Helper()
+	db, err := n.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func mustSee(t *testing.T, v members.View, owner members.Node, nodes ...members.Node) {
+	t.Helper()
+	if !slices.Equal(v.Nodes, nodes) || v.Owner != owner {
+		t.Errorf("nodes %v, owner %v; want %v and %v", v.Nodes, v.Owner, nodes, owner)
+	}
+	if held := owner != (members.Node{}); held != (v.Lease > 0) || v.Lease > lease {
+		t.Errorf("the lease of %q has %v left", owner.ID, v.Lease)
+	}
+}
+
+// TestWhoIsThere: each sees the others as of now, in the order in which they came, and the owner.
+func TestWhoIsThere(t *testing.T) {
+	onEachWay(t, func(t *testing.T, url string) {
+		b, a := start(t, url, "b"), start(t, url, "a")
+		mustSee(t, b.beat(t), members.Node{}, b.Node)
+		mustSee(t, a.beat(t), members.Node{}, b.Node, a.Node)
+		db := mustTake(t, a)
+		mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
+		a.Leaving = true
+		mustSee(t, a.beat(t), a.Node, b.Node, a.Node)
+		mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustSee(t, b.beat(t), members.Node{}, b.Node, a.Node)
+		if err := a.rows.Leave(t.Context(), a.Node); err != nil {
+			t.Fatal(err)
+		}
+		mustSee(t, b.beat(t), members.Node{}, b.Node)
+	})
+}
+
+// TestTheLeaseIsKept by beats alone, for as long as the owner is sure of its epoch; nobody else
+// waits for its end.
+func TestTheLeaseIsKept(t *testing.T) {
+	onEachWay(t, func(t *testing.T, url string) {
+		a, b := start(t, url, "a"), start(t, url, "b")
+		db := mustTake(t, a)
+		kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
+		age(t, a, "part")
+		if left := a.beat(t).Lease; left < lease-time.Second {
+			t.Errorf("after a beat %v is left", left)
+		}
+		if _, err := b.take(); !is[*fenced.HeldError](err) {
+			t.Fatalf("%v", err)
+		}
+		// In doubt, and of another tenure, it renews nothing.
+		epoch := a.kept.Load()
+		for _, other := range []uint64{0, epoch + 1} {
+			a.kept.Store(epoch)
+			a.beat(t)
+			a.kept.Store(other)
+			age(t, a, "part")
+			if v := a.beat(t); v.Lease > lease/2 || v.Owner.ID != "a" {
+				t.Errorf("under epoch %d of %d: %v", other, epoch, v)
+			}
+		}
+		if err := db.Close(); err != nil || a.kept.Load() != 0 {
+			t.Fatal(err, a.kept.Load())
+		}
+		db = mustTake(t, b)
+		kvtest.Commit(t, db, map[string][]byte{"b": []byte("2")})
+		a.kept.Store(epoch)
+		if v := a.beat(t); v.Owner.ID != "b" {
+			t.Errorf("%v", v)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// age takes two seconds off what is left of leases.
+func age(t *testing.T, n *node, table string) {
+	t.Helper()
+	say(t, n, "UPDATE pawl."+table+" SET lease_until = lease_until - interval '2 s'")
+}
+
+func say(t *testing.T, n *node, sql string) {
+	t.Helper()
+	talk := n.via.Talk()
+	defer talk.Close()
+	err := talk.Do(10*time.Second, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// TestWhoIsGone: a node that says nothing is not there after its lease, though it may be the
+// owner as long as that lease holds; its row goes in the end.
+func TestWhoIsGone(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	a, b := start(t, url, "a"), start(t, url, "b")
+	a.beat(t)
+	db := mustTake(t, a)
+	b.beat(t)
+	age(t, a, "node")
+	age(t, a, "node")
+	b.beat(t)
+	mustSee(t, b.beat(t), a.Node, b.Node)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = mustTake(t, b)
+	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '59 s' WHERE id = 'a'")
+	b.beat(t)
+	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
+	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
+	b.beat(t)
+	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 1; END $$")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStrangersAreOwners too: a process that is no node has the store, and cannot be reached.
+func TestStrangersAreOwners(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	a := start(t, url, "a")
+	db, err := pgkv.Open(pgkv.Config{URL: pgurl.Of(url), Owner: "stranger", Address: "its machine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSee(t, a.beat(t), members.Node{ID: "stranger", Address: "its machine"}, a.Node)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBeatsDoNotWaitForCommits: the row of the lease is locked by one that is under way, and was
+// renewed a moment ago.
+func TestBeatsDoNotWaitForCommits(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	a := start(t, url, "a")
+	db := mustTake(t, a)
+	talk := a.via.Talk()
+	err := talk.Do(10*time.Second, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "BEGIN; UPDATE pawl.part SET lease_until = lease_until", pgx.QueryExecModeSimpleProtocol)
+		a.beat(t)
+		return err
+	})
+	talk.Close()
+	if err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeadConnections: one that died meanwhile is not the end of a beat; an answer that does not
+// come is, and has no password; then it goes on.
+func TestDeadConnections(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	between := relay.Start(t, pg.Shared(t).Addr())
+	a := start(t, strings.Replace(url, pg.Shared(t).Addr(), between.Addr(), 1), "a")
+	a.beat(t)
+	between.Cut()
+	a.beat(t)
+	rows := members.Open(members.Config{Via: a.via, Wait: 20 * time.Millisecond})
+	defer rows.Close()
+	between.Hold(relay.Answers)
+	_, err := rows.Beat(t.Context(), a.Node)
+	if told, ok := errors.AsType[*assure.Error](err); !ok || told.Reason != assure.Unreachable || strings.Contains(err.Error(), pg.Password) {
+		t.Errorf("%v", err)
+	}
+	between.Release(relay.Answers)
+	between.Refuse()
+	_, err = a.rows.Beat(t.Context(), a.Node)
+	if told, ok := errors.AsType[*assure.Error](err); !ok || told.Reason != assure.Unreachable || strings.Contains(err.Error(), pg.Password) {
+		t.Errorf("%v", err)
+	}
+	between.Accept()
+	a.beat(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.rows.Beat(ctx, a.Node); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestManyBeatAtOnce: none waits for another one for good, and each sees all in the end.
+func TestManyBeatAtOnce(t *testing.T) {
+	onEachWay(t, func(t *testing.T, url string) {
+		nodes := make([]*node, 6)
+		for i := range nodes {
+			nodes[i] = start(t, url, string(rune('a'+i)))
+		}
+		db := mustTake(t, nodes[0])
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(func() {
+				for range 20 {
+					if _, err := n.rows.Beat(t.Context(), n.Node); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, n := range nodes {
+			if v := n.beat(t); len(v.Nodes) != 6 || v.Owner.ID != "a" {
+				t.Errorf("%v", v)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestManyStartAtOnce on a database that has nothing: each finds it fit, and comes up.
+func TestManyStartAtOnce(t *testing.T) {
+	onEachWay(t, func(t *testing.T, url string) {
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				server, err := assure.Look(t.Context(), url, "db", "pawl")
+				if err == nil {
+					_, err = assure.Judge(server, "db", "pawl", assure.Wanted{Served: true, Lossy: true})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n := start(t, url, string(rune('a'+i)))
+				if v, err := n.rows.Beat(t.Context(), n.Node); err != nil || len(v.Nodes) == 0 {
+					t.Errorf("%v, %v", v, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

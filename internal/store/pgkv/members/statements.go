@@ -1,0 +1,50 @@
+package members
+
+import "strings"
+
+// A node's own row is not in what the statement reads, which is as of before it. How much is
+// left of a lease is told as of the end of the statement: it may have waited for a commit. The
+// lease is left alone while commits renew it: their row would be waited for. What renews it is as
+// durable as a commit, since it lets reads go on, whatever becomes of the primary; a beat
+// besides waits for no disk and no standby.
+const beatText = `WITH clock AS MATERIALIZED (
+	SELECT pg_catalog.clock_timestamp() AS now, $6::bigint * interval '1 microsecond' AS lease
+), me AS (
+	INSERT INTO {s}.node (id, address, key, leaving, lease_until, since)
+	SELECT $1::text, $2::text, $3::bytea, $4::bool, now + lease, now FROM clock
+	ON CONFLICT (id) DO UPDATE SET address = excluded.address, key = excluded.key, leaving = excluded.leaving, lease_until = excluded.lease_until
+	RETURNING id, address, key, leaving, since
+), kept AS (
+	UPDATE {s}.part SET lease_until = pg_catalog.clock_timestamp() + lease FROM clock
+	WHERE part.id = 0 AND split_part(owner, '.', 1) = $1 AND epoch = $5::bigint AND lease_until < now + lease * 5 / 6
+	RETURNING owner, address, lease_until
+), gone AS (
+	DELETE FROM {s}.node WHERE $5::bigint > 0 AND id IN (
+		SELECT n.id FROM {s}.node n, clock WHERE n.lease_until < now - interval '1 minute' AND n.id <> $1 FOR UPDATE OF n SKIP LOCKED)
+), had AS (
+	SELECT split_part(coalesce(k.owner, p.owner), '.', 1) AS id, coalesce(k.address, p.address) AS address, coalesce(k.lease_until, p.lease_until) AS lease_until
+	FROM {s}.part p LEFT JOIN kept k ON true WHERE p.id = 0
+), living AS (
+	SELECT * FROM me
+	UNION ALL SELECT id, address, key, leaving, since FROM {s}.node, clock WHERE lease_until > now AND id <> $1
+)
+SELECT 0 AS sort, id, address, key, leaving, since, 0::bigint AS lease,
+	pg_catalog.set_config('client_min_messages', 'warning', true),
+	pg_catalog.set_config('synchronous_commit', CASE WHEN EXISTS (SELECT 1 FROM kept) THEN current_setting('synchronous_commit') ELSE 'off' END, true)
+FROM living
+UNION ALL
+SELECT 1, h.id, coalesce(n.address, h.address), n.key, coalesce(n.leaving, false), n.since,
+	(extract(epoch FROM h.lease_until - pg_catalog.clock_timestamp()) * 1000000)::bigint, NULL, NULL
+FROM had h LEFT JOIN (SELECT * FROM me UNION ALL SELECT id, address, key, leaving, since FROM {s}.node WHERE id <> $1) n ON n.id = h.id
+WHERE h.lease_until > pg_catalog.clock_timestamp()
+ORDER BY sort, since, id`
+
+const leaveText = `WITH gone AS (DELETE FROM {s}.node WHERE id = $1::text RETURNING id)
+SELECT count(*), pg_catalog.set_config('synchronous_commit', 'off', true) FROM gone`
+
+type statements struct{ beat, leave string }
+
+func statementsOf(schema string) statements {
+	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
+	return statements{beat: in(beatText), leave: in(leaveText)}
+}

@@ -1,0 +1,155 @@
+package pgkv
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl/internal/pgurl"
+)
+
+// Reached is a database that answers, whose schema is what this program wants, with connections
+// for views. Whoever may have to open a partition soon has it beforehand. Safe for concurrent use.
+type Reached struct {
+	url    pgurl.URL
+	schema string
+	conn   *pgx.ConnConfig
+	pooled bool
+	pool   *pgxpool.Pool
+}
+
+// Reach waits for a database that is about to start, and makes or migrates the schema; it takes
+// no partition. Of the configuration it uses what is the same for all: URL, schema, readers,
+// waits. Errors: *[SchemaError], and what the database answers.
+func Reach(cfg Config) (*Reached, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.reachable(); err != nil {
+		return nil, err
+	}
+	r := &Reached{url: cfg.URL, schema: cfg.Schema}
+	var err error
+	if r.conn, r.pooled, err = reached(cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
+	}
+	if err = migrate(r.conn, cfg.Schema); err != nil {
+		return nil, fmt.Errorf("%s: make its tables: %w", cfg.URL, err)
+	}
+	if r.pool, err = r.readers(cfg); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
+	}
+	return r, nil
+}
+
+// reached waits for a database that is about to start.
+func reached(cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
+	until := time.Now().Add(cfg.Waits.Statement)
+	for {
+		conn, pooled, err = connection(cfg)
+		code := codeOf(err)
+		if err == nil || code != "" && !away(code) || time.Now().After(until) {
+			return conn, pooled, err
+		}
+		time.Sleep(firstPause)
+	}
+}
+
+// readers is the pool of views.
+func (r *Reached) readers(cfg Config) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.ParseConfig(cfg.URL.Secret())
+	if err != nil {
+		return nil, err
+	}
+	pool.ConnConfig = r.conn.Copy()
+	pool.MaxConns, pool.MinIdleConns = cfg.Readers, 1
+	return pgxpool.NewWithConfig(context.Background(), pool)
+}
+
+// URL names the database; Schema has the tables.
+func (r *Reached) URL() pgurl.URL { return r.url }
+
+// Schema has the tables.
+func (r *Reached) Schema() string { return r.schema }
+
+// Close ends the connections.
+func (r *Reached) Close() { r.pool.Close() }
+
+// current looks whether the schema is still what it was: a newer program may have changed it.
+func (r *Reached) current(ctx context.Context, text string) error {
+	steps, err := stepsOf(r.schema)
+	if err != nil {
+		return err
+	}
+	want, found := steps[len(steps)-1].Version, int64(0)
+	if err := r.pool.QueryRow(ctx, text).Scan(&found); err != nil {
+		return err
+	}
+	if found > want {
+		return &SchemaError{Schema: r.schema, Found: found, Want: want}
+	}
+	return nil
+}
+
+// Talk is one connection, for whoever says something now and then and waits for no view.
+// Safe for concurrent use: one speaks after the other.
+type Talk struct {
+	conn   *pgx.ConnConfig
+	pooled bool
+
+	mu sync.Mutex
+	// line is made when it is needed; a wrong answer ends it.
+	line *line
+}
+
+// Talk is made without a word to the database.
+func (r *Reached) Talk() *Talk { return &Talk{conn: r.conn, pooled: r.pooled} }
+
+// Do speaks to the database, to another connection if the one that there was is dead. It waits
+// so long for that, and for the answers. A notice is no success; nothing is cancelled.
+func (t *Talk) Do(wait time.Duration, speak func(conn *pgx.Conn) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.line != nil && t.line.conn.IsClosed() {
+		t.line = nil
+	}
+	if t.line == nil {
+		var err error
+		conn := t.conn.Copy()
+		conn.ConnectTimeout = min(conn.ConnectTimeout, wait)
+		if t.line, err = lineTo(conn, !t.pooled); err != nil {
+			return err
+		}
+	}
+	err := t.line.do(wait, func() error { return speak(t.line.conn) })
+	if err != nil {
+		t.cut()
+	}
+	return err
+}
+
+// Again is Do for what may be said twice: once more where there was no answer, as by a
+// connection that was not used for long.
+func (t *Talk) Again(wait time.Duration, speak func(conn *pgx.Conn) error) error {
+	err := t.Do(wait, speak)
+	if err != nil && codeOf(err) == "" {
+		err = t.Do(wait, speak)
+	}
+	return err
+}
+
+// Close lets the connection go.
+func (t *Talk) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cut()
+}
+
+func (t *Talk) cut() {
+	if t.line != nil {
+		t.line.cut()
+		t.line = nil
+	}
+}

@@ -63,6 +63,8 @@ var decoders = map[string]decoder{
 	"internal/store/inspect":         {fuzz: []string{"FuzzInspect"}},
 	"internal/store/keyring":         {fuzz: []string{"FuzzOpen"}},
 	"internal/store/runfile":         {fuzz: []string{"FuzzReader"}},
+	"internal/cluster/route":         {own: "reads what the house of another node answers"},
+	"internal/cluster/peer":          {own: "reads what another node of the cluster says of a caller, over a port that only nodes reach"},
 	"internal/trust":                 {own: "reads what the go command says of our tests"},
 }
 

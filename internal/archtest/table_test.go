@@ -90,6 +90,9 @@ var table = []rule{
 	{dir: registryDir, may: room()},
 	{dir: queryDir, may: room()},
 	{dir: "internal/house", may: []string{scheduleDir, "internal/runtime", admissionDir, allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
+	// Several nodes on one store: which of them has it, and how calls come to it.
+	{dir: "internal/cluster/route", may: []string{"internal/policy", machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
+	{dir: "internal/cluster/peer", may: []string{"internal/cluster/route", "internal/runtime", machineDir, "internal/grpcapi/door", "internal/grpcapi/envelope", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
 	{dir: "internal/deliver", may: []string{machineDir}},
@@ -171,6 +174,7 @@ var onlyFrom = map[string][]string{
 	// yardsticks from the same parts.
 	"internal/house":     {"internal/app", "internal/bench", "internal/grpcapi"},
 	"internal/grpcapi":   {"internal/app", "internal/bench"},
+	"internal/cluster":   {"internal/app"},
 	"internal/a2a":       {"internal/app"},
 	"internal/a2a/peer":  {"internal/app"},
 	"internal/deliver":   {"internal/app"},

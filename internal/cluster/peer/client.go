@@ -1,0 +1,337 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	peerinfo "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/pawl-dev/pawl/internal/cluster/route"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+)
+
+// A node that is cut off is found out by its silence: by the kernel, which asks every second,
+// and by gRPC, which does not ask more often than each ten. One that is stopped answers the
+// kernel; its lease ends, and what others have of it is cut off soon after another node is the
+// owner. Answers that it sent before that have arrived by then.
+const (
+	pingEvery   = 10 * time.Second
+	silence     = 3 * time.Second
+	connectTime = time.Second
+	afterOwner  = time.Second
+)
+
+var (
+	probes = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
+	tries  = grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+		MinConnectTimeout: connectTime,
+	}
+)
+
+// Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
+type Clients struct {
+	identity  Identity
+	directory route.Directory
+	mu        sync.Mutex
+	links     map[route.Peer]*link
+	// over is closed by Close; watch ends with it.
+	over  chan struct{}
+	watch sync.WaitGroup
+}
+
+// NewClients has none yet. Those to a node that is no owner any more are closed. Close it.
+func NewClients(identity Identity, directory route.Directory) *Clients {
+	c := &Clients{identity: identity, directory: directory, links: map[route.Peer]*link{}, over: make(chan struct{})}
+	c.watch.Go(c.follow)
+	return c
+}
+
+// link is a node with what is open to it.
+type link struct {
+	conn *grpc.ClientConn
+	http *carrier
+}
+
+func (l *link) close() error {
+	l.http.close()
+	return l.conn.Close()
+}
+
+var errClosed = errors.New("peer: closed")
+
+func (c *Clients) to(node route.Peer) (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.links[node]; l != nil {
+		return l, nil
+	}
+	select {
+	case <-c.over:
+		return nil, errClosed
+	default:
+	}
+	known := func(key [32]byte) bool { return key == node.Key }
+	conn, err := grpc.NewClient("passthrough:///"+node.Address,
+		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(known))), grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(tries),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(envelope.NewCodec())))
+	if err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	l := &link{conn: conn, http: newCarrier(node.Address, c.identity.config(known, protoHTTP))}
+	c.links[node] = l
+	return l, nil
+}
+
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: connectTime, KeepAliveConfig: probes}).DialContext(ctx, "tcp", address)
+}
+
+// Call implements [route.Peers].
+func (c *Clients) Call(ctx context.Context, to route.Peer, method string, req any) (any, error) {
+	l, err := c.to(to)
+	if err != nil {
+		return nil, &route.Unsent{Cause: err}
+	}
+	out, err := outgoing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var resp sent.Message
+	var at peerinfo.Peer
+	var header, trailer metadata.MD
+	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
+	if err != nil {
+		return nil, c.broken(ctx, err, at.Addr != nil)
+	}
+	tellCaller(ctx, header, trailer)
+	return resp, nil
+}
+
+// tellCaller hands on what a node says besides its answer.
+func tellCaller(ctx context.Context, header, trailer metadata.MD) {
+	delete(header, "content-type")
+	if len(header) > 0 {
+		_ = grpc.SetHeader(ctx, header)
+	}
+	if len(trailer) > 0 {
+		_ = grpc.SetTrailer(ctx, trailer)
+	}
+}
+
+// broken gives the error of a call its form. began: there was a connection to make it on.
+func (c *Clients) broken(ctx context.Context, err error, began bool) error {
+	code := status.Code(err)
+	if ctx.Err() == nil && code == codes.Canceled {
+		// A connection that this node closed, because the other is no owner any more.
+		err, code = status.Error(codes.Unavailable, "the connection was closed"), codes.Unavailable
+	}
+	if !began && code == codes.Unavailable {
+		return &route.Unsent{Cause: err}
+	}
+	return err
+}
+
+// streams is a description that allows everything: the other side knows what the method does.
+var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
+
+// Stream implements [route.Peers].
+func (c *Clients) Stream(ctx context.Context, to route.Peer, method string) (grpc.ClientStream, error) {
+	l, err := c.to(to)
+	if err != nil {
+		return nil, &route.Unsent{Cause: err}
+	}
+	out, err := outgoing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := l.conn.NewStream(out, streams, method)
+	if err != nil {
+		return nil, c.broken(ctx, err, false)
+	}
+	return &heard{stream, ctx, c}, nil
+}
+
+// heard is a stream whose errors have their form.
+type heard struct {
+	grpc.ClientStream
+	ctx context.Context //nolint:containedctx // it is the stream's
+	c   *Clients
+}
+
+func (h *heard) Header() (metadata.MD, error) {
+	md, err := h.ClientStream.Header()
+	if err != nil {
+		err = h.c.broken(h.ctx, err, true)
+	}
+	return md, err
+}
+
+func (h *heard) RecvMsg(m any) error {
+	err := h.ClientStream.RecvMsg(m)
+	if err != nil {
+		err = h.c.broken(h.ctx, err, true)
+	}
+	return err
+}
+
+// Transport implements [route.Peers].
+func (c *Clients) Transport(to route.Peer) http.RoundTripper {
+	l, err := c.to(to)
+	if err != nil {
+		return nowhere{err}
+	}
+	return l.http
+}
+
+type nowhere struct{ err error }
+
+func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &route.Unsent{Cause: n.err}
+}
+
+// Nudge tells a node to look at the rows now.
+func (c *Clients) Nudge(ctx context.Context, to route.Peer) error {
+	l, err := c.to(to)
+	if err != nil {
+		return err
+	}
+	return l.conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{})
+}
+
+// follow closes what is open to nodes that are no owners, a while after they were.
+func (c *Clients) follow() {
+	timer := time.NewTimer(afterOwner)
+	defer timer.Stop()
+	var last route.Peer
+	for {
+		changed := c.directory.Changed()
+		if owner, _ := c.directory.Owner(); owner != last {
+			last = owner
+			timer.Reset(afterOwner)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			c.prune(last)
+		case <-c.over:
+			return
+		}
+	}
+}
+
+func (c *Clients) prune(owner route.Peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for node, l := range c.links {
+		if node != owner {
+			_ = l.close()
+			delete(c.links, node)
+		}
+	}
+}
+
+// Close ends all connections.
+func (c *Clients) Close() error {
+	c.mu.Lock()
+	close(c.over)
+	var errs []error
+	for _, l := range c.links {
+		errs = append(errs, l.close())
+	}
+	c.mu.Unlock()
+	c.watch.Wait()
+	return errors.Join(errs...)
+}
+
+// carrier carries requests over HTTP to one node.
+type carrier struct {
+	transport *http.Transport
+	mu        sync.Mutex
+	conns     map[net.Conn]struct{}
+	closed    bool
+}
+
+func newCarrier(address string, conf *tls.Config) *carrier {
+	c := &carrier{conns: map[net.Conn]struct{}{}}
+	c.transport = &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address, conf) },
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
+		WriteBufferSize: 32 << 10, ReadBufferSize: 32 << 10,
+	}
+	return c
+}
+
+// dial opens a connection on which the other node has proved itself.
+func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
+	plain, err := dial(ctx, address)
+	if err != nil {
+		return nil, &route.Unsent{Cause: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, greetingTime)
+	defer cancel()
+	secure := &tracked{tls.Client(plain, conf), c}
+	if err := secure.Conn.(*tls.Conn).HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, &route.Unsent{Cause: err}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = plain.Close()
+		return nil, &route.Unsent{Cause: errClosed}
+	}
+	c.conns[secure] = struct{}{}
+	return secure, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	if err := outgoingHTTP(out); err != nil {
+		return nil, err
+	}
+	return c.transport.RoundTrip(out)
+}
+
+func (c *carrier) close() {
+	c.mu.Lock()
+	c.closed = true
+	conns := c.conns
+	c.conns = nil
+	c.mu.Unlock()
+	for conn := range conns {
+		_ = conn.Close()
+	}
+	c.transport.CloseIdleConnections()
+}
+
+// tracked is a connection that its carrier knows.
+type tracked struct {
+	net.Conn
+	of *carrier
+}
+
+func (t *tracked) Close() error {
+	t.of.mu.Lock()
+	delete(t.of.conns, t)
+	t.of.mu.Unlock()
+	return t.Conn.Close()
+}

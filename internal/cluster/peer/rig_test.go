@@ -1,0 +1,321 @@
+package peer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/cluster/peer"
+	"github.com/pawl-dev/pawl/internal/cluster/route"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+// town is a cluster in one process: who its nodes are and which of them has the store.
+type town struct {
+	mu      sync.Mutex
+	keys    map[[32]byte]bool
+	owner   route.Peer
+	changed chan struct{}
+	asked   int
+}
+
+func newTown() *town { return &town{keys: map[[32]byte]bool{}, changed: make(chan struct{})} }
+
+func (c *town) Known(key [32]byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keys[key]
+}
+
+func (c *town) enroll(key [32]byte, in bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[key] = in
+}
+
+func (c *town) elect(owner route.Peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owner = owner
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// view is the directory of one node.
+type view struct {
+	*town
+	id string
+}
+
+func (v view) Owner() (route.Peer, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.owner.ID == "" || v.owner.ID == v.id {
+		return route.Peer{}, false
+	}
+	return v.owner, true
+}
+
+func (v view) Changed() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+func (v view) Refresh() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.asked++
+}
+
+// member is a node: its public ports, its port of peers, and a house if it has one.
+type member struct {
+	t       testing.TB
+	in      *town
+	self    route.Peer
+	key     peer.Identity
+	seat    *route.Seat
+	router  *route.Router
+	clients *peer.Clients
+	port    *peer.Server
+	public  *grpc.Server
+	conn    *grpc.ClientConn
+	web     *http.Server
+	webAddr string
+	counts  *counts
+	nudged  chan struct{}
+}
+
+// who calls, at the public port of every node.
+var alice = &door.Caller{Principal: runtime.Principal{Name: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue"}}}
+
+func (c *town) node(t testing.TB, id string) *member {
+	t.Helper()
+	m := &member{t: t, in: c, seat: route.NewSeat(), counts: &counts{}, nudged: make(chan struct{}, 16)}
+	m.key = must(peer.NewIdentity())(t)
+	directory := view{c, id}
+	m.clients = peer.NewClients(m.key, directory)
+	m.router = route.New(route.Config{Seat: m.seat, Directory: directory, Peers: m.clients, Counts: m.counts, Patience: 5 * time.Second})
+	m.port = must(peer.NewServer(peer.Config{Listen: "127.0.0.1:0", Identity: m.key, Book: c, Router: m.router, Nudged: func() { m.nudged <- struct{}{} }}))(t)
+	m.self = route.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
+	c.enroll(m.key.Key, true)
+	served := make(chan error, 1)
+	go func() { served <- m.port.Serve() }()
+	m.open()
+	t.Cleanup(func() {
+		m.router.Drain()
+		_ = m.conn.Close()
+		m.public.Stop()
+		_ = m.web.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		defer cancel()
+		m.port.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if err := m.clients.Close(); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	})
+	return m
+}
+
+// open serves the public ports, where every caller is alice.
+func (m *member) open() {
+	m.public = grpc.NewServer(grpc.ForceServerCodecV2(envelope.NewCodec()),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			resp, err := m.router.Unary(door.WithCaller(ctx, alice), req, info, next)
+			return resp, formed(err)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return formed(m.router.Stream(srv, envelope.NewStream(&inside{stream, door.WithCaller(stream.Context(), alice)}), info, next))
+		}))
+	for _, desc := range route.Services {
+		envelope.Register(m.public, desc, nil)
+	}
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
+	go func() { _ = m.public.Serve(ln) }()
+	m.conn = must(grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(envelope.NewCodec()))))(m.t)
+	weblisten := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
+	m.webAddr = "http://" + weblisten.Addr().String()
+	m.web = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.router.ServeHTTP(w, r.WithContext(door.WithPeer(door.WithCaller(r.Context(), alice), r.RemoteAddr)))
+	})}
+	go func() { _ = m.web.Serve(weblisten) }()
+}
+
+func formed(err error) error {
+	if err == nil {
+		return nil
+	}
+	st, _ := fault.Status(err)
+	return st.Err()
+}
+
+// reign has a node have the store.
+func (m *member) reign(home route.Home) {
+	m.seat.Put(home)
+	m.in.elect(m.self)
+}
+
+// leave has a node give the store back.
+func (m *member) leave() {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := m.seat.Take(ctx); err != nil {
+		m.t.Error("take:", err)
+	}
+}
+
+type inside struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (i *inside) Context() context.Context { return i.ctx }
+
+// counts remembers what it is told.
+type counts struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (c *counts) add(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, line)
+}
+func (c *counts) Forwarded(method, outcome string) { c.add("forwarded " + method + " " + outcome) }
+func (c *counts) Retried(method string)            { c.add("retried " + method) }
+func (c *counts) NoOwner(method string)            { c.add("no owner " + method) }
+
+func (c *counts) has(line string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.told, line)
+}
+
+func (c *counts) number(line string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.told {
+		if one == line {
+			n++
+		}
+	}
+	return n
+}
+
+// house is a home of a test. What is not set answers with what it got: so many messages as came.
+type house struct {
+	mu     sync.Mutex
+	calls  []call
+	unary  func(ctx context.Context, method string, req any) (any, error)
+	stream func(method string, stream grpc.ServerStream) error
+	serve  http.HandlerFunc
+	ended  chan struct{}
+	once   sync.Once
+	broken chan struct{}
+}
+
+// call is one as a house saw it.
+type call struct {
+	method, caller, space, trace, peer string
+	namespaces                         []string
+	scopes                             runtime.Scopes
+	got                                []proto.Message
+	md                                 metadata.MD
+}
+
+func newHouse() *house { return &house{ended: make(chan struct{}), broken: make(chan struct{})} }
+
+func (h *house) note(ctx context.Context, method string, got ...proto.Message) {
+	who := door.CallerOf(ctx)
+	md, _ := metadata.FromIncomingContext(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call{
+		method: method, caller: who.Name, space: door.SpaceIn(ctx), trace: door.TraceOf(ctx), peer: door.PeerOf(ctx),
+		namespaces: who.Namespaces, scopes: who.Scopes, got: got, md: md,
+	})
+}
+
+func (h *house) seen() []call {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls)
+}
+
+func (h *house) Call(ctx context.Context, method string, req any) (any, error) {
+	h.note(ctx, method, req.(proto.Message))
+	if h.unary != nil {
+		return h.unary(ctx, method, req)
+	}
+	_ = grpc.SetHeader(ctx, metadata.Pairs("x-head", "h"))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("x-tail", "t"))
+	return route.MethodOf(method).NewResponse(), nil
+}
+
+func (h *house) Stream(method string, stream grpc.ServerStream) error {
+	if h.stream != nil {
+		return h.stream(method, stream)
+	}
+	var got []proto.Message
+	for {
+		m := route.MethodOf(method).NewRequest()
+		err := stream.RecvMsg(m)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		got = append(got, m)
+	}
+	h.note(stream.Context(), method, got...)
+	if err := stream.SendHeader(metadata.Pairs("x-head", "h")); err != nil {
+		return err
+	}
+	for range got {
+		if err := stream.SendMsg(route.MethodOf(method).NewResponse()); err != nil {
+			return err
+		}
+	}
+	stream.SetTrailer(metadata.Pairs("x-tail", "t"))
+	return nil
+}
+
+func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.note(r.Context(), r.Method+" "+r.URL.RequestURI())
+	if h.serve != nil {
+		h.serve(w, r)
+	}
+}
+
+func (h *house) End()                    { h.once.Do(func() { close(h.ended) }) }
+func (h *house) Failed() <-chan struct{} { return h.broken }
+
+func must[T any](got T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+}

@@ -1,0 +1,166 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// idempotencyKey is the header by which agents know a message again.
+const idempotencyKey = "Idempotency-Key"
+
+// ownerHeader is [OwnerTrailer] over HTTP.
+const ownerHeader = "Pawl-Owner"
+
+// keyed: the request has an id by which its repeat is known, in its message or beside it.
+func (r *Router) keyed(ctx context.Context, m *Method, req any) bool {
+	return m.named(req) || len(metadata.ValueFromIncomingContext(ctx, strings.ToLower(idempotencyKey))) > 0 && m.agents
+}
+
+// ServeHTTP serves a request to an agent at the node that has the store. Its caller is in the
+// context, if there is one. What a caller sends in headers of ours goes nowhere.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	ctx, leave := r.lasting.enter(req.Context())
+	defer leave()
+	if r.isDraining() {
+		problem(w, draining())
+		return
+	}
+	body, whole, err := r.body(req)
+	if err != nil {
+		problem(w, err)
+		return
+	}
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
+	t := r.try(ctx, httpMethod)
+	for t.next() {
+		var begun bool
+		begun, err = r.serveOnce(ctx, w, req, body)
+		if begun {
+			return
+		}
+		if !whole && fateOf(err) != final {
+			err = broken()
+		}
+		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
+	}
+	problem(w, t.told(err, !reads))
+}
+
+// serveOnce serves a request where the store is believed to be; begun: it has an answer.
+func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http.Request, body func() io.ReadCloser) (begun bool, err error) {
+	out := req.Clone(ctx)
+	out.Body = body()
+	for name := range out.Header {
+		if strings.HasPrefix(name, "Pawl-") {
+			delete(out.Header, name)
+		}
+	}
+	if at := r.cfg.Seat.enter(); at != nil {
+		defer r.cfg.Seat.leave(at)
+		ctx, leave := at.lasting.enter(ctx)
+		defer leave()
+		at.home.ServeHTTP(w, out.WithContext(ctx))
+		return true, nil
+	}
+	to, ok := r.cfg.Directory.Owner()
+	if !ok {
+		return false, NotOwner()
+	}
+	err = r.proxy(w, out, to)
+	r.cfg.Counts.Forwarded(httpMethod, outcome(err))
+	return err == nil, err
+}
+
+// proxy sends a request to another node and its answer back, as it comes. An error says that
+// nothing was answered.
+func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer) (err error) {
+	proxy := &httputil.ReverseProxy{
+		Transport: r.cfg.Peers.Transport(to), FlushInterval: -1,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
+			p.Out.Host = p.In.Host
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			if reason := resp.Header.Get(RefusedHeader); reason != "" {
+				return NotOwner()
+			}
+			resp.Header.Set(ownerHeader, to.Address)
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, cause error) { err = cause },
+	}
+	proxy.ServeHTTP(w, req)
+	if err != nil && fateOf(err) == final && req.Context().Err() == nil {
+		return &cut{err}
+	}
+	return err
+}
+
+// cut is why there was no answer over HTTP: the connection to the node ended.
+type cut struct{ cause error }
+
+func (c *cut) Error() string { return c.cause.Error() }
+func (c *cut) Unwrap() error { return c.cause }
+
+// body keeps what fits of a request's body, so that it can be sent again; whole: it is all of it.
+func (r *Router) body(req *http.Request) (again func() io.ReadCloser, whole bool, err error) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return func() io.ReadCloser { return http.NoBody }, true, nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(req.Body, r.cfg.BodyBytes+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if whole = int64(len(kept)) <= r.cfg.BodyBytes; whole {
+		return func() io.ReadCloser { return io.NopCloser(bytes.NewReader(kept)) }, true, nil
+	}
+	return func() io.ReadCloser {
+		return struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(kept), req.Body), req.Body}
+	}, false, nil
+}
+
+// problem answers a request that no house has answered.
+func problem(w http.ResponseWriter, err error) {
+	st, withheld := fault.Status(err)
+	code := http.StatusServiceUnavailable
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		code, st = http.StatusRequestEntityTooLarge, tooLarge(over.Limit)
+	} else if withheld != nil || errors.Is(err, context.Canceled) {
+		// Its caller is gone, or stopped in the middle of what it asks.
+		code, st = http.StatusBadRequest, unreadable()
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		code = http.StatusGatewayTimeout
+	} else {
+		w.Header().Set("Retry-After", "1")
+	}
+	body, _ := protojson.Marshal(st.Proto())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	//nolint:gosec,nolintlint // JSON, said to be JSON, with nosniff: no browser takes it for a page.
+	_, _ = w.Write(append(append([]byte(`{"error":`), body...), '}'))
+}
+
+func tooLarge(limit int64) *status.Status {
+	return fault.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "MESSAGE_TOO_LARGE", Field: "(body)", Limit: limit, Message: "too many bytes"})
+}
+
+func unreadable() *status.Status {
+	return fault.Refused(&machine.Refusal{Code: machine.CodeInvalidArgument, Reason: fault.InvalidRequest, Field: "(body)", Message: "could not be read"})
+}

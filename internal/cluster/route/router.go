@@ -1,0 +1,194 @@
+package route
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+)
+
+// Peer is another node.
+type Peer struct {
+	ID string
+	// Address is HOST:PORT of its port of peers.
+	Address string
+	// Key is the SHA-256 of its certificate.
+	Key [32]byte
+}
+
+// Directory knows which node has the store.
+type Directory interface {
+	// Owner is the node that has it; false: nobody, or this node.
+	Owner() (Peer, bool)
+	// Changed is closed when that changes.
+	Changed() <-chan struct{}
+	// Refresh asks again, soon. It is called often.
+	Refresh()
+}
+
+// Peers reach other nodes. Their errors are those of the house there, NOT_OWNER, [Unsent], or of
+// the connection: UNAVAILABLE without a reason.
+type Peers interface {
+	// Call returns [sent.Message] in place of a message.
+	Call(ctx context.Context, to Peer, method string, req any) (any, error)
+	// Stream opens a stream; it receives into *[sent.Message] too.
+	Stream(ctx context.Context, to Peer, method string) (grpc.ClientStream, error)
+	// Transport carries requests over HTTP. NOT_OWNER is an answer with [RefusedHeader].
+	Transport(to Peer) http.RoundTripper
+}
+
+// Config is what a [Router] is made of.
+type Config struct {
+	Seat      *Seat
+	Directory Directory
+	Peers     Peers
+	// Counts is nil where nobody counts.
+	Counts Counts
+	// Patience is how long a call waits for a node that has the store. Default 10 s.
+	Patience time.Duration
+	// BodyBytes bounds what is kept of a request over HTTP, to send it once more. Default 4 MiB.
+	BodyBytes int64
+}
+
+// Router takes calls to the node that has the store. Safe for concurrent use.
+type Router struct {
+	cfg Config
+	// drains is closed when what waits is to end instead of going elsewhere; lasting are the
+	// calls that this ends.
+	drains    chan struct{}
+	drainOnce sync.Once
+	lasting   group
+}
+
+// Words of the answer of another node.
+const (
+	// OwnerTrailer names the node that has answered, where it was another one.
+	OwnerTrailer = "pawl-owner"
+	// RefusedHeader says of an answer over HTTP that the call was not begun, by a reason.
+	RefusedHeader = "Pawl-Refused"
+)
+
+// New makes one.
+func New(cfg Config) *Router {
+	if cfg.Patience == 0 {
+		cfg.Patience = 10 * time.Second
+	}
+	if cfg.BodyBytes == 0 {
+		cfg.BodyBytes = 4 << 20
+	}
+	if cfg.Counts == nil {
+		cfg.Counts = uncounted{}
+	}
+	return &Router{cfg: cfg, drains: make(chan struct{})}
+}
+
+// Drain ends what lasts, since the server does: streams with DRAINING. Calls go on.
+func (r *Router) Drain() {
+	r.drainOnce.Do(func() { close(r.drains) })
+	r.lasting.end(draining())
+}
+
+func (r *Router) isDraining() bool {
+	select {
+	case <-r.drains:
+		return true
+	default:
+		return false
+	}
+}
+
+// Unary implements the edge's router.
+func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	m := methods[info.FullMethod]
+	switch {
+	case m == nil || m.Rule == Here:
+		return next(ctx, req)
+	case m.Rule == Waits:
+		return r.wait(ctx, info.FullMethod, req)
+	}
+	return r.call(ctx, info.FullMethod, req)
+}
+
+// call makes a unary call at the node that has the store, whichever that is by then.
+func (r *Router) call(ctx context.Context, method string, req any) (resp any, err error) {
+	m := methods[method]
+	t := r.try(ctx, method)
+	for t.next() {
+		resp, err = r.once(ctx, method, req)
+		t.failed(err, m.Rule == Reads || m.Rule == Same || m.Rule == Waits || m.Rule == Keyed && r.keyed(ctx, m, req))
+	}
+	if err != nil {
+		return nil, t.told(err, m.Changes)
+	}
+	if raw, ok := resp.(sent.Message); ok && m.Typed() {
+		out := m.NewResponse()
+		return out, proto.Unmarshal(raw, out)
+	}
+	return resp, nil
+}
+
+// once makes a call where the store is believed to be.
+func (r *Router) once(ctx context.Context, method string, req any) (any, error) {
+	if at := r.cfg.Seat.enter(); at != nil {
+		defer r.cfg.Seat.leave(at)
+		resp, err := at.home.Call(ctx, method, req)
+		return resp, unlessFailed(at.home, err)
+	}
+	to, ok := r.cfg.Directory.Owner()
+	if !ok {
+		return nil, NotOwner()
+	}
+	resp, err := r.cfg.Peers.Call(ctx, to, method, req)
+	r.forwarded(ctx, method, to, err)
+	return resp, err
+}
+
+// Local makes a call at the house of this node; NOT_OWNER: it has none.
+func (r *Router) Local(ctx context.Context, method string, req any) (any, error) {
+	at := r.cfg.Seat.enter()
+	if at == nil {
+		return nil, NotOwner()
+	}
+	defer r.cfg.Seat.leave(at)
+	resp, err := at.home.Call(ctx, method, req)
+	return resp, unlessFailed(at.home, err)
+}
+
+// LocalStream is Local for a stream.
+func (r *Router) LocalStream(method string, stream grpc.ServerStream) error {
+	at := r.cfg.Seat.enter()
+	if at == nil {
+		return NotOwner()
+	}
+	defer r.cfg.Seat.leave(at)
+	ctx, leave := at.lasting.enter(stream.Context())
+	defer leave()
+	return ended(ctx, unlessFailed(at.home, at.home.Stream(method, &within{stream, ctx})))
+}
+
+// LocalHTTP is Local for a request to an agent.
+func (r *Router) LocalHTTP(w http.ResponseWriter, req *http.Request) {
+	at := r.cfg.Seat.enter()
+	if at == nil {
+		w.Header().Set(RefusedHeader, reasonNotOwner)
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return
+	}
+	defer r.cfg.Seat.leave(at)
+	ctx, leave := at.lasting.enter(req.Context())
+	defer leave()
+	at.home.ServeHTTP(w, req.WithContext(ctx))
+}
+
+// within is a stream in another context.
+type within struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // it is the stream's
+}
+
+func (w *within) Context() context.Context { return w.ctx }

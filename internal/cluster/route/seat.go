@@ -1,0 +1,155 @@
+package route
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Home is the house of a store, open and served, as calls reach it.
+type Home interface {
+	// Call calls a unary method by its full name.
+	Call(ctx context.Context, method string, req any) (any, error)
+	// Stream calls a method that streams.
+	Stream(method string, stream grpc.ServerStream) error
+	// ServeHTTP serves a request to an agent.
+	ServeHTTP(w http.ResponseWriter, r *http.Request)
+	// End ends streams and waits with DRAINING. What changes something goes on.
+	End()
+	// Failed is closed when its store takes no more commits.
+	Failed() <-chan struct{}
+}
+
+// Seat is where this node's house is while it has the store. Safe for concurrent use.
+type Seat struct {
+	mu sync.Mutex
+	// now is nil while another node has the store, or none.
+	now *stay
+	// changed is closed and made anew when a house comes, or its lease is renewed.
+	changed chan struct{}
+	// until is when the lease may have ended, by the monotonic clock; zero: it does not.
+	until time.Time
+	lapse *time.Timer
+}
+
+// stay is a house with the calls that are inside.
+type stay struct {
+	home    Home
+	leaving bool
+	inside  int
+	// empty is closed when a house that leaves has no call inside.
+	empty chan struct{}
+	// lasting are the calls that end when the lease may have.
+	lasting group
+}
+
+// NewSeat is empty.
+func NewSeat() *Seat { return &Seat{changed: make(chan struct{})} }
+
+// Put opens a house to calls. There must be none.
+func (s *Seat) Put(home Home) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = &stay{home: home, empty: make(chan struct{})}
+	s.tell()
+}
+
+// Extend says until when the lease holds for certain. Behind that nobody enters and streams end:
+// what a house remembers may be another node's by then. A house that comes later is held to it,
+// too.
+func (s *Seat) Extend(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = until
+	if left := time.Until(until); s.lapse == nil {
+		s.lapse = time.AfterFunc(left, s.lapsed)
+	} else {
+		s.lapse.Reset(left)
+	}
+	s.tell()
+}
+
+func (s *Seat) lapsed() {
+	s.mu.Lock()
+	now, over := s.now, s.over()
+	s.mu.Unlock()
+	if now != nil && over {
+		now.lasting.end(NotOwner())
+	}
+}
+
+// over: the lease may have ended.
+func (s *Seat) over() bool { return !s.until.IsZero() && !time.Now().Before(s.until) }
+
+func (s *Seat) tell() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Changed is closed when a house comes, or its lease is renewed.
+func (s *Seat) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Has says whether calls are made here.
+func (s *Seat) Has() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open()
+}
+
+func (s *Seat) open() bool { return s.now != nil && !s.now.leaving && !s.over() }
+
+// enter keeps the house open until [Seat.leave]; nil: there is none.
+func (s *Seat) enter() *stay {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open() {
+		return nil
+	}
+	s.now.inside++
+	return s.now
+}
+
+func (s *Seat) leave(from *stay) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from.inside--
+	if from.leaving && from.inside == 0 {
+		close(from.empty)
+	}
+}
+
+// Take closes the house to calls, ends what waits in it and waits until the rest has its answer.
+// When ctx ends first it returns the context's error, and streams that are left are cut off. The
+// house is the caller's then in both cases; nil: there was none.
+func (s *Seat) Take(ctx context.Context) (Home, error) {
+	s.mu.Lock()
+	now := s.now
+	if now == nil || now.leaving {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	now.leaving = true
+	if now.inside == 0 {
+		close(now.empty)
+	}
+	s.mu.Unlock()
+	now.home.End()
+	var err error
+	select {
+	case <-now.empty:
+	case <-ctx.Done():
+		err = ctx.Err()
+		now.lasting.end(NotOwner())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = nil
+	return now.home, err
+}

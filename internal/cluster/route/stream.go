@@ -1,0 +1,224 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+)
+
+// Stream implements the edge's router.
+func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	m := methods[info.FullMethod]
+	if m == nil || m.Rule == Here {
+		return next(srv, stream)
+	}
+	ctx, leave := r.lasting.enter(stream.Context())
+	defer leave()
+	if r.isDraining() {
+		return draining()
+	}
+	var err error
+	if m.asks {
+		err = r.talk(ctx, info.FullMethod, stream)
+	} else {
+		err = r.tell(ctx, info.FullMethod, stream)
+	}
+	if err != nil {
+		return ended(ctx, err)
+	}
+	return nil
+}
+
+// tell is a stream with one request.
+func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStream) error {
+	m := methods[method]
+	req := m.NewRequest()
+	if err := stream.RecvMsg(req); err != nil {
+		return err
+	}
+	out, err := &outlet{to: stream}, error(nil)
+	t := r.try(ctx, method)
+	for t.next() {
+		before := out.count()
+		err = r.tellOnce(ctx, method, m.resumed(req, out), out)
+		if out.count() > before {
+			t.went()
+		}
+		if out.broken() {
+			// Its reader is gone: no other node can help.
+			return err
+		}
+		if m.Rule != Follows && out.count() > 0 && fateOf(err) != final {
+			// What was told cannot be told again, whether or not more of it was begun.
+			return interrupted(err)
+		}
+		t.failed(err, m.Rule != Once)
+	}
+	if err != nil {
+		return t.told(err, m.Changes)
+	}
+	return nil
+}
+
+// tellOnce reads a stream where the store is believed to be.
+func (r *Router) tellOnce(ctx context.Context, method string, req proto.Message, out *outlet) error {
+	if at := r.cfg.Seat.enter(); at != nil {
+		defer r.cfg.Seat.leave(at)
+		ctx, leave := at.lasting.enter(ctx)
+		defer leave()
+		return ended(ctx, unlessFailed(at.home, at.home.Stream(method, &inlet{outlet: out, ctx: ctx, req: req})))
+	}
+	to, ok := r.cfg.Directory.Owner()
+	if !ok {
+		return NotOwner()
+	}
+	err := r.tellFrom(ctx, to, method, req, out)
+	r.forwarded(ctx, method, to, err)
+	return err
+}
+
+// tellFrom reads a stream of another node.
+func (r *Router) tellFrom(ctx context.Context, to Peer, method string, req proto.Message, out *outlet) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from, err := r.cfg.Peers.Stream(ctx, to, method)
+	if err != nil {
+		return err
+	}
+	// An error of sending is told by receiving, as io.EOF is here.
+	if err := from.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := from.CloseSend(); err != nil {
+		return err
+	}
+	return relay(from, out)
+}
+
+// relay hands on what another node sends: header, messages, trailer.
+func relay(from grpc.ClientStream, out outward) error {
+	md, err := from.Header()
+	if err == nil && md != nil {
+		err = out.SendHeader(callers(md))
+	}
+	for err == nil {
+		var m sent.Message
+		if err = from.RecvMsg(&m); err == nil {
+			err = out.SendMsg(m)
+		}
+	}
+	out.SetTrailer(callers(from.Trailer()))
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// outward is the half of a stream that sends.
+type outward interface {
+	SendHeader(md metadata.MD) error
+	SendMsg(m any) error
+	SetTrailer(md metadata.MD)
+}
+
+// callers is what of the metadata of an answer is for its caller.
+func callers(md metadata.MD) metadata.MD {
+	out := metadata.MD{}
+	for key, values := range md {
+		if key != "content-type" {
+			out[key] = values
+		}
+	}
+	return out
+}
+
+// outlet sends what several streams, one after the other, send as one. It remembers how far they
+// were. Safe for concurrent use.
+type outlet struct {
+	to grpc.ServerStream
+	mu sync.Mutex
+	// greeted: the header went. sent counts the messages. gone is why no more can be sent.
+	greeted bool
+	sent    int
+	gone    error
+	place
+}
+
+func (o *outlet) SendHeader(md metadata.MD) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.greeted {
+		return nil
+	}
+	o.greeted = true
+	return o.keep(o.to.SendHeader(md))
+}
+
+func (o *outlet) SendMsg(m any) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.keep(o.to.SendMsg(m)); err != nil {
+		return err
+	}
+	o.greeted = true
+	o.sent++
+	o.pass(m)
+	return nil
+}
+
+func (o *outlet) keep(err error) error {
+	if err != nil {
+		o.gone = err
+	}
+	return err
+}
+
+func (o *outlet) SetTrailer(md metadata.MD) { o.to.SetTrailer(md) }
+
+func (o *outlet) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sent
+}
+
+func (o *outlet) broken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gone != nil
+}
+
+// inlet is the stream that a house of this node serves: one request comes in, the rest goes out.
+type inlet struct {
+	*outlet
+	ctx  context.Context //nolint:containedctx // it is the stream's
+	req  proto.Message
+	read bool
+}
+
+func (i *inlet) Context() context.Context { return i.ctx }
+
+func (i *inlet) SetHeader(md metadata.MD) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.greeted {
+		return nil
+	}
+	return i.to.SetHeader(md)
+}
+
+// RecvMsg gives the request, once.
+func (i *inlet) RecvMsg(m any) error {
+	if i.read {
+		return io.EOF
+	}
+	i.read = true
+	proto.Merge(m.(proto.Message), i.req)
+	return nil
+}

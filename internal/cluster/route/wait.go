@@ -1,0 +1,66 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+)
+
+// defaultWait is that of the edge; earlyBy is what a wait may end early of itself.
+const (
+	defaultWait = 30 * time.Second
+	earlyBy     = 20 * time.Millisecond
+)
+
+// wait makes a call of WaitRun, at one owner after the other for as long as it asks for.
+func (r *Router) wait(ctx context.Context, method string, req any) (any, error) {
+	in, began := req.(*pawlv1.WaitRunRequest), time.Now()
+	whole := defaultWait
+	if in.GetTimeout() != nil {
+		whole = in.GetTimeout().AsDuration()
+	}
+	for next := in; ; {
+		resp, err := r.waitOnce(ctx, method, next)
+		if err != nil {
+			return nil, err
+		}
+		left := whole - time.Since(began)
+		if left <= earlyBy || r.isDraining() || !timedOut(resp) {
+			return resp, nil
+		}
+		next = proto.CloneOf(in)
+		next.Timeout = durationpb.New(left)
+	}
+}
+
+// waitOnce is a wait that ends when the server drains, with the run as it is then.
+func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRunRequest) (any, error) {
+	in, leave := r.lasting.enter(ctx)
+	defer leave()
+	if !r.isDraining() {
+		resp, err := r.call(in, method, req)
+		if err == nil || !r.isDraining() || ctx.Err() != nil {
+			return resp, err
+		}
+	}
+	now := proto.CloneOf(req)
+	now.Timeout = durationpb.New(0)
+	return r.call(ctx, method, now)
+}
+
+// timedOut: the wait ended before what was waited for.
+func timedOut(resp any) bool {
+	switch resp := resp.(type) {
+	case *pawlv1.WaitRunResponse:
+		return resp.GetTimedOut()
+	case sent.Message:
+		out := &pawlv1.WaitRunResponse{}
+		return proto.Unmarshal(resp, out) == nil && out.GetTimedOut()
+	}
+	return false
+}

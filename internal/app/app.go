@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -105,7 +106,7 @@ func (a *app) build() error {
 	if a.server, err = grpcapi.New(serving); err != nil {
 		return err
 	}
-	t.records.server = a.server
+	t.records.services = a.server.Own()
 	return nil
 }
 
@@ -183,7 +184,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics http.Handler, counts grpcapi.Counts) grpcapi.Config {
+func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics http.Handler, counts tally.Counts) grpcapi.Config {
 	c := opts.config
 	return grpcapi.Config{
 		House:             rooms,

@@ -67,18 +67,18 @@ func (f pushFeed) May(sub *machine.Subscription) error {
 	if sub.Owner == runtime.OwnName {
 		return nil
 	}
-	return f.rights.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
+	return f.rights.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
 }
 
-// recordFeed gives the outbox the records of webhooks. The server is made after the
+// recordFeed gives the outbox the records of webhooks. The services are made after the
 // outbox, and before that runs.
-type recordFeed struct{ server *grpcapi.Server }
+type recordFeed struct{ services *grpcapi.Services }
 
 func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
-	return f.server.RecordFeed(ctx, sub)
+	return f.services.RecordFeed(ctx, sub)
 }
 
 // May implements [deliver.Feed].
 func (f *recordFeed) May(sub *machine.Subscription) error {
-	return f.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
+	return f.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
 }

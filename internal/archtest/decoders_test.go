@@ -40,6 +40,7 @@ var decoders = map[string]decoder{
 	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzDrive", "FuzzGateway"}},
 	"internal/grpcapi/calm":          {fuzz: []string{"FuzzFrames"}},
 	"internal/grpcapi/convert":       {fuzz: []string{"FuzzConversions", "FuzzWorkerRegistration"}},
+	"internal/grpcapi/dispatch":      {own: "reads answers that a sidecar of the same cluster has made"},
 	"internal/grpcapi/door":          {fuzz: []string{"FuzzParseTokens", "FuzzParseCertificates"}},
 	"internal/grpcapi/gateway":       {fuzz: []string{"internal/grpcapi: FuzzGateway"}},
 	"internal/grpcapi/oidc":          {fuzz: []string{"FuzzKeys"}},

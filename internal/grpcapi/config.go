@@ -12,13 +12,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/grpcapi/oidc"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // Config is everything a [Server] is built from.
 type Config struct {
-	// House runs the runs: the way of a transition and its rooms. Required.
+	// House runs the runs: the way of a transition and its rooms. Either it is set or Router.
 	House *house.House
+	// Router takes calls to the house that answers them, which may be another process's and
+	// comes and goes, see [Server.Services]. Store and Deliveries are then that house's, and
+	// Spaces are the namespaces that there are.
+	Router Router
+	Spaces request.Namespaces
+	// Quotas says how much of this server callers may have. Default: what House goes by, else
+	// no bounds.
+	Quotas *allowance.Book
 	// Store is what is asked of the whole store at once; nil = nothing can be.
 	Store depot.Store
 	// Failed is closed when the store can no longer commit: the server then
@@ -32,7 +43,7 @@ type Config struct {
 	// has. It stays its caller's.
 	Audit *audit.Log
 	// Counts is told of refused calls and ignored answers; nil = nobody is.
-	Counts Counts
+	Counts tally.Counts
 
 	// Listen is HOST:PORT of the gRPC port; "" = none. Port 0 takes a free one.
 	// Where callers show neither tokens nor certificates an empty HOST is loopback
@@ -118,6 +129,12 @@ func (c Config) withDefaults() Config {
 	if c.MaxStreams == 0 {
 		c.MaxStreams = DefaultStreams
 	}
+	if c.Quotas == nil && c.House != nil {
+		c.Quotas = c.House.Quotas
+	}
+	if c.Quotas == nil {
+		c.Quotas = allowance.New(c.Spaces.WithDefault())
+	}
 	return c
 }
 
@@ -129,7 +146,8 @@ func (c Config) validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.House != nil, "house is required")
+	check((c.House == nil) == (c.Router != nil), "house is required, or a router in its place")
+	check(c.Router == nil || c.Store == nil && c.Deliveries == nil, "store and deliveries are those of a house, and a router knows it")
 	check(c.MaxMessageBytes > 0 && c.MaxMessageBytes <= maxMessageBytesCap,
 		"message_bytes %d: want 1 to %d", c.MaxMessageBytes, maxMessageBytesCap)
 	check(c.RequestsPerSecond >= 0 && !math.IsNaN(c.RequestsPerSecond) && !math.IsInf(c.RequestsPerSecond, 0),

@@ -86,7 +86,7 @@ func TestWebhookPassesOverADeletedRun(t *testing.T) {
 	r.register(ctx)
 	kept, gone := r.cancelled(ctx), r.cancelled(ctx)
 	sub := &machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, Owner: "admin"}
-	feed, err := r.server.RecordFeed(ctx, sub)
+	feed, err := r.services.RecordFeed(ctx, sub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 	r.register(ctx)
 	before, gone, after := r.cancelled(ctx), r.cancelled(ctx), r.cancelled(ctx)
 	call := runtime.Call{Principal: runtime.Principal{Name: "reader", Scopes: runtime.ScopeAdmin}}
-	show := newShower(r.server.runs, call)
+	show := newShower(r.services.runs, call)
 	pump := func(to *toldStream, filter watch.Filter) error {
 		w, err := r.engine.Watches.Watch(ctx, watch.Request{Call: call, Filter: filter})
 		if err != nil {
@@ -143,7 +143,7 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 		}
 		defer w.Close()
 		show.one = filter.RunID != ""
-		return streamEnd(ctx, r.server.runs.pump(ctx, w, show, to))
+		return streamEnd(ctx, r.services.runs.pump(ctx, w, show, to))
 	}
 	all := &toldStream{first: func() { r.remove(ctx, gone) }}
 	if err := pump(all, watch.Filter{}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -22,7 +21,7 @@ const maxTraceparentBytes = 256
 // commander makes the commands of streams: each through the interceptors of a unary
 // call and the handler of its RPC, so that it cannot be anything else than that.
 type commander struct {
-	runs  *runService
+	runs  pawlv1.RunServiceServer
 	edge  *edge
 	limit *quota.Limiter
 	// guard is what stands before the handler of a unary call, less what finds out who
@@ -30,8 +29,8 @@ type commander struct {
 	guard []grpc.UnaryServerInterceptor
 }
 
-func newCommander(runs *runService, edge *edge, limit *quota.Limiter, validator protovalidate.Validator) *commander {
-	return &commander{runs: runs, edge: edge, limit: limit, guard: append(append(outerChain(edge), runs.auth.Unary), innerChain(limit, validator)...)}
+func (s *Server) newCommander(runs pawlv1.RunServiceServer) *commander {
+	return &commander{runs: runs, edge: s.edge, limit: s.limit, guard: append(append(outerChain(s.edge), s.auth.Unary), innerChain(s.limit, s.validator)...)}
 }
 
 // make makes one command and answers it, whatever becomes of it, as an element of a

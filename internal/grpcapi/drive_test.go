@@ -22,6 +22,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
@@ -356,7 +357,7 @@ func TestDriveBadCommands(t *testing.T) {
 
 func wantReason(t *testing.T, a *pawlv1.DriveAnswer, reason string) {
 	t.Helper()
-	if got := reasonOf(status.FromProto(a.GetError())); got != reason {
+	if got := tally.ReasonOf(status.FromProto(a.GetError())); got != reason {
 		t.Errorf("the answer to %d has the reason %s, want %s: %v", a.GetId(), got, reason, a)
 	}
 }
@@ -406,7 +407,7 @@ func TestDriveRightsOfWhatWaits(t *testing.T) {
 			close(first)
 			<-release
 		}
-		return r.server.runs.commands.make(ctx, in)
+		return r.services.runs.commands.make(ctx, in)
 	})
 	defer l.dismiss()
 	var commands []*pawlv1.DriveCommand
@@ -551,7 +552,7 @@ func TestDriveReaderEnds(t *testing.T) {
 	stream := silentDrive{hangUp: make(chan struct{})}
 	label := t.Name() + rand.Text()
 	pprof.Do(ctx, pprof.Labels("of", label), func(ctx context.Context) {
-		d := &driver{s: r.server.runs, stream: stream, lanes: newLanes(nil)}
+		d := &driver{s: r.services.runs, stream: stream, lanes: newLanes(nil)}
 		defer d.lanes.dismiss()
 		if err := d.serve(ctx); err == nil {
 			t.Error("the stream goes on")
@@ -574,7 +575,7 @@ func TestDriveReaderEnds(t *testing.T) {
 func TestDriveAnswerThatIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	wire := r.server.runs.commands.seal(testContext(t), &pawlv1.DriveAnswer{Id: 7, Answer: &pawlv1.DriveAnswer_EmitEvent{
+	wire := r.services.runs.commands.seal(testContext(t), &pawlv1.DriveAnswer{Id: 7, Answer: &pawlv1.DriveAnswer_EmitEvent{
 		EmitEvent: &pawlv1.EmitEventResponse{State: "\xff"},
 	}})
 	got := &pawlv1.DriveResponse{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/testkit"
 )
 
@@ -31,6 +33,9 @@ import (
 //go:embed testdata/loop.json
 var loopPack []byte
 
+// routedSuite has every test reach its house through a router.
+var routedSuite = os.Getenv("PAWL_ROUTED") != ""
+
 // rig is a server over a real engine on a store in memory.
 type rig struct {
 	t      testing.TB
@@ -38,9 +43,11 @@ type rig struct {
 	clock  *testkit.Clock
 	engine *house.House
 	server *Server
-	conn   *grpc.ClientConn
-	packs  pawlv1.PackServiceClient
-	runs   pawlv1.RunServiceClient
+	// services answer about the runs of engine.
+	services *Services
+	conn     *grpc.ClientConn
+	packs    pawlv1.PackServiceClient
+	runs     pawlv1.RunServiceClient
 }
 
 // newRig serves until the test ends. configure may change either configuration.
@@ -52,6 +59,9 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
 	}, Archive: &archive{}}
 	conf := Config{Log: slog.New(slog.DiscardHandler)}
+	if routedSuite {
+		conf.Router = &switchboard{remote: true}
+	}
 	for _, f := range configure {
 		f(&conf, &engineConf)
 	}
@@ -59,14 +69,36 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 	if r.engine, err = house.New(engineConf); err != nil {
 		t.Fatal(err)
 	}
-	conf.House, conf.Failed = r.engine, r.engine.Failed()
-	if r.server, err = New(conf); err != nil {
-		t.Fatal(err)
-	}
+	r.build(conf, engineConf.Namespaces)
 	r.serve()
 	r.conn = r.dial()
 	r.packs, r.runs = pawlv1.NewPackServiceClient(r.conn), pawlv1.NewRunServiceClient(r.conn)
 	return r
+}
+
+// build makes the server of the rig's house, or, where the configuration has a switchboard, one
+// with that before the house.
+func (r *rig) build(conf Config, spaces request.Namespaces) {
+	r.t.Helper()
+	board, routed := conf.Router.(*switchboard)
+	offer := Offer{House: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
+	if routed {
+		conf.Store, conf.Deliveries, conf.Spaces, conf.Quotas = nil, nil, spaces, r.engine.Quotas
+	} else {
+		conf.House, conf.Failed = r.engine, r.engine.Failed()
+	}
+	var err error
+	if r.server, err = New(conf); err != nil {
+		r.t.Fatal(err)
+	}
+	r.services = r.server.Own()
+	if routed {
+		if r.services, err = r.server.Services(offer); err != nil {
+			r.t.Fatal(err)
+		}
+		board.put(r.services)
+		r.server.Ready(true)
+	}
 }
 
 func (r *rig) serve() {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 )
 
 // jsonPort serves the unary methods and StreamTransitions as ProtoJSON. It is a client
@@ -26,7 +27,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	cfg := gateway.Config{
 		Page: s.cfg.Page, PagePath: s.cfg.PagePath, Hosts: s.cfg.HTTPHosts, Origins: s.cfg.HTTPOrigins,
 		MaxBody: 2 * int64(s.cfg.MaxMessageBytes),
-		Refused: func(ctx context.Context, st *status.Status) { s.edge.tally.refused(ctx, httpMethod, st) },
+		Refused: func(ctx context.Context, st *status.Status) { s.edge.tally.Refused(ctx, tally.HTTP, st) },
 	}
 	if s.guest != nil {
 		cfg.Guest, cfg.GuestTakes = s.guest.HTTP, s.guest.Takes

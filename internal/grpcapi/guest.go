@@ -21,7 +21,9 @@ type Guest struct {
 	Desc *grpc.ServiceDesc
 	Impl any
 	// HTTP serves the requests of the JSON port whose escaped path Takes is true for.
-	// Host and origin were checked, the type of the body was not.
+	// Host and origin were checked, the type of the body was not. On a server with a router
+	// it finds out who calls by [Server.Known] and has the rest done by [Server.Elsewhere];
+	// Impl answers nothing there.
 	HTTP  http.Handler
 	Takes func(path string) bool
 }
@@ -35,6 +37,7 @@ func (s *Server) admitGuest() error {
 	if err != nil {
 		return err
 	}
+	s.own.board.Add(guest.Desc, guest.Impl)
 	envelope.Register(s.grpc, guest.Desc, guest.Impl)
 	s.guest = &guest
 	return nil
@@ -49,12 +52,17 @@ func (s *Server) Principal(ctx context.Context) runtime.Principal {
 // The context is the one to serve the request with.
 func (s *Server) Admit(r *http.Request, method string) (context.Context, error) {
 	ctx, p, err := s.admit(r, method)
+	s.refused(ctx, method, p, err)
+	return ctx, err
+}
+
+// refused takes note of a request that was not admitted.
+func (s *Server) refused(ctx context.Context, method string, p *door.Caller, err error) {
 	if err != nil {
 		st, _ := fault.Status(err)
-		s.edge.tally.refused(r.Context(), method, st)
+		s.edge.tally.Refused(ctx, method, st)
 		s.edge.trail.Refused(ctx, method, p, err)
 	}
-	return ctx, err
 }
 
 // Settled is told what came of a request that was admitted.
@@ -63,23 +71,34 @@ func (s *Server) Settled(ctx context.Context, method string, request any, err er
 }
 
 func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *door.Caller, err error) {
-	ctx = door.WithPeer(r.Context(), r.RemoteAddr)
+	if ctx, p, err = s.identify(r); err != nil {
+		return ctx, nil, err
+	}
+	if err := s.authorize(p, method); err != nil {
+		return ctx, p, err
+	}
+	ctx, err = s.limit.Enter(door.WithCaller(ctx, p))
+	return ctx, p, err
+}
+
+// identify finds out who makes a request over HTTP.
+func (s *Server) identify(r *http.Request) (context.Context, *door.Caller, error) {
+	ctx := door.WithPeer(r.Context(), r.RemoteAddr)
 	md := metadata.NewIncomingContext(ctx, metadata.Pairs(
 		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get("Traceparent")))
 	if r.TLS != nil {
 		md = peer.NewContext(md, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}
-	if p, err = s.auth.Identify(md); err != nil {
-		return ctx, nil, err
-	}
-	if err := s.auth.Authorize(p, method); err != nil {
-		return ctx, p, err
-	}
-	if err := s.edge.trail.Admit(method); err != nil {
-		return ctx, p, err
-	}
-	ctx, err = s.limit.Enter(door.WithCaller(ctx, p))
+	p, err := s.auth.Identify(md)
 	return ctx, p, err
+}
+
+// authorize says whether a method is a caller's to call now.
+func (s *Server) authorize(p *door.Caller, method string) error {
+	if err := s.auth.Authorize(p, method); err != nil {
+		return err
+	}
+	return s.edge.trail.Admit(method)
 }
 
 // Within is the rest of [Server.Admit], once it is known what is asked for: whether the
@@ -91,22 +110,15 @@ func (s *Server) Within(ctx context.Context, method string, request any) error {
 	}
 	if err != nil {
 		st, _ := fault.Status(err)
-		s.edge.tally.refused(ctx, method, st)
+		s.edge.tally.Refused(ctx, method, st)
 		s.edge.trail.Settled(ctx, method, request, err)
 	}
 	return err
 }
 
-// Stay takes a place among the calls of a namespace that stay open, "" being its caller's own. Its context ends when the
-// server drains or the caller loses its right to the method; the cause says
-// which. leave gives the place back.
+// Stay is [Services.Stay] of the server's own house.
 func (s *Server) Stay(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
-	free, err := s.runs.streams.Enter(ctx, namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	stay, end := s.runs.guarded(ctx, method)
-	return stay, func() { end(); free() }, nil
+	return s.own.Stay(ctx, method, namespace)
 }
 
 // Secured says whether the addresses speak TLS, and whether callers must show a

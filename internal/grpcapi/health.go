@@ -6,15 +6,14 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// healthState is grpc.health.v1: SERVING only while the store takes commits.
+// healthState is grpc.health.v1: SERVING only while the store takes commits, or, with a
+// router, while one is known that does.
 type healthState struct{ server *health.Server }
 
 // newHealth registers the service; everything is NOT_SERVING until serve.
 func newHealth(to grpc.ServiceRegistrar) *healthState {
 	h := &healthState{server: health.NewServer()}
-	for _, service := range healthServices {
-		h.server.SetServingStatus(service, healthpb.HealthCheckResponse_NOT_SERVING)
-	}
+	h.set(healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(to, h.server)
 	return h
 }
@@ -26,9 +25,7 @@ func (h *healthState) serve(failed, draining <-chan struct{}) {
 		return
 	default:
 	}
-	for _, service := range healthServices {
-		h.server.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
-	}
+	h.set(healthpb.HealthCheckResponse_SERVING)
 	go func() {
 		select {
 		case <-failed:
@@ -36,6 +33,22 @@ func (h *healthState) serve(failed, draining <-chan struct{}) {
 		case <-draining:
 		}
 	}()
+}
+
+func (h *healthState) set(status healthpb.HealthCheckResponse_ServingStatus) {
+	for _, service := range healthServices {
+		h.server.SetServingStatus(service, status)
+	}
+}
+
+// Ready says whether a server with a router can have calls answered, which it cannot know by
+// itself: it reports NOT_SERVING until it is told so. Once it drains, that is the last word.
+func (s *Server) Ready(ready bool) {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if ready {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.set(status)
 }
 
 // stop reports NOT_SERVING for good.

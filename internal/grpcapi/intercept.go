@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -29,11 +30,14 @@ import (
 // then every error gets its one form, then the caller is known, counted, and
 // the request held against its constraints. Calls are logged one by one only at
 // debug level; otherwise the log has faults, and a good call costs it nothing.
-func chain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(unaryChain(edge, auth, limit, validator)...),
-		grpc.ChainStreamInterceptor(streamChain(edge, auth, limit, validator)...),
+func (s *Server) chain() []grpc.ServerOption {
+	unary, stream := unaryChain(s.edge, s.auth, s.limit, s.validator), streamChain(s.edge, s.auth, s.limit, s.validator)
+	if s.cfg.Router != nil {
+		// Only the audit looks at answers.
+		to := s.routed(s.edge.trail != nil)
+		unary, stream = append(unary, to.unary), append(stream, to.stream)
 	}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...)}
 }
 
 func unaryChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.UnaryServerInterceptor {
@@ -109,7 +113,7 @@ func reasonField(err error) logging.Fields {
 // status here, and what is withheld from the caller is logged here, once.
 type edge struct {
 	log   *slog.Logger
-	tally *tally
+	tally *tally.Tally
 	// trail is nil unless there is an audit.
 	trail *trail.Trail
 	// calls counts the unary calls under way.
@@ -135,7 +139,7 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {
 	st, withheld := fault.Status(err)
-	e.tally.refused(ctx, method, st)
+	e.tally.Refused(ctx, method, st)
 	if withheld != nil {
 		e.log.ErrorContext(ctx, "call failed", "method", method, "correlation_id", withheld.ID, "error", withheld.Cause)
 	}
@@ -149,6 +153,6 @@ func (e *edge) recovered(ctx context.Context, cause any) error {
 	e.log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID,
 		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	st, _ := fault.Hidden(withheld)
-	e.tally.refused(ctx, method, st)
+	e.tally.Refused(ctx, method, st)
 	return st.Err()
 }

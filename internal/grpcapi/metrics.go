@@ -24,7 +24,7 @@ func newMetrics(s *Server) *web {
 				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
 				Message: "the metrics are not known by that name; configure http_host",
 			}
-			s.edge.tally.refused(r.Context(), metricsMethod, fault.Refused(refusal))
+			s.edge.tally.Refused(r.Context(), metricsMethod, fault.Refused(refusal))
 			gateway.WriteRefusal(w, refusal)
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -36,7 +37,7 @@ type cloudEvent struct {
 
 // RecordFeed are the records of one webhook, as CloudEvents.
 type RecordFeed struct {
-	s     *Server
+	auth  *door.Authenticator
 	watch *watch.Watch
 	show  *shower
 	owner string
@@ -46,26 +47,26 @@ type RecordFeed struct {
 
 // RecordFeed opens the records behind the position of a webhook, as its owner reads
 // them. Errors: the owner may not read runs any more.
-func (s *Server) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
-	watch, call, err := s.cfg.House.WatchSubscription(ctx, sub)
+func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*RecordFeed, error) {
+	watch, call, err := o.house.WatchSubscription(ctx, sub)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.auth.MayRead(sub.Owner, call.Namespace, runtime.ScopeRunsRead); err != nil {
+	if err := o.s.auth.MayRead(sub.Owner, call.Namespace, runtime.ScopeRunsRead); err != nil {
 		watch.Close()
 		return nil, err
 	}
-	show := newShower(s.runs, call)
+	show := newShower(o.runs, call)
 	// What is sent leaves for somebody else, whatever its owner may read here.
 	show.hides = true
 	return &RecordFeed{
-		s: s, watch: watch, show: show, owner: sub.Owner, at: s.cfg.House.Subscriptions.SubscriptionCursor(sub),
+		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner, at: o.house.Subscriptions.SubscriptionCursor(sub),
 	}, nil
 }
 
 // MayRead says whether a principal has one of the scopes in a namespace, by the rights that hold.
-func (s *Server) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
-	return s.auth.MayRead(name, s.cfg.House.NamespaceName(namespace), scopes)
+func (o *Services) MayRead(name string, namespace uint32, scopes runtime.Scopes) error {
+	return o.s.auth.MayRead(name, o.house.NamespaceName(namespace), scopes)
 }
 
 // Next waits for the next events. It has no end but an error.
@@ -80,7 +81,7 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.s.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeRunsRead); err != nil {
+		if err := f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeRunsRead); err != nil {
 			return nil, err
 		}
 		out, err := f.deliveries(ctx, &page)

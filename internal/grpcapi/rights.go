@@ -59,11 +59,11 @@ func clashing(cfg Config, issuers *oidc.Set) error {
 
 // unserved names the lines of rights that hold in a namespace which is not served.
 func unserved(cfg Config) error {
-	if cfg.House == nil {
-		return nil
+	served := cfg.Spaces.WithDefault().Names()
+	if cfg.House != nil {
+		served = cfg.House.Namespaces()
 	}
 	var faults []error
-	served := cfg.House.Namespaces()
 	check := func(name string, namespaces []string) {
 		for _, one := range namespaces {
 			if !slices.Contains(served, one) {

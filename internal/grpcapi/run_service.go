@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
@@ -41,7 +42,7 @@ type runService struct {
 	// streams bounds the streams and waits that are open at once.
 	streams  *quota.Streams
 	settings *convert.SettingsCache
-	tally    *tally
+	tally    *tally.Tally
 	// sent are the records that were sent lately, as bytes.
 	sent *sent.Records
 	// hides keeps sensitive values from who may not read them.

@@ -105,21 +105,27 @@ func streamEnd(ctx context.Context, err error) error {
 }
 
 // guarded returns a context that ends when the caller loses its right to the
-// method or the server drains; its cause says which.
+// method or the service ends; its cause says which.
 func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	p := door.CallerOf(ctx)
-	ctx, over := door.Lasting(ctx, p)
+	return kept(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
+}
+
+// kept returns a context that ends when the caller's rights are no longer enough, or drain is
+// closed; its cause says which.
+func kept(ctx context.Context, auth *door.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
+	ctx, over := door.Lasting(ctx, door.CallerOf(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {
-			changed := s.auth.Changed()
-			if err := s.auth.Recheck(p, method); err != nil {
+			changed := auth.Changed()
+			if err := enough(); err != nil {
 				cancel(err)
 				return
 			}
 			select {
 			case <-changed:
-			case <-s.draining:
+			case <-drain:
 				cancel(draining())
 				return
 			case <-ctx.Done():

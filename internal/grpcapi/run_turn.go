@@ -79,7 +79,7 @@ func (s *runService) RequestStep(ctx context.Context, in *pawlv1.RequestStepRequ
 // ResolveStep implements pawl.v1.RunService.
 func (s *runService) ResolveStep(ctx context.Context, in *pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error) {
 	return handled(ctx, s, in, convert.ResolveFromProto, s.engine.ResolveStep, func(a *convert.Answer) *pawlv1.ResolveStepResponse {
-		s.tally.ignored(ctx, a.Disposition)
+		s.tally.Ignored(ctx, a.Disposition)
 		return &pawlv1.ResolveStepResponse{
 			Disposition: pawlv1.Disposition(a.Disposition), Record: cmp.Or(a.Record(machine.RecStepResolved), a.Record(machine.RecStepDoubted)),
 			Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(),

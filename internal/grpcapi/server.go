@@ -20,6 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
 )
 
@@ -50,12 +52,15 @@ type Server struct {
 	// draining is closed when streams have to end because the server does.
 	draining  chan struct{}
 	drainOnce sync.Once
+	// validator holds requests against their constraints.
+	validator protovalidate.Validator
 
 	// limit admits calls per principal and namespace.
 	limit *quota.Limiter
-	// runs has what calls share that stay open; guest is the other service, nil =
-	// there is none.
-	runs  *runService
+	// streams bounds the calls that stay open.
+	streams *quota.Streams
+	// own answer what does; guest is the other service, nil = there is none.
+	own   *Services
 	guest *Guest
 
 	tcp, unix net.Listener
@@ -70,8 +75,11 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, tally: newTally(cfg.Counts, cfg.Log), trail: trail.New(cfg.Audit, operations())},
+		cfg: cfg, edge: &edge{log: cfg.Log, tally: tally.New(cfg.Counts, cfg.Log), trail: trail.New(cfg.Audit, operations())},
 		draining: make(chan struct{}),
+		// A message's constraints are compiled at its first request: all of them together
+		// are a third of the start and 3 MB. That they compile, a test holds.
+		validator: sure.New(),
 	}
 	rights, err := readRights(cfg, nil, s.renew)
 	if err := errors.Join(cfg.validate(), err); err != nil {
@@ -93,12 +101,9 @@ func New(cfg Config) (*Server, error) {
 // build makes the gRPC server with its services and, if asked for, the gateway and
 // the listener of the metrics.
 func (s *Server) build() error {
-	// A message's constraints are compiled at its first request: all of them together
-	// are a third of the start and 3 MB. That they compile, a test holds.
-	validator := sureValidator{protovalidate.GlobalValidator}
-	s.limit = quota.New(s.cfg.RequestsPerSecond, s.cfg.House.Quotas)
-	s.grpc = grpc.NewServer(append(s.transport(), chain(s.edge, s.auth, s.limit, validator)...)...)
-	s.registerServices(validator)
+	s.limit, s.streams = quota.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), quota.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
+	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
+	s.registerServices()
 	if err := s.admitGuest(); err != nil {
 		return err
 	}
@@ -232,7 +237,9 @@ func (s *Server) Serve() error {
 	if s.metrics != nil {
 		serve(s.metrics.serve)
 	}
-	s.health.serve(s.cfg.Failed, s.draining)
+	if s.cfg.House != nil {
+		s.health.serve(s.cfg.Failed, s.draining)
+	}
 	var first error
 	for range running {
 		if err := <-served; err != nil && first == nil && !s.isDraining() {
@@ -317,7 +324,7 @@ func (s *Server) drain() {
 	s.drainOnce.Do(func() {
 		s.health.stop()
 		close(s.draining)
-		s.cfg.House.Admission.Drain()
+		s.own.End()
 	})
 }
 

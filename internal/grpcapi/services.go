@@ -1,31 +1,137 @@
 package grpcapi
 
 import (
-	"buf.build/go/protovalidate"
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/depot"
+	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi/envelope"
-	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// registerServices adds what pawl.v1 offers.
-func (s *Server) registerServices(validator protovalidate.Validator) {
-	envelope.Register(s.grpc, &pawlv1.PackService_ServiceDesc, &packService{packs: s.cfg.House.Registry})
-	s.runs = &runService{
-		engine: s.cfg.House.Engine, views: s.cfg.House.Views, blobs: s.cfg.House.Blobs, travel: s.cfg.House.Travel, retain: s.cfg.House.Retain, admission: s.cfg.House.Admission, watches: s.cfg.House.Watches, work: s.cfg.House.Work, auth: s.auth, draining: s.draining,
-		streams: quota.NewStreams(s.cfg.MaxStreams, s.cfg.House.Quotas), settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: s.cfg.House.Views},
+// Services that end let their streams end by themselves for leaveFor, and workers answer for
+// handOverFor of it: less than those of a server that ends with its process, because
+// somebody waits for the store.
+const (
+	leaveFor    = 250 * time.Millisecond
+	handOverFor = 150 * time.Millisecond
+)
+
+// Offer is what services are made of.
+type Offer struct {
+	// House is required.
+	House *house.House
+	// Deliveries and Store are as in [Config].
+	Deliveries Deliveries
+	Store      depot.Store
+	// Guest makes the service of another package for this house; nil = none. Its host is the
+	// services: callers were admitted by the server that they called.
+	Guest func(*Services) (Guest, error)
+}
+
+// Services answer calls about the runs of one house, whose callers are known already
+// ([door.WithCaller]) and whose constraints hold. Safe for concurrent use.
+type Services struct {
+	board *dispatch.Board
+	s     *Server
+	runs  *runService
+	house *house.House
+	guest Guest
+	// ends is over when they are.
+	ends context.Context //nolint:containedctx // what ends is the services
+	end  context.CancelCauseFunc
+}
+
+// Services makes those of a house that came after the server, for its router.
+func (s *Server) Services(of Offer) (*Services, error) {
+	o := s.servicesOf(of)
+	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handOverFor
+	if of.Guest == nil {
+		return o, nil
 	}
-	s.runs.commands = newCommander(s.runs, s.edge, s.limit, validator)
-	envelope.Register(s.grpc, &pawlv1.RunService_ServiceDesc, s.runs)
-	envelope.Register(s.grpc, &pawlv1.ControlService_ServiceDesc, &controlService{runs: s.runs, schedules: s.cfg.House.Schedules})
-	envelope.Register(s.grpc, &pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: s.cfg.House.Subscriptions, sends: s.cfg.Deliveries})
-	envelope.Register(s.grpc, &pawlv1.StoreService_ServiceDesc, depot.New(s.cfg.Store, s.runs.guarded))
-	envelope.Register(s.grpc, &pawlv1.WorkerService_ServiceDesc, &workerService{runs: s.runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes})
+	var err error
+	if o.guest, err = of.Guest(o); err != nil {
+		return nil, err
+	}
+	o.board.Add(o.guest.Desc, o.guest.Impl)
+	return o, nil
+}
+
+// Own are the services of Config.House.
+func (s *Server) Own() *Services { return s.own }
+
+func (s *Server) newServices(of Offer) *Services {
+	o := &Services{s: s, house: of.House, board: dispatch.New()}
+	o.ends, o.end = context.WithCancelCause(context.Background())
+	return o
+}
+
+// servicesOf makes what pawl.v1 offers of a house.
+func (s *Server) servicesOf(of Offer) *Services {
+	o, h := s.newServices(of), of.House
+	runs := &runService{
+		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
+	}
+	runs.commands = s.newCommander(runs)
+	o.runs = runs
+	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
+	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)
+	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{runs: runs, schedules: h.Schedules})
+	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: h.Subscriptions, sends: of.Deliveries})
+	o.board.Add(&pawlv1.StoreService_ServiceDesc, depot.New(of.Store, runs.guarded))
+	o.board.Add(&pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes, drainFor: drainFor})
+	return o
+}
+
+// registerServices adds what pawl.v1 offers: the services of the house, or the names of those
+// that the router finds.
+func (s *Server) registerServices() {
+	if s.cfg.Router != nil {
+		s.own = s.routedServices()
+	} else {
+		s.own = s.servicesOf(Offer{House: s.cfg.House, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
+	}
+	for _, desc := range s.own.board.Descs() {
+		envelope.Register(s.grpc, desc, s.own.board.Of(desc))
+	}
+}
+
+// Call makes a unary call, whose method is named as gRPC does.
+func (o *Services) Call(ctx context.Context, method string, req any) (any, error) {
+	return o.board.Call(ctx, method, req)
+}
+
+// Stream makes a call that streams. It is over soon after End, whatever its reader does: what
+// was begun on the stream before may still be under way then, and nothing more is begun.
+func (o *Services) Stream(method string, stream grpc.ServerStream) error {
+	return dispatch.Ending(o.ends, leaveFor, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
+}
+
+// ServeHTTP serves the guest's requests. They are over soon after End.
+func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if o.guest.HTTP == nil {
+		http.NotFound(w, r)
+		return
+	}
+	dispatch.EndingHTTP(o.ends, leaveFor, w, r, o.guest.HTTP)
+}
+
+// End ends streams, watches and waits with DRAINING; another house goes on with them.
+func (o *Services) End() {
+	o.end(draining())
+	if o.house != nil {
+		o.house.Admission.Drain()
+	}
 }
 
 // healthServices are the names that grpc.health.v1 answers for; "" is the whole.

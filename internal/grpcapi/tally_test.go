@@ -9,10 +9,11 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/house"
 )
 
-// counted is a [Counts] that tests read.
+// counted is a [tally.Counts] that tests read.
 type counted struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -93,20 +94,20 @@ func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
 		c.Counts, c.Log = &counts, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	r.server.edge.tally.lines.SetLimit(0)
+	r.server.edge.tally.Lines.SetLimit(0)
 	ctx := testContext(t)
-	for range 3 * tallyBurst {
+	for range 3 * tally.Burst {
 		_, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: "01J99999999999999999999999"})
 		wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
 	}
-	if n := strings.Count(log.String(), "call refused"); n != tallyBurst {
-		t.Errorf("%d lines, want %d", n, tallyBurst)
+	if n := strings.Count(log.String(), "call refused"); n != tally.Burst {
+		t.Errorf("%d lines, want %d", n, tally.Burst)
 	}
-	if n := counts.of("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*tallyBurst {
+	if n := counts.of("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*tally.Burst {
 		t.Errorf("%d counted", n)
 	}
-	r.server.edge.tally.lines.SetBurst(tallyBurst)
-	r.server.edge.tally.lines.SetLimit(1e9)
+	r.server.edge.tally.Lines.SetBurst(tally.Burst)
+	r.server.edge.tally.Lines.SetLimit(1e9)
 	if _, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{}); err == nil || !strings.Contains(log.String(), "left_out=") {
 		t.Errorf("the next line does not say how many were left out: %v\n%s", err, log.String())
 	}

@@ -127,7 +127,7 @@ func TestRecordFeed(t *testing.T) {
 	r, ctx := newRig(t, withTokens), testContext(t)
 	turn := r.drive(as(ctx, "driver"), r.start(as(ctx, "driver")).GetTurn(), 2)
 	sub := &machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, Owner: "driver"}
-	feed, err := r.server.RecordFeed(ctx, sub)
+	feed, err := r.services.RecordFeed(ctx, sub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRecordFeed(t *testing.T) {
 		}
 	}
 	sub.After, sub.Index = events[1].After, events[1].Index
-	rest, err := r.server.RecordFeed(ctx, sub)
+	rest, err := r.services.RecordFeed(ctx, sub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestRecordFeed(t *testing.T) {
 		t.Fatalf("behind the second: %v, %v", got, err)
 	}
 	sub.Owner = "packs:write"
-	if _, err := r.server.RecordFeed(ctx, sub); err == nil {
+	if _, err := r.services.RecordFeed(ctx, sub); err == nil {
 		t.Fatal("an owner without the right is served")
 	}
 }

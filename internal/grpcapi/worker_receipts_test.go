@@ -48,7 +48,7 @@ func (s *deafStream) Send(m *pawlv1.WorkResponse) error {
 // deaf connects such a worker; the channel gets how its stream ended.
 func (r *rig) deaf(asks int64) (*deafStream, *workLink, <-chan error) {
 	r.t.Helper()
-	s := &workerService{runs: r.server.runs, edge: r.server.edge, maxMessage: DefaultMessageBytes}
+	s := &workerService{runs: r.services.runs, edge: r.server.edge, maxMessage: DefaultMessageBytes}
 	ctx := door.WithCaller(testContext(r.t), door.Anonymous)
 	link, stream := newWorkLink(s), &deafStream{ctx: ctx, asks: asks, listens: make(chan struct{})}
 	first := &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Register{Register: registration("deaf")}}

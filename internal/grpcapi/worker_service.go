@@ -34,6 +34,8 @@ type workerService struct {
 	edge *edge
 	// maxMessage is the largest request that the server takes, bytes.
 	maxMessage int
+	// drainFor is how long workers may still answer once the service ends.
+	drainFor time.Duration
 }
 
 type workServer = grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkResponse]
@@ -84,10 +86,10 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 		case err := <-received:
 			return s.received(stream, link, err)
 		case <-drain:
-			drain, over = nil, time.After(drainFor)
+			drain, over = nil, time.After(s.drainFor)
 			s.runs.work.Drain()
 			link.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{
-				Drain: &pawlv1.ServerDrain{Deadline: timestamppb.New(time.Now().Add(drainFor))},
+				Drain: &pawlv1.ServerDrain{Deadline: timestamppb.New(time.Now().Add(s.drainFor))},
 			}})
 		case <-over:
 			return draining()

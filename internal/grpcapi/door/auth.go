@@ -209,8 +209,26 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 	return nil
 }
 
+// Still says whether a principal that was admitted to something has all the rights that it had.
+func (a *Authenticator) Still(p *Caller) error {
+	still, err := a.now(p)
+	if err == nil && !still.Scopes.Has(p.Scopes) {
+		err = unauthenticated("SCOPE_REVOKED", "the principal of this stream no longer has all of the scopes "+p.Scopes.String())
+	}
+	return err
+}
+
 // Again is a principal that was admitted to a method, by the rights that hold now.
 func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
+	still, err := a.now(p)
+	if err != nil {
+		return nil, err
+	}
+	return still, a.Authorize(still, method)
+}
+
+// now is a principal by the rights that hold now, itself where nothing proved its name here.
+func (a *Authenticator) now(p *Caller) (*Caller, error) {
 	now := a.Current.Load()
 	var still *Caller
 	switch {
@@ -242,7 +260,7 @@ func (a *Authenticator) Again(p *Caller, method string) (*Caller, error) {
 	if lost(p.Principal, still.Principal) {
 		return nil, unauthenticated("NAMESPACE_REVOKED", "the principal of this stream is kept to other namespaces now")
 	}
-	return still, a.Authorize(still, method)
+	return still, nil
 }
 
 func unauthenticated(reason, message string) error {

@@ -1,4 +1,4 @@
-package grpcapi
+package tally
 
 import (
 	"context"
@@ -29,32 +29,34 @@ type Counts interface {
 // Lines about refused calls and ignored answers: so many at once, and so many a
 // second, whoever asks. What is left out is counted in the next line.
 const (
-	tallyBurst = 20
-	tallyEvery = time.Second
+	Burst = 20
+	every = time.Second
 )
 
-// httpMethod stands for requests over HTTP that were refused before they had a method.
-const httpMethod = "http"
+// HTTP stands for requests over HTTP that were refused before they had a method.
+const HTTP = "http"
 
-// tally counts and logs, both bounded: neither grows with what callers send.
-type tally struct {
+// Tally counts and logs, both bounded: neither grows with what callers send.
+type Tally struct {
 	counts Counts // nil = nobody counts
 	log    *slog.Logger
-	lines  *rate.Limiter
-	left   atomic.Int64
+	// Lines bounds how many are logged.
+	Lines *rate.Limiter
+	left  atomic.Int64
 }
 
-func newTally(counts Counts, log *slog.Logger) *tally {
-	return &tally{counts: counts, log: log, lines: rate.NewLimiter(rate.Every(tallyEvery), tallyBurst)}
+// New logs to log, and tells counts, which may be nil.
+func New(counts Counts, log *slog.Logger) *Tally {
+	return &Tally{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(every), Burst)}
 }
 
-// refused takes note of a status that ends a call. Calls that their caller gave up
+// Refused takes note of a status that ends a call. Calls that their caller gave up
 // are none.
-func (t *tally) refused(ctx context.Context, method string, st *status.Status) {
+func (t *Tally) Refused(ctx context.Context, method string, st *status.Status) {
 	if st.Code() == codes.OK || st.Code() == codes.Canceled {
 		return
 	}
-	method, reason := strings.TrimPrefix(method, "/"), reasonOf(st)
+	method, reason := strings.TrimPrefix(method, "/"), ReasonOf(st)
 	if t.counts != nil {
 		t.counts.Refused(method, reason)
 	}
@@ -66,9 +68,9 @@ func (t *tally) refused(ctx context.Context, method string, st *status.Status) {
 	t.line(ctx, level, "call refused", "method", method, "reason", reason)
 }
 
-// ignored takes note of what became of an answer to a step. That one is repeated is
+// Ignored takes note of what became of an answer to a step. That one is repeated is
 // how workers are meant to behave.
-func (t *tally) ignored(ctx context.Context, d machine.Disposition) {
+func (t *Tally) Ignored(ctx context.Context, d machine.Disposition) {
 	var word string
 	level := slog.LevelInfo
 	switch d {
@@ -91,11 +93,11 @@ func (t *tally) ignored(ctx context.Context, d machine.Disposition) {
 	t.line(ctx, level, "answer ignored", "disposition", word)
 }
 
-func (t *tally) line(ctx context.Context, level slog.Level, msg string, args ...any) {
+func (t *Tally) line(ctx context.Context, level slog.Level, msg string, args ...any) {
 	if !t.log.Enabled(ctx, level) {
 		return
 	}
-	if !t.lines.Allow() {
+	if !t.Lines.Allow() {
 		t.left.Add(1)
 		return
 	}
@@ -105,8 +107,8 @@ func (t *tally) line(ctx context.Context, level slog.Level, msg string, args ...
 	t.log.Log(ctx, level, msg, args...)
 }
 
-// reasonOf is the reason that a status names, else the name of its code.
-func reasonOf(st *status.Status) string {
+// ReasonOf is the reason that a status names, else the name of its code.
+func ReasonOf(st *status.Status) string {
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() != "" {
 			return info.GetReason()

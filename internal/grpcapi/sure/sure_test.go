@@ -1,4 +1,4 @@
-package grpcapi
+package sure
 
 import (
 	"math/rand/v2"
@@ -17,7 +17,10 @@ const someRun = "01J99999999999999999999999"
 // good are requests that are sure.
 func good() []proto.Message {
 	parts := []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "x"}}, {Content: &pawlv1.Part_Json{Json: "1"}, MediaType: "m"}}
-	writes := []*pawlv1.ArtifactWrite{text("note", "x"), jsonValue("log", "1")}
+	writes := []*pawlv1.ArtifactWrite{
+		{Name: "note", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "x"}}},
+		{Name: "log", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: "1"}}},
+	}
 	completion := func() *pawlv1.CompleteTurnRequest {
 		return &pawlv1.CompleteTurnRequest{
 			RunId: someRun, TurnSeq: 1, Attempt: 1, Output: parts, Event: "Again", Artifacts: writes,

@@ -1,0 +1,44 @@
+package a2a
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/pawl-dev/pawl/internal/runtime/request"
+)
+
+// Front serves the HTTP bindings where the runs are not: it finds out who calls, by known, and
+// has everything else done by to, with the context from there. Who is refused hears it as a
+// [Service] would say it. messageBytes is as in [Config].
+func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (context.Context, error), to http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if public(r) {
+			to.ServeHTTP(w, r)
+			return
+		}
+		ctx, err := known(r)
+		if err == nil {
+			to.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		s := &Service{cfg: Config{Log: log, MaxMessageBytes: messageBytes}, host: stranger{err: err}}
+		s.Handler().ServeHTTP(w, r)
+	})
+}
+
+// public: everybody may ask for it, see [Service.admitCard].
+func public(r *http.Request) bool {
+	t, _ := targetOf(r.URL.EscapedPath())
+	space, _ := request.SplitTenant(t.tenant)
+	return t.rest == cardPath && space == ""
+}
+
+// stranger is the host of a request whose caller is not let in. Nothing else is asked of it.
+type stranger struct {
+	Host
+	err error
+}
+
+// Admit implements [Host].
+func (s stranger) Admit(*http.Request, string) (context.Context, error) { return nil, s.err }

@@ -1,0 +1,107 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Ending handles a stream so that it is over soon after ends is, whose cause is then the
+// error. A handler has grace to end it by itself. One that is held up by a reader who reads
+// nothing, or a sender who sends nothing, is left behind: what it has begun may go on until
+// the stream of its caller ends, and it can begin nothing more there.
+func Ending(ends context.Context, grace time.Duration, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
+	s := &ending{ServerStream: stream}
+	done := make(chan end, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				done <- end{panicked: fmt.Sprintf("%v\n%s", cause, debug.Stack())}
+			}
+		}()
+		done <- end{err: handle(s)}
+	}()
+	select {
+	case how := <-done:
+		return how.tell()
+	case <-ends.Done():
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case how := <-done:
+		return how.tell()
+	case <-over.C:
+		err := context.Cause(ends)
+		s.left.Store(&err)
+		return err
+	}
+}
+
+// end is how a handler ended.
+type end struct {
+	err      error
+	panicked string
+}
+
+// tell is its error; a panic is one of its caller's.
+func (e end) tell() error {
+	if e.panicked != "" {
+		panic(e.panicked)
+	}
+	return e.err
+}
+
+// ending is a stream that its handler may have to let go of.
+type ending struct {
+	grpc.ServerStream
+	// left is why it was left behind; nil: it was not.
+	left atomic.Pointer[error]
+}
+
+// SendMsg implements grpc.ServerStream.
+func (s *ending) SendMsg(m any) error {
+	if why := s.left.Load(); why != nil {
+		return *why
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *ending) RecvMsg(m any) error {
+	if why := s.left.Load(); why != nil {
+		return *why
+	}
+	return s.ServerStream.RecvMsg(m)
+}
+
+// EndingHTTP is Ending for a request over HTTP: a handler that is still there when its grace is
+// over can neither read nor write any more.
+func EndingHTTP(ends context.Context, grace time.Duration, w http.ResponseWriter, r *http.Request, handle http.Handler) {
+	handled, cut := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ends, func() {
+		defer close(cut)
+		over := time.NewTimer(grace)
+		defer over.Stop()
+		select {
+		case <-handled:
+		case <-over.C:
+			// Where there are no deadlines nobody can hold up a handler.
+			control, now := http.NewResponseController(w), time.Now()
+			_ = control.SetReadDeadline(now)
+			_ = control.SetWriteDeadline(now)
+		}
+	})
+	defer func() {
+		if !stop() {
+			close(handled)
+			<-cut
+		}
+	}()
+	handle.ServeHTTP(w, r)
+}

@@ -18,7 +18,7 @@ import (
 const (
 	callerKey = "pawl-caller-bin"
 	spaceKey  = "pawl-space"
-	peerKey   = "pawl-peer"
+	traceKey  = "pawl-trace-bin"
 
 	callerHeader = "Pawl-Caller"
 	peerHeader   = "Pawl-Peer"
@@ -26,7 +26,7 @@ const (
 )
 
 // passed are the keys of a caller's own that services read. All others stay where they came in.
-var passed = []string{"a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
+var passed = []string{door.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
 
 // outgoing is the context of a call to another node on behalf of that of ctx.
 func outgoing(ctx context.Context) (context.Context, error) {
@@ -34,17 +34,18 @@ func outgoing(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	md := metadata.MD{callerKey: {string(who)}, peerKey: {door.PeerOf(ctx)}}
+	md := metadata.MD{callerKey: {string(who)}}
 	if space := door.SpaceIn(ctx); space != "" {
 		md[spaceKey] = []string{space}
-	}
-	if trace := door.TraceOf(ctx); trace != "" {
-		md[door.TraceHeader] = []string{trace}
 	}
 	for _, key := range passed {
 		if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
 			md[key] = values
 		}
+	}
+	// A command of a stream has one of its own, which is any text.
+	if trace := door.TraceOf(ctx); trace != "" && (len(md[door.TraceHeader]) != 1 || md[door.TraceHeader][0] != trace) {
+		md[traceKey] = []string{trace}
 	}
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
@@ -55,7 +56,10 @@ func incoming(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx = door.WithPeer(door.WithCaller(ctx, who), one(ctx, peerKey))
+	ctx = door.WithCaller(ctx, who)
+	if trace := one(ctx, traceKey); trace != "" {
+		ctx = door.WithTrace(ctx, trace)
+	}
 	if space := one(ctx, spaceKey); space != "" {
 		ctx = door.WithSpace(ctx, space)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,26 +119,38 @@ func (c *Clients) Call(ctx context.Context, to route.Peer, method string, req an
 	var at peerinfo.Peer
 	var header, trailer metadata.MD
 	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
+	tellCaller(ctx, header, trailer)
 	if err != nil {
 		return nil, c.broken(ctx, err, at.Addr != nil)
 	}
-	tellCaller(ctx, header, trailer)
 	return resp, nil
 }
 
 // tellCaller hands on what a node says besides its answer.
 func tellCaller(ctx context.Context, header, trailer metadata.MD) {
-	delete(header, "content-type")
-	if len(header) > 0 {
+	if header = forCaller(header); len(header) > 0 {
 		_ = grpc.SetHeader(ctx, header)
 	}
-	if len(trailer) > 0 {
+	if trailer = forCaller(trailer); len(trailer) > 0 {
 		_ = grpc.SetTrailer(ctx, trailer)
 	}
 }
 
+// forCaller is metadata of an answer without what is of the connection or the status.
+func forCaller(md metadata.MD) metadata.MD {
+	for key := range md {
+		if key == "content-type" || strings.HasPrefix(key, "grpc-") {
+			delete(md, key)
+		}
+	}
+	return md
+}
+
 // broken gives the error of a call its form. began: there was a connection to make it on.
 func (c *Clients) broken(ctx context.Context, err error, began bool) error {
+	if err == nil {
+		return nil
+	}
 	code := status.Code(err)
 	if ctx.Err() == nil && code == codes.Canceled {
 		// A connection that this node closed, because the other is no owner any more.
@@ -178,11 +191,13 @@ type heard struct {
 
 func (h *heard) Header() (metadata.MD, error) {
 	md, err := h.ClientStream.Header()
-	if err != nil {
-		err = h.c.broken(h.ctx, err, true)
+	if err != nil || md == nil {
+		return nil, h.c.broken(h.ctx, err, true)
 	}
-	return md, err
+	return forCaller(md.Copy()), nil
 }
+
+func (h *heard) Trailer() metadata.MD { return forCaller(h.ClientStream.Trailer().Copy()) }
 
 func (h *heard) RecvMsg(m any) error {
 	err := h.ClientStream.RecvMsg(m)

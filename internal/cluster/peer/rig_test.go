@@ -105,11 +105,16 @@ var alice = &door.Caller{Principal: runtime.Principal{Name: "alice", Scopes: run
 
 func (c *town) node(t testing.TB, id string) *member {
 	t.Helper()
+	return c.patient(t, id, 10*time.Second)
+}
+
+func (c *town) patient(t testing.TB, id string, patience time.Duration) *member {
+	t.Helper()
 	m := &member{t: t, in: c, seat: route.NewSeat(), counts: &counts{}, nudged: make(chan struct{}, 16)}
 	m.key = must(peer.NewIdentity())(t)
 	directory := view{c, id}
 	m.clients = peer.NewClients(m.key, directory)
-	m.router = route.New(route.Config{Seat: m.seat, Directory: directory, Peers: m.clients, Counts: m.counts, Patience: 5 * time.Second})
+	m.router = route.New(route.Config{Seat: m.seat, Directory: directory, Peers: m.clients, Counts: m.counts, Patience: patience})
 	m.port = must(peer.NewServer(peer.Config{Listen: "127.0.0.1:0", Identity: m.key, Book: c, Router: m.router, Nudged: func() { m.nudged <- struct{}{} }}))(t)
 	m.self = route.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
 	c.enroll(m.key.Key, true)
@@ -210,17 +215,6 @@ func (c *counts) has(line string) bool {
 	return slices.Contains(c.told, line)
 }
 
-func (c *counts) number(line string) (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, one := range c.told {
-		if one == line {
-			n++
-		}
-	}
-	return n
-}
-
 // house is a home of a test. What is not set answers with what it got: so many messages as came.
 type house struct {
 	mu     sync.Mutex
@@ -317,5 +311,15 @@ func must[T any](got T, err error) func(testing.TB) T {
 			t.Fatal(err)
 		}
 		return got
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("in vain: " + what)
+		}
 	}
 }

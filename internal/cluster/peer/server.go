@@ -25,10 +25,11 @@ import (
 
 // Bounds of the port. A message is as large as the edge takes and sends one.
 const (
-	messageBytes     = 64 << 20
-	headerBytes      = 64 << 10
-	streamWindow     = 1 << 20
-	connectionWindow = 16 << 20
+	messageBytes = 64 << 20
+	headerBytes  = 64 << 10
+	// What a slow reader has not taken stays in the store, not in windows.
+	streamWindow     = 64 << 10
+	connectionWindow = 4 << 20
 	headerTime       = 10 * time.Second
 	// streamWorkers handle calls on stacks that have grown already.
 	streamWorkers = 64
@@ -42,7 +43,7 @@ type Config struct {
 	// Book says which certificates are nodes'.
 	Book   Book
 	Router *route.Router
-	// Nudged is called when another node has something for this one.
+	// Nudged is called when another node has something for this one. Default: nothing.
 	Nudged func()
 	// Log gets what callers must not see. Default: discarded.
 	Log *slog.Logger
@@ -58,6 +59,9 @@ type Server struct {
 
 // NewServer binds the port.
 func NewServer(cfg Config) (*Server, error) {
+	if cfg.Nudged == nil {
+		cfg.Nudged = func() {}
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -103,9 +107,11 @@ func (s *Server) Serve() error {
 	go func() { served <- s.http.Serve(s.gate.http) }()
 	var errs []error
 	for range cap(served) {
-		if err := <-served; err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		switch err := <-served; {
+		case err == nil, errors.Is(err, http.ErrServerClosed), errors.Is(err, grpc.ErrServerStopped), errors.Is(err, net.ErrClosed):
+		default:
 			errs = append(errs, err)
-			s.stop()
+			s.Stop()
 		}
 	}
 	return errors.Join(errs...)
@@ -125,10 +131,11 @@ func (s *Server) Shutdown(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-	s.stop()
+	s.Stop()
 }
 
-func (s *Server) stop() {
+// Stop cuts everything off.
+func (s *Server) Stop() {
 	_ = s.gate.Close()
 	s.gate.end()
 	_ = s.http.Close()

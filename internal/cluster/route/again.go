@@ -39,7 +39,7 @@ func NotOwner() error {
 func nobody() error {
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: "NO_OWNER", RetryAfter: int64(time.Second),
-		Message: "no node of the cluster has the store at the moment; nothing was begun, repeat the call",
+		Message: "no node that has the store answers at the moment; nothing was begun, repeat the call",
 	}
 }
 
@@ -162,6 +162,9 @@ func told(err error, changes bool) error {
 
 // ended is why a context is over, in the words of whoever ended it.
 func ended(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if refusal, ok := errors.AsType[*machine.Refusal](context.Cause(ctx)); ok {
 		return refusal
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -23,11 +22,6 @@ const idempotencyKey = "Idempotency-Key"
 
 // ownerHeader is [OwnerTrailer] over HTTP.
 const ownerHeader = "Pawl-Owner"
-
-// keyed: the request has an id by which its repeat is known, in its message or beside it.
-func (r *Router) keyed(ctx context.Context, m *Method, req any) bool {
-	return m.named(req) || len(metadata.ValueFromIncomingContext(ctx, strings.ToLower(idempotencyKey))) > 0 && m.agents
-}
 
 // ServeHTTP serves a request to an agent at the node that has the store. Its caller is in the
 // context, if there is one. What a caller sends in headers of ours goes nowhere.

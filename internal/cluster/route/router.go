@@ -36,7 +36,8 @@ type Directory interface {
 type Peers interface {
 	// Call returns [sent.Message] in place of a message.
 	Call(ctx context.Context, to Peer, method string, req any) (any, error)
-	// Stream opens a stream; it receives into *[sent.Message] too.
+	// Stream opens a stream; it receives into *[sent.Message] too. Its header and trailer have
+	// what is for the caller alone.
 	Stream(ctx context.Context, to Peer, method string) (grpc.ClientStream, error)
 	// Transport carries requests over HTTP. NOT_OWNER is an answer with [RefusedHeader].
 	Transport(to Peer) http.RoundTripper
@@ -119,8 +120,9 @@ func (r *Router) call(ctx context.Context, method string, req any) (resp any, er
 	m := methods[method]
 	t := r.try(ctx, method)
 	for t.next() {
-		resp, err = r.once(ctx, method, req)
-		t.failed(err, m.Rule == Reads || m.Rule == Same || m.Rule == Waits || m.Rule == Keyed && r.keyed(ctx, m, req))
+		if resp, err = r.once(ctx, method, req); err != nil {
+			t.failed(err, m.again(ctx, req))
+		}
 	}
 	if err != nil {
 		return nil, t.told(err, m.Changes)

@@ -1,7 +1,10 @@
 package route
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -177,6 +180,17 @@ func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor
 		}
 	}
 	return ids
+}
+
+// again: a unary call that may have been made is made once more.
+func (m *Method) again(ctx context.Context, req any) bool {
+	switch m.Rule {
+	case Reads, Same, Waits:
+		return true
+	case Keyed:
+		return m.named(req) || m.agents && len(metadata.ValueFromIncomingContext(ctx, idempotencyKey)) > 0
+	}
+	return false
 }
 
 // named: the request has an id by which its repeat is known.

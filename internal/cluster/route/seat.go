@@ -103,6 +103,16 @@ func (s *Seat) Has() bool {
 	return s.open()
 }
 
+// Inside counts the calls that are in the house.
+func (s *Seat) Inside() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now == nil {
+		return 0
+	}
+	return s.now.inside
+}
+
 func (s *Seat) open() bool { return s.now != nil && !s.now.leaving && !s.over() }
 
 // enter keeps the house open until [Seat.leave]; nil: there is none.

@@ -106,7 +106,7 @@ func (r *Router) tellFrom(ctx context.Context, to Peer, method string, req proto
 func relay(from grpc.ClientStream, out outward) error {
 	md, err := from.Header()
 	if err == nil && md != nil {
-		err = out.SendHeader(callers(md))
+		err = out.SendHeader(md)
 	}
 	for err == nil {
 		var m sent.Message
@@ -114,7 +114,7 @@ func relay(from grpc.ClientStream, out outward) error {
 			err = out.SendMsg(m)
 		}
 	}
-	out.SetTrailer(callers(from.Trailer()))
+	out.SetTrailer(from.Trailer())
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -126,17 +126,6 @@ type outward interface {
 	SendHeader(md metadata.MD) error
 	SendMsg(m any) error
 	SetTrailer(md metadata.MD)
-}
-
-// callers is what of the metadata of an answer is for its caller.
-func callers(md metadata.MD) metadata.MD {
-	out := metadata.MD{}
-	for key, values := range md {
-		if key != "content-type" {
-			out[key] = values
-		}
-	}
-	return out
 }
 
 // outlet sends what several streams, one after the other, send as one. It remembers how far they

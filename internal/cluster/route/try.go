@@ -15,7 +15,8 @@ type tries struct {
 	// n counts those that failed in a row; since is when the first of them did.
 	n     int
 	since time.Time
-	// moved and came are closed when it is worth another try.
+	// moved and came are closed when it is worth another try. Most calls have one: they are
+	// nil before, and the pause is short then.
 	moved, came <-chan struct{}
 	over        bool
 	// lost: it waited in vain; unsure: a try before may have taken effect.
@@ -38,7 +39,9 @@ func (t *tries) next() bool {
 		t.over = true
 		return false
 	}
-	t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Seat.Changed()
+	if t.n > 0 {
+		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Seat.Changed()
+	}
 	// What becomes of it is told by failed.
 	t.over = true
 	return true

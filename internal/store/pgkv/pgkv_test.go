@@ -83,6 +83,13 @@ func TestManyNodesMakeTheSchema(t *testing.T) {
 	wg.Wait()
 }
 
+func mustBeNewer(t *testing.T, err error) {
+	t.Helper()
+	if newer, ok := errors.AsType[*pgkv.SchemaError](err); !ok || newer.Found != 99 || newer.Schema != "pawl" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestNewerSchemaIsRefused by its number.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
@@ -95,13 +102,20 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	via, err := pgkv.Reach(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer via.Close()
 	name := raw[strings.LastIndex(raw, "/")+1:]
 	name, _, _ = strings.Cut(name, "?")
 	pg.Shared(t).Query(t, name, "INSERT INTO pawl.schema_version (version_id, is_applied) VALUES (99, true)")
 	_, err = pgkv.Open(cfg)
-	if newer, ok := errors.AsType[*pgkv.SchemaError](err); !ok || newer.Found != 99 || newer.Schema != "pawl" {
-		t.Errorf("%v", err)
-	}
+	mustBeNewer(t, err)
+	// Who stands by has reached it before that.
+	cfg.Via = via
+	_, err = pgkv.Open(cfg)
+	mustBeNewer(t, err)
 }
 
 // TestOneOwner: a second one waits for the lease, is refused when it is renewed, and has what

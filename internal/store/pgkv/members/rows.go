@@ -74,7 +74,7 @@ func (r *Rows) Beat(ctx context.Context, me Node) (View, error) {
 	var v View
 	err := r.say(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, r.text.beat, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec,
-			me.ID, me.Address, me.Key[:], me.Leaving, int64(r.cfg.Kept.Load()), r.cfg.Lease.Microseconds())
+			me.ID, me.Address, me.Key[:], me.Leaving, int64(r.cfg.Kept.Load()), r.cfg.Lease.Microseconds(), fmt.Sprintf("%dms", max(1, r.cfg.Wait.Milliseconds()/2)))
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func read(rows pgx.Rows) (v View, err error) {
 		var n Node
 		var sort, left int64
 		var key []byte
-		if err := rows.Scan(&sort, &n.ID, &n.Address, &key, &n.Leaving, nil, &left, nil, nil); err != nil {
+		if err := rows.Scan(&sort, &n.ID, &n.Address, &key, &n.Leaving, nil, &left, nil); err != nil {
 			return v, err
 		}
 		copy(n.Key[:], key)

@@ -335,3 +335,54 @@ func TestManyStartAtOnce(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestASynchronousStandbyIsAway: nobody's beat passes, whether it renews or not, and no session is
+// left behind by each; then all do.
+func TestASynchronousStandbyIsAway(t *testing.T) {
+	t.Parallel()
+	primary, standby := pg.StartWithStandby(t, pg.Synchronous)
+	url := primary.Database(t)
+	a, b := start(t, url, "a"), start(t, url, "b")
+	a.beat(t)
+	b.beat(t)
+	db := mustTake(t, a)
+	age(t, a, "part")
+	standby.Pause(t)
+	for range 20 {
+		for _, n := range []*node{a, b} {
+			rows := members.Open(members.Config{Via: n.via, Kept: &n.kept, Lease: lease, Wait: 40 * time.Millisecond})
+			if v, err := rows.Beat(t.Context(), n.Node); !is[*assure.Error](err) {
+				t.Errorf("%s sees %v, %v", n.ID, v, err)
+			}
+			rows.Close()
+		}
+	}
+	name, _, _ := strings.Cut(url[strings.LastIndex(url, "/")+1:], "?")
+	primary.Await(t, name, "SELECT count(*) <= 12 FROM pg_stat_activity WHERE datname = current_database()")
+	standby.Resume(t)
+	mustSee(t, a.beat(t), a.Node, a.Node, b.Node)
+	mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestABeatIsOneTransaction, on a server of its own: transactions are numbered for all of it.
+func TestABeatIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	server := pg.Start(t)
+	for _, addr := range []string{server.Addr(), server.Bouncer(t)} {
+		a := start(t, pg.URL("postgres", addr), "a")
+		db := mustTake(t, a)
+		for range 3 {
+			before := server.Query(t, "postgres", "SELECT txid_current()")
+			a.beat(t)
+			if n := server.Query(t, "postgres", "SELECT txid_current() - "+before); n != "2" {
+				t.Errorf("%s - 1 transactions by %s", n, addr)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

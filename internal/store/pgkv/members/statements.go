@@ -4,11 +4,15 @@ import "strings"
 
 // A node's own row is not in what the statement reads, which is as of before it. How much is
 // left of a lease is told as of the end of the statement: it may have waited for a commit. The
-// lease is left alone while commits renew it: their row would be waited for. What renews it is as
-// durable as a commit, since it lets reads go on, whatever becomes of the primary; a beat
-// besides waits for no disk and no standby.
+// lease is left alone while commits renew it: their row would be waited for. A beat is as durable
+// as a commit, whoever says it: who can renew a lease can commit, and who sees that one has ended
+// can take it. While a standby that is waited for is away all are blind, and nothing moves.
+//
+// The first column sets how long a lock is waited for, before any is: a session that waits for a
+// standby keeps its locks though nobody hears it any more, and those of further beats would wait
+// behind it one by one.
 const beatText = `WITH clock AS MATERIALIZED (
-	SELECT pg_catalog.clock_timestamp() AS now, $6::bigint * interval '1 microsecond' AS lease
+	SELECT pg_catalog.set_config('lock_timeout', $7::text, true), pg_catalog.clock_timestamp() AS now, $6::bigint * interval '1 microsecond' AS lease
 ), me AS (
 	INSERT INTO {s}.node (id, address, key, leaving, lease_until, since)
 	SELECT $1::text, $2::text, $3::bytea, $4::bool, now + lease, now FROM clock
@@ -29,18 +33,16 @@ const beatText = `WITH clock AS MATERIALIZED (
 	UNION ALL SELECT id, address, key, leaving, since FROM {s}.node, clock WHERE lease_until > now AND id <> $1
 )
 SELECT 0 AS sort, id, address, key, leaving, since, 0::bigint AS lease,
-	pg_catalog.set_config('client_min_messages', 'warning', true),
-	pg_catalog.set_config('synchronous_commit', CASE WHEN EXISTS (SELECT 1 FROM kept) THEN current_setting('synchronous_commit') ELSE 'off' END, true)
+	pg_catalog.set_config('client_min_messages', 'warning', true)
 FROM living
 UNION ALL
 SELECT 1, h.id, coalesce(n.address, h.address), n.key, coalesce(n.leaving, false), n.since,
-	(extract(epoch FROM h.lease_until - pg_catalog.clock_timestamp()) * 1000000)::bigint, NULL, NULL
+	(extract(epoch FROM h.lease_until - pg_catalog.clock_timestamp()) * 1000000)::bigint, NULL
 FROM had h LEFT JOIN (SELECT * FROM me UNION ALL SELECT id, address, key, leaving, since FROM {s}.node WHERE id <> $1) n ON n.id = h.id
 WHERE h.lease_until > pg_catalog.clock_timestamp()
 ORDER BY sort, since, id`
 
-const leaveText = `WITH gone AS (DELETE FROM {s}.node WHERE id = $1::text RETURNING id)
-SELECT count(*), pg_catalog.set_config('synchronous_commit', 'off', true) FROM gone`
+const leaveText = `DELETE FROM {s}.node WHERE id = $1`
 
 type statements struct{ beat, leave string }
 

@@ -119,25 +119,8 @@ func (o *Outbox) Run(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()
-	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
-		rows, err := o.cfg.Delegations.Outbox(ctx, kind, scanPage)
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("deliver: %w", err)
-		}
-		for _, row := range rows {
-			o.begin(row)
-		}
-	}
-	for kind := range o.cfg.Feeds {
-		subs, err := o.cfg.Subscriptions.Subscriptions(ctx, kind, "")
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("deliver: %w", err)
-		}
-		for i := range subs {
-			if !subs[i].Done {
-				o.Serve(subs[i].SubscriptionKey)
-			}
-		}
+	if err := errors.Join(o.stored(ctx), o.subscribed(ctx)); err != nil {
+		return err
 	}
 	<-ctx.Done()
 	o.mu.Lock()
@@ -145,6 +128,52 @@ func (o *Outbox) Run(ctx context.Context) error {
 	o.mu.Unlock()
 	o.tasks.Wait()
 	return nil
+}
+
+// stored begins what stands in the store.
+func (o *Outbox) stored(ctx context.Context) error {
+	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
+		rows, err := patient(ctx, o, func() ([]machine.OutboxRow, error) { return o.cfg.Delegations.Outbox(ctx, kind, scanPage) })
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			o.begin(row)
+		}
+	}
+	return nil
+}
+
+// subscribed begins the subscriptions of the store.
+func (o *Outbox) subscribed(ctx context.Context) error {
+	for kind := range o.cfg.Feeds {
+		subs, err := patient(ctx, o, func() ([]machine.Subscription, error) { return o.cfg.Subscriptions.Subscriptions(ctx, kind, "") })
+		if err != nil {
+			return err
+		}
+		for i := range subs {
+			if !subs[i].Done {
+				o.Serve(subs[i].SubscriptionKey)
+			}
+		}
+	}
+	return nil
+}
+
+// patient reads, again for as long as a store says that it is only away. What it reads when ctx
+// has ended is nothing.
+func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
+	for pause := time.Duration(0); ; {
+		got, err := read()
+		if err == nil || ctx.Err() != nil {
+			return got, nil
+		}
+		if away, ok := errors.AsType[*machine.Refusal](err); !ok || away.Code != machine.CodeUnavailable {
+			return nil, fmt.Errorf("deliver: %w", err)
+		}
+		o.cfg.Log.Log(ctx, slog.LevelWarn, "deliveries wait", "doing", string(Reading), "error", err)
+		pause = o.sleep(ctx, pause)
+	}
 }
 
 // Observe takes what a commit changed. It never waits.

@@ -73,7 +73,7 @@ func TestKillPostgres(t *testing.T) {
 	s := onDatabase(t, server.Database(t))
 	s.start()
 	pid, rng := s.cmd.Process.Pid, rand.New(rand.NewPCG(3, 4))
-	drivers := play.UnderCrashes(t, times("PAWL_DATABASE_KILLS", 4), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
+	drivers := play.UnderCrashes(t.Context(), t, times("PAWL_DATABASE_KILLS", 4), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
 		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
 		server.Kill(t)
 		server.Restart(t)
@@ -106,7 +106,7 @@ func TestKillConnectionsToPostgres(t *testing.T) {
 			between.Accept()
 		},
 	}
-	drivers := play.UnderCrashes(t, times("PAWL_CONNECTION_CUTS", 6), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
+	drivers := play.UnderCrashes(t.Context(), t, times("PAWL_CONNECTION_CUTS", 6), killClients, s.runs, func(ctx context.Context, acked *atomic.Int64) {
 		play.AwaitCount(ctx, acked, acked.Load()+1+rng.Int64N(200))
 		cuts[n%len(cuts)]()
 		n++

@@ -170,7 +170,7 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	gone := map[string]bool{}
 	wg.Go(func() { o.deleteUnderCuts(ctx, gone) })
 	counted := o.countUnderCuts(ctx, 2+n/4)
-	drivers := play.UnderCrashes(t, n, killClients/2, o.runs, o.outage)
+	drivers := play.UnderCrashes(t.Context(), t, n, killClients/2, o.runs, o.outage)
 	counted()
 	stop()
 	wg.Wait()

@@ -19,7 +19,7 @@ import (
 
 const (
 	// limit bounds what one test plays or compares.
-	limit = 40 * time.Minute
+	limit = 3 * time.Hour
 	// comparers compare at once.
 	comparers = 16
 )
@@ -27,9 +27,9 @@ const (
 // UnderCrashes plays scripts from many clients while something crashes, and lets the last ones
 // finish undisturbed. A crash counts what is acknowledged to choose its moment and ends when
 // the process serves again.
-func UnderCrashes(t *testing.T, crashes, clients int, connect func() pawlv1.RunServiceClient, crash func(context.Context, *atomic.Int64)) []*Driver {
+func UnderCrashes(ctx context.Context, t *testing.T, crashes, clients int, connect func() pawlv1.RunServiceClient, crash func(context.Context, *atomic.Int64)) []*Driver {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var acked, next atomic.Int64
 	var over atomic.Bool
@@ -51,7 +51,9 @@ func UnderCrashes(t *testing.T, crashes, clients int, connect func() pawlv1.RunS
 		})
 	}
 	for range crashes {
-		crash(ctx, &acked)
+		if ctx.Err() == nil {
+			crash(ctx, &acked)
+		}
 	}
 	over.Store(true)
 	wg.Wait()

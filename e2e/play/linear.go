@@ -106,7 +106,7 @@ func (c *LinearClient) call() {
 		c.callHook(fmt.Sprint("hook-", turn/2))
 		return
 	}
-	name := fmt.Sprint("run-", turn)
+	name := fmt.Sprint("desk-", turn)
 	known := c.hear(name, func(*deskRun) {})
 	if known.id == "" {
 		c.start(name)

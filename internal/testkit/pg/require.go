@@ -51,3 +51,10 @@ func major(path string) int {
 	n, _ := strconv.Atoi(parts[4]) // 0 for what is no number
 	return n
 }
+
+// Program is where a program of PostgreSQL is, such as psql.
+func Program(name string) (string, error) { return binary(name) }
+
+// As lets a command run as the user that servers of tests run as, who is not root, with an
+// environment of its own.
+func As(cmd *exec.Cmd) error { return prepare(cmd) }

@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// The clients as they are made by .ci/python-env test and by .ci/typescript-env with the
+// build of clients/typescript.
+const (
+	python     = "../../clients/python/.venv/bin/python"
+	typescript = "../../clients/typescript/dist/esm/index.js"
+)
+
+// language is what workers are written in.
+type language struct {
+	name  string
+	serve func(l *load, at *node, name string)
+}
+
+// languages are those that are here; PAWL_LANGUAGES=go,python,typescript asks for some.
+func languages(t *testing.T) []language {
+	t.Helper()
+	asked := os.Getenv("PAWL_LANGUAGES")
+	var all []language
+	for _, one := range []struct {
+		name, needs string
+		serve       func(l *load, at *node, name string)
+	}{
+		{"go", "", serveGo},
+		{"python", python, func(l *load, at *node, name string) {
+			serveProcess(l, name, python, "testdata/worker.py", "unix:"+at.socket, l.book.url, "charge-python")
+		}},
+		{"typescript", typescript, func(l *load, at *node, name string) {
+			library, _ := filepath.Abs(typescript) // fails only without a working directory
+			serveProcess(l, name, "node", "testdata/worker.mjs", "unix:"+at.socket, l.book.url, "charge-typescript", library)
+		}},
+	} {
+		switch _, err := os.Stat(cmp.Or(one.needs, ".")); {
+		case asked != "" && !slices.Contains(strings.Split(asked, ","), one.name):
+		case err == nil:
+			all = append(all, language{one.name, one.serve})
+		case asked != "":
+			t.Fatal(err)
+		default:
+			t.Logf("no workers in %s: %v", one.name, err)
+		}
+	}
+	return all
+}
+
+// chargePacks are the packs of the workers, one for each language.
+func chargePacks(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/charge.pack.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range []string{"go", "python", "typescript"} {
+		file := filepath.Join(t.TempDir(), name+".pack.json")
+		own := bytes.Replace(raw, []byte(`"id": "charge"`), []byte(`"id": "charge-`+name+`"`), 1)
+		if err := os.WriteFile(file, own, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
+// serveProcess runs a worker until the test ends. It lives over all faults.
+func serveProcess(l *load, name, program string, args ...string) {
+	l.t.Helper()
+	cmd := exec.Command(program, args...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	l.t.Cleanup(func() {
+		select {
+		case err := <-done:
+			l.t.Errorf("a worker in %s ended: %v", name, err)
+		default:
+			_ = cmd.Process.Kill()
+			<-done
+		}
+		if l.t.Failed() {
+			l.t.Logf("a worker in %s said:\n%s", name, said.Bytes()[max(0, said.Len()-8<<10):])
+		}
+	})
+}
+
+func serveGo(l *load, at *node, _ string) {
+	l.t.Helper()
+	tool := func(name string) worker.ToolFunc {
+		return func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+			l.book.enter(name, step.IdempotencyKey())
+			return json.RawMessage(`true`), nil
+		}
+	}
+	w, err := worker.New(worker.Config{
+		ID: "go-" + at.name, Conn: at.dial(), Retry: 20 * time.Millisecond, Turns: 4, Steps: 4, Packs: []string{"charge-go"},
+		Prompts: map[string]worker.TurnFunc{"work": workGo, "end": func(context.Context, *worker.Turn) (worker.Completion, error) { return worker.Completion{}, nil }},
+		Tools:   map[string]worker.ToolFunc{"charge": tool("charge"), "once": tool("once")},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	l.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			l.t.Errorf("worker in Go: %v", err)
+		}
+	})
+}
+
+func workGo(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	if _, err := turn.Step(ctx, "charge", "charge", `{}`); err != nil {
+		return worker.Completion{}, err
+	}
+	if _, err := turn.Step(ctx, "once", "once", `{}`); err != nil && ctx.Err() != nil {
+		return worker.Completion{}, err
+	}
+	// An error of it says that nobody knows whether it was done, so it is not done again.
+	return worker.Completion{Event: "More"}, ctx.Err()
+}
+
+// ledger is the world outside: which calls came to it, by their keys.
+type ledger struct {
+	url string
+
+	mu    sync.Mutex
+	calls map[string]*entry
+}
+
+type entry struct {
+	tool string
+	// times it was called; told: what it did is in the journal.
+	times int
+	told  bool
+}
+
+func newLedger(t *testing.T) *ledger {
+	t.Helper()
+	b := &ledger{calls: map[string]*entry{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var call struct{ Tool, Key string }
+		if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		b.enter(call.Tool, call.Key)
+		_, _ = w.Write([]byte("true"))
+	}))
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
+}
+
+func (b *ledger) enter(tool, key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.calls[key] == nil {
+		b.calls[key] = &entry{tool: tool}
+	}
+	b.calls[key].times++
+}
+
+// answered: a step with a result was done, and one that cannot be repeated ended as unknown if
+// it has none.
+func (b *ledger) answered(t *testing.T, key string, step *pawlv1.StepResolved) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	call := b.calls[key]
+	switch {
+	case call != nil:
+		call.told = true
+	case step.GetOk():
+		t.Errorf("step %s has a result, and was not done", key)
+	}
+	if !step.GetOk() && (step.GetTool() != "once" || !step.GetUnknown()) {
+		t.Errorf("step %s (%s) ended with %v, unknown: %v", key, step.GetTool(), step.GetError(), step.GetUnknown())
+	}
+}
+
+// judge: what was done is in a journal, and what knows no keys was done once at most.
+func (b *ledger) judge(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	again := 0
+	for key, call := range b.calls {
+		if !call.told {
+			t.Errorf("%s (%s) was done, and no journal has it", key, call.tool)
+		}
+		if call.times > 1 {
+			again++
+		}
+		if call.tool == "once" && call.times > 1 {
+			t.Errorf("%s was done %d times", key, call.times)
+		}
+	}
+	t.Logf("world outside: %d effects, %d of them asked for again under their key", len(b.calls), again)
+}

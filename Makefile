@@ -66,7 +66,9 @@ demo: build ## Run a loop with a crash in the middle, end to end
 .PHONY: test
 test: ## Run all tests
 	$(GO) test -p $(P) -timeout 9m ./...
-	$(MAKE) build test-python test-typescript test-examples test-peers
+	$(MAKE) build
+	PAWL_SIDECAR=$(CURDIR)/bin/sidecar $(MAKE) -j 2 --output-sync=target test-python test-typescript
+	PAWL_SIDECAR=$(CURDIR)/bin/sidecar $(MAKE) -j 2 --output-sync=target test-examples test-peers
 
 .PHONY: test-python
 test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environment itself

@@ -27,6 +27,12 @@ type Config struct {
 	// RequireSync refuses a database without a synchronous standby that follows now.
 	RequireSync bool `yaml:"require_sync" json:"require_sync"`
 
+	// PeerListen is HOST:PORT of the port for the other sidecars on Store, with which this one
+	// shares it: one has it, the others stand by and take every call for it; "" = it is alone.
+	PeerListen string `yaml:"peer_listen" json:"peer_listen"`
+	// PeerAddress is HOST:PORT at which the others reach that port. Default: the one that is bound.
+	PeerAddress string `yaml:"peer_address" json:"peer_address"`
+
 	// EncryptionKeyFile holds the key under which the store is encrypted: 16, 24 or 32
 	// bytes as hex or base64; "" = it is not.
 	EncryptionKeyFile string `yaml:"encryption_key_file" json:"encryption_key_file"`

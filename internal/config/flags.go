@@ -90,6 +90,8 @@ func bindStore(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.StoreSchema, "store-schema", c.StoreSchema, "schema of the database of --store that has the tables: one for each sidecar")
 	fs.BoolVar(&c.AcceptLossOnFailover, "accept-loss-on-failover", c.AcceptLossOnFailover, "serve on a database that may lose what it acknowledged, as one without a synchronous standby does when it fails over")
 	fs.BoolVar(&c.RequireSync, "require-sync", c.RequireSync, "refuse a database without a synchronous standby that follows now")
+	fs.StringVar(&c.PeerListen, "peer-listen", c.PeerListen, "HOST:PORT for the other sidecars on --store, which stand by for each other and take every call; port 0 takes a free one")
+	fs.StringVar(&c.PeerAddress, "peer-address", c.PeerAddress, "HOST:PORT at which the other sidecars reach --peer-listen (default: the bound one)")
 }
 
 func bindLog(fs *pflag.FlagSet, c *Config) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"regexp"
 
 	"github.com/pawl-dev/pawl/internal/pgurl"
@@ -47,6 +48,24 @@ func (c *Config) store(l *list) {
 	if c.DataKeyAge != defaultDataKeyAge {
 		l.add("data_key_age", "is of an encrypted directory: a database has no data keys of Pawl's")
 	}
+	c.peers(l)
+}
+
+// peers checks how other sidecars on the same database reach this one.
+func (c *Config) peers(l *list) {
+	if c.PeerListen == "" {
+		if c.PeerAddress != "" {
+			l.add("peer_address", "needs peer_listen: the port that it leads to")
+		}
+		return
+	}
+	host, ok := hostPort(l, "peer_listen", c.PeerListen, 0)
+	if c.PeerAddress != "" {
+		host, ok = hostPort(l, "peer_address", c.PeerAddress, 1)
+	}
+	if everywhere := net.ParseIP(host); ok && (host == "" || everywhere != nil && everywhere.IsUnspecified()) {
+		l.add("peer_address", "is required where peer_listen is every address of the machine: want the HOST:PORT at which the others reach it")
+	}
 }
 
 // storeless refuses settings of a database where there is none.
@@ -62,5 +81,11 @@ func (c *Config) storeless(l *list) {
 	}
 	if c.RequireSync {
 		l.add("require_sync", "needs store: a directory has no standby")
+	}
+	if c.PeerListen != "" {
+		l.add("peer_listen", "needs store: sidecars share a database, not a directory")
+	}
+	if c.PeerAddress != "" {
+		l.add("peer_address", "needs store: sidecars share a database, not a directory")
 	}
 }

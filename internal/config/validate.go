@@ -80,17 +80,23 @@ func (c *Config) faults() []Fault {
 // address checks HOST:PORT, the same for every listener, and that an open address is
 // wanted or secured.
 func (c *Config) address(l *list, field, addr string) {
+	host, ok := hostPort(l, field, addr, 0)
+	if ok && !loopback(host) && !c.Secured() && !c.InsecureBind {
+		l.add(field, "%q is not loopback: set tokens_file, or tls_client_ca with tls_cert and tls_key, or insecure_bind to do it all the same", addr)
+	}
+}
+
+// hostPort checks HOST:PORT, with a port from least up; false: it has no host.
+func hostPort(l *list, field, addr string, least int) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		l.add(field, "%q is no HOST:PORT", addr)
-		return
+		return "", false
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		l.add(field, "port %q is none of 0 to 65535", port)
+	if n, err := strconv.Atoi(port); err != nil || n < least || n > 65535 {
+		l.add(field, "port %q is none of %d to 65535", port, least)
 	}
-	if !loopback(host) && !c.Secured() && !c.InsecureBind {
-		l.add(field, "%q is not loopback: set tokens_file, or tls_client_ca with tls_cert and tls_key, or insecure_bind to do it all the same", addr)
-	}
+	return host, true
 }
 
 // telemetry checks where figures and spans go.

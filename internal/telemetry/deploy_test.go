@@ -79,6 +79,13 @@ func everything(t *testing.T) *telemetry.Metrics {
 	m.Refused("pawl.v1.RunService/GetRun", "RUN_NOT_FOUND")
 	m.Ignored("stale")
 	m.Instants("nightly", "fired", 1)
+	nodes := m.Nodes()
+	nodes.Living(3)
+	nodes.Took()
+	nodes.Gave(telemetry.HandedOver)
+	nodes.Forwarded("pawl.v1.RunService/GetRun", "OK")
+	nodes.Retried("pawl.v1.RunService/GetRun")
+	nodes.NoOwner("pawl.v1.RunService/GetRun")
 	return m
 }
 

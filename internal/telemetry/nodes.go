@@ -1,0 +1,88 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Nodes counts what a sidecar does as one of several on a database. Nil counts nothing.
+type Nodes struct {
+	owner     prometheus.Gauge
+	living    prometheus.Gauge
+	taken     prometheus.Counter
+	handed    *prometheus.CounterVec
+	forwarded *prometheus.CounterVec
+	retried   *prometheus.CounterVec
+	ownerless *prometheus.CounterVec
+}
+
+// Ways in which the store goes to another sidecar.
+const (
+	// HandedOver: this one gave it back.
+	HandedOver = "handed_over"
+	// StoreLost: another one took it, or nothing could be stored any more.
+	StoreLost = "lost"
+)
+
+// Nodes adds the metrics of one sidecar of several.
+func (m *Metrics) Nodes() *Nodes {
+	if m == nil {
+		return nil
+	}
+	n := &Nodes{
+		owner:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_owner", Help: "1 while this sidecar has the store, 0 while it stands by."}),
+		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_living", Help: "Sidecars on the database that this one knows to live, itself included."}),
+	}
+	m.registry.MustRegister(n.owner, n.living)
+	n.taken = m.counter("pawl_node_takeovers_total", "Times that this sidecar took the store.")
+	n.handed = m.counters("pawl_node_handovers_total", "Times that it gave the store up, by outcome: handed_over, lost.", "outcome")
+	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that went to the sidecar that has the store, by method and outcome.", "method", "outcome")
+	n.retried = m.counters("pawl_node_retried_total", "Calls that were made once more, since the store had moved, by method.", "method")
+	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that found nobody with the store for too long, by method.", "method")
+	for _, outcome := range []string{HandedOver, StoreLost} {
+		n.handed.WithLabelValues(outcome)
+	}
+	return n
+}
+
+// Took counts that the store is this sidecar's.
+func (n *Nodes) Took() {
+	if n != nil {
+		n.owner.Set(1)
+		n.taken.Inc()
+	}
+}
+
+// Gave counts that it is not any more.
+func (n *Nodes) Gave(outcome string) {
+	if n != nil {
+		n.owner.Set(0)
+		n.handed.WithLabelValues(outcome).Inc()
+	}
+}
+
+// Living is how many sidecars live.
+func (n *Nodes) Living(nodes int) {
+	if n != nil {
+		n.living.Set(float64(nodes))
+	}
+}
+
+// Forwarded counts a call that went to another sidecar. Methods and outcomes are words of this
+// program.
+func (n *Nodes) Forwarded(method, outcome string) {
+	if n != nil {
+		n.forwarded.WithLabelValues(method, outcome).Inc()
+	}
+}
+
+// Retried counts a call that is made once more.
+func (n *Nodes) Retried(method string) {
+	if n != nil {
+		n.retried.WithLabelValues(method).Inc()
+	}
+}
+
+// NoOwner counts a call that found nobody with the store for too long.
+func (n *Nodes) NoOwner(method string) {
+	if n != nil {
+		n.ownerless.WithLabelValues(method).Inc()
+	}
+}

@@ -7,25 +7,25 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// agentsGuest puts A2A on the server; nil = it is off.
-func agentsGuest(opts options, rooms *house.House, box *deliver.Outbox) func(*grpcapi.Server) (grpcapi.Guest, error) {
+// agentsGuest puts A2A before what a tenure runs; nil = it is off.
+func agentsGuest[H a2a.Host](t *tenure) func(H) (grpcapi.Guest, error) {
+	opts := t.opts
 	if !opts.config.A2A {
 		return nil
 	}
-	return func(host *grpcapi.Server) (grpcapi.Guest, error) {
-		conf, err := agentsConfig(opts, rooms)
+	return func(host H) (grpcapi.Guest, error) {
+		conf, err := agentsConfig(opts, t.house)
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
 		if opts.config.A2APush {
-			conf.Push = pushes(rooms, box)
+			conf.Push = pushes(t.house, t.box)
 		}
 		// The sidecar's own delegations are followed by streams all the same.
 		conf.NoStreams = !opts.config.A2AStreaming
@@ -36,6 +36,20 @@ func agentsGuest(opts options, rooms *house.House, box *deliver.Outbox) func(*gr
 		return grpcapi.Guest{
 			Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(),
 			HTTP: service.Handler(), Takes: a2a.Takes,
+		}, nil
+	}
+}
+
+// agentsElsewhere puts A2A before a server with a router: who calls is found out there, all else
+// where the store is; nil = it is off.
+func agentsElsewhere(opts options) func(*grpcapi.Server) (grpcapi.Guest, error) {
+	if !opts.config.A2A {
+		return nil
+	}
+	return func(host *grpcapi.Server) (grpcapi.Guest, error) {
+		return grpcapi.Guest{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
+			HTTP: a2a.Front(opts.log, int(opts.config.Limits.MessageBytes), host.Known, host.Elsewhere()), Takes: a2a.Takes,
 		}, nil
 	}
 }

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"slices"
 	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/deliver"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
-	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -45,6 +42,8 @@ type app struct {
 	observers *observers
 	// tenure is nil while another sidecar has the store.
 	tenure atomic.Pointer[tenure]
+	// shares is nil where the store is this sidecar's alone.
+	shares *sharing
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
 	own       string
 	executors *executors
@@ -60,6 +59,9 @@ func open(opts options) (a *app, err error) {
 	if err = a.build(); err != nil {
 		if t := a.tenure.Load(); t != nil {
 			err = errors.Join(err, t.drain(context.Background()), t.close())
+		}
+		if a.shares != nil {
+			err = errors.Join(err, a.shares.stop(context.Background()))
 		}
 		return nil, errors.Join(err, a.observers.send(), closeAudit(a.opts.audit))
 	}
@@ -93,21 +95,41 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 	return ""
 }
 
-// build opens the store and puts the server before it.
+// build puts the server before the store, or before the way to whoever has it.
 func (a *app) build() error {
-	t, err := openTenure(a.opts, a.observers)
+	if a.opts.config.PeerListen != "" {
+		return a.buildShared()
+	}
+	storage, err := a.opts.storage()
+	if err != nil {
+		return err
+	}
+	t, err := openTenure(a.opts, storage, a.observers)
 	if err != nil {
 		return err
 	}
 	a.tenure.Store(t)
-	serving := serverConfig(a.opts, t.house, t.box, a.observers.page(), a.observers.metrics)
-	serving.Own = a.own
-	serving.Store = &depotOf{store: t.store, paced: true}
+	serving := a.serverConfig()
+	serving.House, serving.Failed = t.house, t.house.Failed()
+	serving.Guest = agentsGuest[*grpcapi.Server](t)
+	serving.Deliveries, serving.Store = t.box, &depotOf{store: t.store, paced: true}
 	if a.server, err = grpcapi.New(serving); err != nil {
 		return err
 	}
 	t.records.services = a.server.Own()
 	return nil
+}
+
+// buildShared puts the server before the way to the sidecar that has the store.
+func (a *app) buildShared() (err error) {
+	if err = a.share(); err != nil {
+		return err
+	}
+	serving := a.serverConfig()
+	serving.Router, serving.Spaces, serving.Quotas = a.shares.router, spacesOf(a.opts.config), a.shares.quotas
+	serving.Guest = agentsElsewhere(a.opts)
+	a.server, err = grpcapi.New(serving)
+	return err
 }
 
 // storage says where the store is.
@@ -169,12 +191,10 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 			MaxMessageBytes:     int64(limits.ConversationBytes),
 			MaxQueuedInputs:     limits.QueuedInputs,
 		},
-		AllowTools:      opts.config.AllowTools,
-		DefaultWallTime: opts.config.WallTime,
-		MaxWallTime:     opts.config.MaxWallTime,
-		Pack: pack.Options{
-			Limits: pack.Limits{Bytes: int(limits.PackBytes)}, Strict: opts.config.Strict, RequireBounded: opts.config.RequireBounded,
-		},
+		AllowTools:       opts.config.AllowTools,
+		DefaultWallTime:  opts.config.WallTime,
+		MaxWallTime:      opts.config.MaxWallTime,
+		Pack:             packOptions(opts.config),
 		QueueLimit:       limits.RunQueue,
 		CacheBytes:       int64(limits.CacheBytes),
 		MaxVariableBytes: int(limits.VariablesBytes),
@@ -184,18 +204,21 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	}
 }
 
-func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics http.Handler, counts tally.Counts) grpcapi.Config {
-	c := opts.config
+func packOptions(c config.Config) pack.Options {
+	return pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}, Strict: c.Strict, RequireBounded: c.RequireBounded}
+}
+
+// serverConfig is what a server has of the configuration.
+func (a *app) serverConfig() grpcapi.Config {
+	opts, c := a.opts, a.opts.config
 	return grpcapi.Config{
-		House:             rooms,
-		Failed:            rooms.Failed(),
 		Log:               opts.log,
 		Listen:            c.Listen,
 		Socket:            c.Socket,
 		HTTP:              c.HTTP,
 		HTTPHosts:         c.HTTPHosts,
 		Metrics:           c.Metrics,
-		MetricsPage:       metrics,
+		MetricsPage:       a.observers.page(),
 		HTTPOrigins:       c.HTTPOrigins,
 		Page:              ui.Handler(),
 		PagePath:          ui.Path,
@@ -206,9 +229,8 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 		Certificates:      opts.rights.Certificates,
 		Tokens:            opts.rights.Tokens,
 		Issuers:           opts.rights.Issuers,
-		Guest:             agentsGuest(opts, rooms, box),
-		Deliveries:        box,
-		Counts:            counts,
+		Counts:            a.observers.metrics,
+		Own:               a.own,
 		Audit:             opts.audit,
 		MaxMessageBytes:   int(c.Limits.MessageBytes),
 		RequestsPerSecond: float64(c.Limits.RequestsPerSecond),
@@ -217,20 +239,40 @@ func serverConfig(opts options, rooms *house.House, box *deliver.Outbox, metrics
 	}
 }
 
-// start runs what the store has, the server and the executors.
+// start runs what the store has or what looks after it, the server and the executors.
 func (a *app) start() error {
-	a.tenure.Load().start()
+	if a.shares == nil {
+		a.tenure.Load().start()
+	} else {
+		a.shares.start(a.server)
+	}
 	go func() { a.served <- a.server.Serve() }()
 	return a.execute()
 }
 
 // stop drains and closes in this order: the server takes no new calls, ends
 // streams and lets calls under way finish; the engine answers what it has
-// accepted; the store syncs and closes. The context bounds the first two.
+// accepted; the store syncs and closes. The context bounds the first two. One of several gives
+// the store to another one first, and takes calls for it until then.
 func (a *app) stop(ctx context.Context) error {
+	var errs []error
+	if a.shares != nil {
+		errs = append(errs, a.shares.leave(ctx))
+	}
 	a.executors.end()
+	errs = append(errs, wrap("server", a.server.Shutdown(ctx)))
 	t := a.tenure.Load()
-	return errors.Join(wrap("server", a.server.Shutdown(ctx)), t.drain(ctx), <-a.served, a.observers.send(), t.close(), wrap("audit", closeAudit(a.opts.audit)))
+	if t != nil {
+		errs = append(errs, t.drain(ctx))
+	}
+	errs = append(errs, <-a.served, a.observers.send())
+	if t != nil {
+		errs = append(errs, t.close())
+	}
+	if a.shares != nil {
+		errs = append(errs, a.shares.stop(ctx))
+	}
+	return errors.Join(append(errs, wrap("audit", closeAudit(a.opts.audit)))...)
 }
 
 func wrap(what string, err error) error {

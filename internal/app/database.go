@@ -75,9 +75,23 @@ func (d Database) options() (store.Options, error) {
 
 // served are the options of a store that is served.
 func (d Database) served(c config.Config, log *slog.Logger) (store.Options, error) {
-	url, err := d.reachable()
+	url, err := d.secured(c, log)
 	if err != nil {
 		return store.Options{}, err
+	}
+	return store.Options{Dir: d.String(), Logger: log, Engine: d.engine(url, wantedOf(c), addressOf(c))}, nil
+}
+
+// wantedOf is what a configuration wants of a database that it serves.
+func wantedOf(c config.Config) assure.Wanted {
+	return assure.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
+}
+
+// secured is the address with its password; it warns of what a configuration leaves open.
+func (d Database) secured(c config.Config, log *slog.Logger) (pgurl.URL, error) {
+	url, err := d.reachable()
+	if err != nil {
+		return url, err
 	}
 	if hosts := url.Open(os.Getenv("PGSSLMODE")); len(hosts) > 0 {
 		log.Warn("the way to the database may be open: the password, runs and their values can be read on it; sslmode=verify-full in the URL closes it", "hosts", hosts)
@@ -85,8 +99,7 @@ func (d Database) served(c config.Config, log *slog.Logger) (store.Options, erro
 	if c.OTLPEndpoint != "" {
 		log.Warn("without a data directory it is not kept up to where traces were exported: those of the last seconds before an end may be missing")
 	}
-	want := assure.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
-	return store.Options{Dir: d.String(), Logger: log, Engine: d.engine(url, want, addressOf(c))}, nil
+	return url, nil
 }
 
 // databaseOf is that of a configuration.
@@ -120,18 +133,10 @@ func (d Database) engine(url pgurl.URL, want assure.Wanted, address string) func
 
 // open opens the database after it was looked at. Its errors are *[DatabaseError].
 func (d Database) open(ctx context.Context, url pgurl.URL, want assure.Wanted, address string, log *slog.Logger) (*database.Database, error) {
+	if err := d.judged(ctx, url, want, log); err != nil {
+		return nil, err
+	}
 	where := d.URL.String()
-	server, err := assure.Look(ctx, url.Secret(), where, d.Schema)
-	if err != nil {
-		return nil, err
-	}
-	told, err := assure.Judge(server, where, d.Schema, want)
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range told {
-		log.Warn("database: "+line, "database", where)
-	}
 	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Address: address, Logger: log})
 	if err != nil {
 		return nil, d.told(err)
@@ -141,6 +146,23 @@ func (d Database) open(ctx context.Context, url pgurl.URL, want assure.Wanted, a
 		return nil, errors.Join(none, e.Close())
 	}
 	return e, nil
+}
+
+// judged looks whether the database keeps what it acknowledges. Its errors are *[DatabaseError].
+func (d Database) judged(ctx context.Context, url pgurl.URL, want assure.Wanted, log *slog.Logger) error {
+	where := d.URL.String()
+	server, err := assure.Look(ctx, url.Secret(), where, d.Schema)
+	if err != nil {
+		return err
+	}
+	told, err := assure.Judge(server, where, d.Schema, want)
+	if err != nil {
+		return err
+	}
+	for _, line := range told {
+		log.Warn("database: "+line, "database", where)
+	}
+	return nil
 }
 
 // told gives an error of an engine the reason that a user acts upon.

@@ -64,6 +64,9 @@ func (a *app) reload(ctx context.Context) {
 	if t != nil {
 		t.replace(files)
 	}
+	if a.shares != nil {
+		a.shares.quotas.Replace(files.quotas)
+	}
 	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(files.rights.Tokens), "certificates", len(files.rights.Certificates), "issuers", len(files.rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 

@@ -29,6 +29,8 @@ type Ready struct {
 	HTTP string `json:"http,omitempty"`
 	// Metrics is the bound HOST:PORT of the metrics; absent without one.
 	Metrics string `json:"metrics,omitempty"`
+	// Peer is HOST:PORT at which other sidecars reach this one; absent without any.
+	Peer string `json:"peer,omitempty"`
 	// PID is the process.
 	PID int `json:"pid"`
 	// Packs are the files' packs, in order: id@version.
@@ -51,11 +53,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	names, err := a.tenure.Load().registerPacks(ctx, c.Packs)
-	if err == nil {
-		err = a.tenure.Load().agree(ctx)
-	}
-	err = errors.Join(err, a.start())
+	names, err := a.begin(ctx)
 	go a.reloads(ctx, hangups)
 	if err == nil {
 		err = a.announce(ctx, names, stdout)
@@ -72,6 +70,25 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	drain, cancel := context.WithTimeout(context.Background(), c.DrainTimeout)
 	defer cancel()
 	return errors.Join(err, a.stop(drain))
+}
+
+// begin serves, with the packs and schedules of the configuration. It returns the names of the packs.
+func (a *app) begin(ctx context.Context) (names []string, err error) {
+	packs := a.opts.config.Packs
+	if a.shares != nil {
+		if err = a.start(); err == nil {
+			err = a.serving(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return a.offerPacks(ctx, packs)
+	}
+	t := a.tenure.Load()
+	if names, err = t.registerPacks(ctx, packs); err == nil {
+		err = t.agree(ctx)
+	}
+	return names, errors.Join(err, a.start())
 }
 
 func serveOptions(c config.Config, stderr io.Writer) (options, error) {
@@ -99,10 +116,14 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 	if err := a.serving(ctx); err != nil {
 		return err
 	}
-	line, err := json.Marshal(Ready{
+	ready := Ready{
 		Ready: true, GRPC: a.server.Addr(), Socket: a.opts.config.Socket, HTTP: a.server.HTTPAddr(), Metrics: a.server.MetricsAddr(),
 		PID: os.Getpid(), Packs: packs,
-	})
+	}
+	if a.shares != nil {
+		ready.Peer = a.shares.me.Address
+	}
+	line, err := json.Marshal(ready)
 	if err != nil {
 		return err
 	}
@@ -139,14 +160,22 @@ func (a *app) serving(ctx context.Context) error {
 
 // wait blocks until ctx ends (nil) or a loop ends by itself.
 func (a *app) wait(ctx context.Context) error {
-	t := a.tenure.Load()
+	var t *tenure
+	var ended, failed <-chan error
+	if a.shares != nil {
+		failed = a.shares.ended
+	} else {
+		t = a.tenure.Load()
+		ended = t.ended
+	}
 	var err error
 	select {
 	case <-ctx.Done():
 		return nil
+	case err = <-failed:
 	case err = <-a.served:
 		a.served <- nil
-	case err = <-t.ended:
+	case err = <-ended:
 		t.loops--
 	}
 	if err == nil {

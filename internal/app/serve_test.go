@@ -49,6 +49,30 @@ type serving struct {
 // serve runs Serve until its ready line; the caller stops it.
 func serve(t *testing.T, c config.Config) *serving {
 	t.Helper()
+	if pg.StandbyWanted() && c.PeerListen != "" {
+		return standBy(t, c)
+	}
+	return begin(t, c)
+}
+
+// standBy serves where another sidecar has the store, which ends with it.
+func standBy(t *testing.T, c config.Config) *serving {
+	t.Helper()
+	owner := begin(t, pg.Owner(c))
+	s := begin(t, c)
+	ended := s.ended
+	s.ended = make(chan error, 1)
+	go func() {
+		err := <-ended
+		owner.stop()
+		s.ended <- errors.Join(err, <-owner.ended)
+	}()
+	return s
+}
+
+// begin is serve of this one sidecar.
+func begin(t *testing.T, c config.Config) *serving {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	s := &serving{stop: stop, ended: make(chan error, 1)}

@@ -38,11 +38,7 @@ type tenure struct {
 }
 
 // openTenure opens the store and builds everything over it; nothing runs yet.
-func openTenure(opts options, watching *observers) (*tenure, error) {
-	storage, err := opts.storage()
-	if err != nil {
-		return nil, err
-	}
+func openTenure(opts options, storage store.Options, watching *observers) (*tenure, error) {
 	storage.Hooks = watching.hooks()
 	s, err := store.Open(storage)
 	if refused, ok := errors.AsType[*DatabaseError](err); ok {

@@ -14,8 +14,12 @@ import (
 )
 
 // StoreWanted reports whether PAWL_TEST_STORE=postgres asks tests that need any store to have
-// it on PostgreSQL.
-func StoreWanted() bool { return os.Getenv("PAWL_TEST_STORE") == "postgres" }
+// it on PostgreSQL, or StandbyWanted.
+func StoreWanted() bool { return os.Getenv("PAWL_TEST_STORE") == "postgres" || StandbyWanted() }
+
+// StandbyWanted reports whether PAWL_TEST_STORE=standby asks tests for a sidecar that stands by:
+// another one has the store on PostgreSQL.
+func StandbyWanted() bool { return os.Getenv("PAWL_TEST_STORE") == "standby" }
 
 // Schema is that of the store which stands for a data directory.
 func Schema(dir string) string {
@@ -57,4 +61,14 @@ func Instead(tb testing.TB, c *config.Config) {
 	}
 	c.Store, c.StoreSchema, c.AcceptLossOnFailover = pgurl.Of(Shared(tb).URL("postgres")), Schema(c.Data), true
 	c.Data = ""
+	if StandbyWanted() {
+		c.PeerListen = "127.0.0.1:0"
+	}
+}
+
+// Owner is the configuration of the sidecar that has the store for one which stands by: it is
+// reached by peers alone.
+func Owner(c config.Config) config.Config {
+	c.Listen, c.Socket, c.HTTP, c.HTTPHosts, c.HTTPOrigins, c.Metrics, c.Audit, c.AuditKey = "127.0.0.1:0", "", "", nil, nil, "", "", ""
+	return c
 }

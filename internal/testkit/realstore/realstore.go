@@ -23,10 +23,10 @@ func Main(m *testing.M) {
 	case "":
 	case "badger":
 		testkit.Keep = inDirectory
-	case "postgres":
+	case "postgres", "standby":
 		testkit.Keep = inPostgres
 	default:
-		fmt.Fprintf(os.Stderr, "PAWL_TEST_STORE=%s is neither postgres nor badger\n", wanted)
+		fmt.Fprintf(os.Stderr, "PAWL_TEST_STORE=%s is none of postgres, standby, badger\n", wanted)
 		os.Exit(1)
 	}
 	pg.Main(m)

@@ -33,8 +33,8 @@ import (
 //go:embed testdata/loop.json
 var loopPack []byte
 
-// routedSuite has every test reach its house through a router.
-var routedSuite = os.Getenv("PAWL_ROUTED") != ""
+// routedSuite has every test reach its house through a router; "peer": at another node.
+var routedSuite = os.Getenv("PAWL_ROUTED")
 
 // rig is a server over a real engine on a store in memory.
 type rig struct {
@@ -59,8 +59,8 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 		Pack: pack.Options{Limits: pack.Limits{Bytes: 256 << 10}},
 	}, Archive: &archive{}}
 	conf := Config{Log: slog.New(slog.DiscardHandler)}
-	if routedSuite {
-		conf.Router = &switchboard{remote: true}
+	if routedSuite != "" {
+		conf.Router = routerOf(t, routedSuite)
 	}
 	for _, f := range configure {
 		f(&conf, &engineConf)
@@ -80,7 +80,7 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 // with that before the house.
 func (r *rig) build(conf Config, spaces request.Namespaces) {
 	r.t.Helper()
-	board, routed := conf.Router.(*switchboard)
+	board, routed := conf.Router.(seated)
 	offer := Offer{House: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
 	if routed {
 		conf.Store, conf.Deliveries, conf.Spaces, conf.Quotas = nil, nil, spaces, r.engine.Quotas

@@ -68,7 +68,7 @@ func (b *switchboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // moved is a rig whose server has a router before the house.
-func moved(t *testing.T, board *switchboard, configure ...func(*Config, *house.Config)) *rig {
+func moved(t *testing.T, board seated, configure ...func(*Config, *house.Config)) *rig {
 	t.Helper()
 	return newRig(t, append(configure, func(c *Config, _ *house.Config) { c.Router = board })...)
 }
@@ -80,11 +80,14 @@ func everyMode(t *testing.T, test func(t *testing.T, open func(configure ...func
 		t.Parallel()
 		test(t, func(configure ...func(*Config, *house.Config)) *rig { return newRig(t, configure...) })
 	})
-	for name, remote := range map[string]bool{"routed": false, "elsewhere": true} {
+	for name, board := range map[string]func() seated{
+		"routed": func() seated { return &switchboard{} }, "elsewhere": func() seated { return &switchboard{remote: true} },
+		"at another node": func() seated { return newFar(t) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func(configure ...func(*Config, *house.Config)) *rig {
-				return moved(t, &switchboard{remote: remote}, configure...)
+				return moved(t, board(), configure...)
 			})
 		})
 	}

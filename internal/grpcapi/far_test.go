@@ -1,0 +1,89 @@
+package grpcapi
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/cluster/peer"
+	"github.com/pawl-dev/pawl/internal/cluster/route"
+)
+
+// seated is a router of the tests that has one house.
+type seated interface {
+	Router
+	put(home *Services)
+}
+
+// far has every call go to the house of another node: through a real router without one, over
+// its connection, into the port of the node that has it.
+type far struct {
+	*route.Router
+	seat *route.Seat
+}
+
+func (f *far) put(home *Services) { f.seat.Put(standing{home}) }
+
+// standing are services of a store that does not fail.
+type standing struct{ *Services }
+
+func (standing) Failed() <-chan struct{} { return nil }
+
+// pair is a cluster of two, of which one has the store.
+type pair struct {
+	owner atomic.Pointer[route.Peer]
+}
+
+func (p *pair) Owner() (route.Peer, bool) {
+	if owner := p.owner.Load(); owner != nil {
+		return *owner, true
+	}
+	return route.Peer{}, false
+}
+
+func (*pair) Changed() <-chan struct{} { return nil }
+func (*pair) Refresh()                 {}
+func (*pair) Known([32]byte) bool      { return true }
+
+// newFar serves the port of the other node until the test ends.
+func newFar(t testing.TB) *far {
+	t.Helper()
+	key, err := peer.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory, nobody := &pair{}, &pair{}
+	f := &far{seat: route.NewSeat()}
+	port, err := peer.NewServer(peer.Config{
+		Listen: "127.0.0.1:0", Identity: key, Book: directory, Router: route.New(route.Config{Seat: f.seat, Directory: nobody}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory.owner.Store(&route.Peer{ID: "owner", Address: port.Addr(), Key: key.Key})
+	clients := peer.NewClients(key, directory)
+	f.Router = route.New(route.Config{Seat: route.NewSeat(), Directory: directory, Peers: clients})
+	served := make(chan error, 1)
+	go func() { served <- port.Serve() }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		port.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := clients.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// routerOf is the router of a suite in which every test reaches its house by one.
+func routerOf(t testing.TB, suite string) Router {
+	if suite == "peer" {
+		return newFar(t)
+	}
+	return &switchboard{remote: true}
+}

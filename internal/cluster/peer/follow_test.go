@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -219,6 +220,68 @@ func TestAStreamThatDoesNotFollowEnds(t *testing.T) {
 	reads(t, 0, stream, 3, 4)
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// TestASlowReaderGoesOn where the node of its stream did not wait for it.
+func TestASlowReaderGoesOn(t *testing.T) {
+	t.Parallel()
+	c, j := newTown(), newJournal()
+	first, second, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
+	j.write(4)
+	cut := newHouse()
+	cut.stream = func(_ string, stream grpc.ServerStream) error {
+		_ = stream.SendMsg(record(1))
+		return refused("READER_STALLED")
+	}
+	first.reign(cut)
+	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	reads(t, 0, stream, 1, 1)
+	first.leave()
+	second.reign(j.home())
+	reads(t, 0, stream, 2, 4)
+	here := must(pawlv1.NewRunServiceClient(second.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	reads(t, 0, here, 1, 4)
+}
+
+// TestAStreamHeldUpIsLetGo: a house that ends while a reader takes nothing is empty all the same.
+func TestAStreamHeldUpIsLetGo(t *testing.T) {
+	t.Parallel()
+	c := newTown()
+	n := c.node(t, "a")
+	home := newHouse()
+	full := make(chan struct{})
+	home.stream = func(_ string, stream grpc.ServerStream) error {
+		go func() {
+			big := unknown(&pawlv1.StreamTransitionsResponse{}, strings.Repeat("x", 100))
+			for range 1 << 20 {
+				if stream.SendMsg(big) != nil {
+					return
+				}
+			}
+		}()
+		<-home.ended
+		close(full)
+		return refused("READER_STALLED")
+	}
+	n.reign(home)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
+	_ = must(stream.Recv())(t)
+	n.leave()
+	<-full
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	if err := <-ended; reasonOf(err) != "READER_STALLED" {
+		t.Errorf("ended with %v", err)
 	}
 }
 

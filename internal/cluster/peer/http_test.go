@@ -3,8 +3,10 @@ package peer_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +172,34 @@ func TestARequestIsMadeAgain(t *testing.T) {
 				t.Errorf("got %d %s", resp.StatusCode, body)
 			}
 		})
+	}
+}
+
+// TestALargeBodyIsSentOnce, whole; where it was not begun it cannot be sent again.
+func TestALargeBodyIsSentOnce(t *testing.T) {
+	t.Parallel()
+	c := newTown()
+	owner, other := c.node(t, "a"), c.node(t, "b")
+	home := newHouse()
+	home.serve = func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n)
+	}
+	large := strings.Repeat("x", 5<<20)
+	go func() {
+		eventually(t, "a call that waits", func() bool { return other.counts.has("retried http") })
+		owner.reign(home)
+	}()
+	resp := must(other.ask(within(t), http.MethodPost, "/a2a/p/a", large))(t)
+	body := string(must(io.ReadAll(resp.Body))(t))
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK || body != strconv.Itoa(len(large)) {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+	owner.leave()
+	resp = must(other.ask(within(t), http.MethodPost, "/a2a/p/a", large))(t)
+	body = string(must(io.ReadAll(resp.Body))(t))
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "OWNER_LOST") {
+		t.Errorf("got %d %s", resp.StatusCode, body)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -505,4 +506,101 @@ func TestATalkIsHandedOn(t *testing.T) {
 // answerTo is a response that says a number.
 func answerTo(id uint64) *pawlv1.WorkResponse {
 	return &pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{Drain: &pawlv1.ServerDrain{Deadline: &timestamppb.Timestamp{Seconds: int64(id)}}}}
+}
+
+// TestATalkerThatWaits: a stream was not begun where it was sent, and what its caller says only
+// then comes to the next owner behind what it has said before.
+func TestATalkerThatWaits(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]string{"at another node": "b", "here": "c"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTown()
+			nodes := map[string]*member{"a": c.node(t, "a"), "b": c.node(t, "b"), "c": c.node(t, "c")}
+			asked := nodes["c"]
+			// It opens, is asked for more, and says that it had not begun.
+			waits := newHouse()
+			waits.stream = func(_ string, stream grpc.ServerStream) error {
+				<-waits.ended
+				return refused("NOT_OWNER")
+			}
+			nodes["a"].reign(waits)
+			stream := must(pawlv1.NewWorkerServiceClient(asked.conn).Work(within(t)))(t)
+			for i := range uint64(3) {
+				if err := stream.Send(&pawlv1.WorkRequest{Id: i}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			nodes["a"].visited()
+			nodes["a"].leave()
+			home := newHouse()
+			home.stream = func(_ string, stream grpc.ServerStream) error {
+				for {
+					m := &pawlv1.WorkRequest{}
+					if err := stream.RecvMsg(m); err != nil {
+						return err
+					}
+					if err := stream.SendMsg(answerTo(m.GetId())); err != nil {
+						return err
+					}
+				}
+			}
+			nodes[next].reign(home)
+			for i := range uint64(6) {
+				if i >= 3 {
+					if err := stream.Send(&pawlv1.WorkRequest{Id: i}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got, err := stream.Recv(); err != nil || got.GetDrain().GetDeadline().GetSeconds() != int64(i) {
+					t.Fatalf("message %d: %v, %v", i, got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingIsLeftBehind of streams that ended in whatever way, but what the connections need.
+func TestNothingIsLeftBehind(t *testing.T) {
+	c := newTown()
+	owner, other := c.node(t, "a"), c.node(t, "b")
+	home := newHouse()
+	home.stream = func(_ string, stream grpc.ServerStream) error {
+		m := &pawlv1.WorkRequest{}
+		for {
+			if err := stream.RecvMsg(m); err != nil {
+				return err
+			}
+			if m.GetId() > 0 {
+				return refused("ENOUGH")
+			}
+			if err := stream.SendMsg(&pawlv1.WorkResponse{}); err != nil {
+				return err
+			}
+		}
+	}
+	owner.reign(home)
+	talk := func(how int) {
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		stream := must(pawlv1.NewWorkerServiceClient(other.conn).Work(ctx))(t)
+		_ = stream.Send(&pawlv1.WorkRequest{})
+		_, _ = stream.Recv()
+		switch how {
+		case 0:
+			cancel()
+		case 1:
+			_ = stream.CloseSend()
+		case 2:
+			_ = stream.Send(&pawlv1.WorkRequest{Id: 1})
+		}
+		_, _ = stream.Recv()
+	}
+	talk(1)
+	eventually(t, "an empty house", func() bool { return owner.seat.Inside() == 0 })
+	before := goruntime.NumGoroutine()
+	for i := range 300 {
+		talk(i % 3)
+	}
+	eventually(t, "as many goroutines as before", func() bool { return goruntime.NumGoroutine() <= before+8 })
 }

@@ -18,6 +18,7 @@ const (
 	reasonDraining = "DRAINING"
 	reasonUnknown  = "COMMIT_UNKNOWN"
 	reasonStranger = "PEER_UNKNOWN"
+	reasonStalled  = "READER_STALLED"
 	// reasonBroken is no word of the contract: the connection to a node ended.
 	reasonBroken = "CONNECTION_BROKEN"
 )

@@ -32,7 +32,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		problem(w, draining())
 		return
 	}
-	body, whole, err := r.body(req)
+	body, err := r.body(req)
 	if err != nil {
 		problem(w, err)
 		return
@@ -45,7 +45,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if begun {
 			return
 		}
-		if !whole && fateOf(err) != final {
+		if body.spent() && fateOf(err) != final {
 			err = broken()
 		}
 		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
@@ -54,9 +54,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // serveOnce serves a request where the store is believed to be; begun: it has an answer.
-func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http.Request, body func() io.ReadCloser) (begun bool, err error) {
+func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
 	out := req.Clone(ctx)
-	out.Body = body()
 	for name := range out.Header {
 		if strings.HasPrefix(name, "Pawl-") {
 			delete(out.Header, name)
@@ -66,6 +65,7 @@ func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http
 		defer r.cfg.Seat.leave(at)
 		ctx, leave := at.lasting.enter(ctx)
 		defer leave()
+		out.Body = body.again()
 		at.home.ServeHTTP(w, out.WithContext(ctx))
 		return true, nil
 	}
@@ -73,6 +73,7 @@ func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http
 	if !ok {
 		return false, NotOwner()
 	}
+	out.Body = body.again()
 	err = r.proxy(w, out, to)
 	r.cfg.Counts.Forwarded(httpMethod, outcome(err))
 	return err == nil, err
@@ -109,24 +110,44 @@ type cut struct{ cause error }
 func (c *cut) Error() string { return c.cause.Error() }
 func (c *cut) Unwrap() error { return c.cause }
 
-// body keeps what fits of a request's body, so that it can be sent again; whole: it is all of it.
-func (r *Router) body(req *http.Request) (again func() io.ReadCloser, whole bool, err error) {
+// body is that of a request, of which is kept what fits, so that it can be sent again.
+type body struct {
+	kept []byte
+	// rest is what did not fit; nil: it is all there. used: it was sent.
+	rest io.ReadCloser
+	used bool
+}
+
+func (r *Router) body(req *http.Request) (*body, error) {
 	if req.Body == nil || req.Body == http.NoBody {
-		return func() io.ReadCloser { return http.NoBody }, true, nil
+		return &body{}, nil
 	}
 	kept, err := io.ReadAll(io.LimitReader(req.Body, r.cfg.BodyBytes+1))
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if whole = int64(len(kept)) <= r.cfg.BodyBytes; whole {
-		return func() io.ReadCloser { return io.NopCloser(bytes.NewReader(kept)) }, true, nil
+	b := &body{kept: kept}
+	if int64(len(kept)) > r.cfg.BodyBytes {
+		b.rest = req.Body
 	}
-	return func() io.ReadCloser {
+	return b, nil
+}
+
+// spent: it cannot be sent again.
+func (b *body) spent() bool { return b.used && b.rest != nil }
+
+func (b *body) again() io.ReadCloser {
+	b.used = true
+	switch {
+	case b.rest != nil:
 		return struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(bytes.NewReader(kept), req.Body), req.Body}
-	}, false, nil
+		}{io.MultiReader(bytes.NewReader(b.kept), b.rest), b.rest}
+	case len(b.kept) == 0:
+		return http.NoBody
+	}
+	return io.NopCloser(bytes.NewReader(b.kept))
 }
 
 // problem answers a request that no house has answered.

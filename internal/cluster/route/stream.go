@@ -81,6 +81,11 @@ func (r *Router) tellOnce(ctx context.Context, method string, req proto.Message,
 	}
 	err := r.tellFrom(ctx, to, method, req, out)
 	r.forwarded(ctx, method, to, err)
+	if methods[method].Rule == Follows && reasonOf(err) == reasonStalled {
+		// The other node did not wait for a slow reader when it gave the store back. What came
+		// of the stream was told in order: it goes on behind that.
+		return NotOwner()
+	}
 	return err
 }
 
@@ -141,32 +146,43 @@ type outlet struct {
 }
 
 func (o *outlet) SendHeader(md metadata.MD) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.greeted {
+	if !o.greet() {
 		return nil
 	}
-	o.greeted = true
 	return o.keep(o.to.SendHeader(md))
 }
 
-func (o *outlet) SendMsg(m any) error {
+// keep remembers why no more can be sent.
+func (o *outlet) keep(err error) error {
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.gone = err
+	}
+	return err
+}
+
+// greet says whether the header is still to be sent, which it is from then on.
+func (o *outlet) greet() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	was := o.greeted
+	o.greeted = true
+	return !was
+}
+
+// SendMsg is called by one at a time. A reader who takes nothing holds up nobody who asks how
+// far the stream is.
+func (o *outlet) SendMsg(m any) error {
 	if err := o.keep(o.to.SendMsg(m)); err != nil {
 		return err
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.greeted = true
 	o.sent++
 	o.pass(m)
 	return nil
-}
-
-func (o *outlet) keep(err error) error {
-	if err != nil {
-		o.gone = err
-	}
-	return err
 }
 
 func (o *outlet) SetTrailer(md metadata.MD) { o.to.SetTrailer(md) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync/atomic"
 
@@ -42,6 +41,7 @@ type app struct {
 	observers *observers
 	// tenure is nil while another sidecar has the store.
 	tenure atomic.Pointer[tenure]
+	files  atomic.Pointer[files]
 	// shares is nil where the store is this sidecar's alone.
 	shares *sharing
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
@@ -70,17 +70,18 @@ func open(opts options) (a *app, err error) {
 
 // newApp makes what a sidecar has whether or not it has a store.
 func newApp(opts options) (*app, error) {
-	models, err := readModels(opts.config, os.LookupEnv)
+	files, err := readFiles(opts.config)
 	if err != nil {
 		return nil, err
 	}
-	opts.models = model.NewTable(models)
+	opts.models = model.NewTable(files.models)
 	if opts.audit, err = openAudit(opts.config); err != nil {
 		return nil, err
 	}
 	a := &app{own: executing(opts.config), served: make(chan error, 1)}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), a.traceOf))
 	a.opts = opts
+	a.files.Store(files)
 	if a.observers, err = newObservers(opts); err != nil {
 		return nil, errors.Join(err, closeAudit(opts.audit))
 	}
@@ -104,7 +105,7 @@ func (a *app) build() error {
 	if err != nil {
 		return err
 	}
-	t, err := openTenure(a.opts, storage, a.observers)
+	t, err := openTenure(a.opts, a.files.Load(), storage, a.observers)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
@@ -47,31 +46,17 @@ func limitOf(usd float64) int64 {
 	return -1
 }
 
-// reckon reads what models cost, and what runs may spend.
+// reckon gives the house what models cost, and what runs may spend.
 func (t *tenure) reckon(conf *house.Config) error {
-	prices, err := readPrices(t.opts.config)
-	if err != nil {
-		return err
-	}
-	t.prices = tariff.New(prices)
-	t.accounts, err = newAccounts(t.opts.config, t.store)
-	conf.Prices, conf.Accounts = t.prices, t.accounts
-	return err
-}
-
-// newAccounts makes the ledger of what the store has.
-func newAccounts(c config.Config, s *store.Store) (*account.Ledger, error) {
-	table, err := readBudgets(c)
-	if err != nil {
-		return nil, err
-	}
 	var rows []machine.AccountRow
-	err = s.View(func(txn *layout.Txn) (err error) {
+	err := t.store.View(func(txn *layout.Txn) (err error) {
 		rows, err = layout.Accounts(txn)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read accounts: %w", err)
+		return fmt.Errorf("read accounts: %w", err)
 	}
-	return account.New(table, rows), nil
+	t.prices, t.accounts = tariff.New(t.files.prices), account.New(t.files.budgets, rows)
+	conf.Prices, conf.Accounts = t.prices, t.accounts
+	return nil
 }

@@ -38,11 +38,7 @@ type delegations struct {
 	served    chan error
 }
 
-func newDelegations(opts options, rooms *house.House) (*delegations, error) {
-	remotes, err := readRemotes(opts.config.Remotes())
-	if err != nil {
-		return nil, err
-	}
+func newDelegations(opts options, remotes map[string]peer.Remote, rooms *house.House) (*delegations, error) {
 	conf, err := agentsConfig(opts, rooms)
 	if err != nil {
 		return nil, err

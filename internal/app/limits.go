@@ -6,22 +6,8 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/condition"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/admission"
 )
-
-// newHouse makes the house with the operator's limits in force.
-func newHouse(c config.Config, conf house.Config) (*house.House, error) {
-	limits, err := readLimits(c)
-	if err != nil {
-		return nil, err
-	}
-	h, err := house.New(conf)
-	if err == nil {
-		h.Admission.Replace(limits)
-	}
-	return h, err
-}
 
 // readLimits reads how many calls of models and tools there may be.
 func readLimits(c config.Config) (*admission.Table, error) {

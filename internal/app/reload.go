@@ -47,9 +47,10 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 
 // reload takes all of the files or, if one of them is faulty, none.
 func (a *app) reload(ctx context.Context) {
-	files, err := readFiles(a.opts.config)
-	if err == nil {
-		err = a.server.SetRights(files.rights)
+	rights, err := readRights(a.opts.config)
+	files, filesErr := readFiles(a.opts.config)
+	if err = errors.Join(err, filesErr); err == nil {
+		err = a.server.SetRights(rights)
 	}
 	t := a.tenure.Load()
 	if err == nil && t != nil {
@@ -61,13 +62,14 @@ func (a *app) reload(ctx context.Context) {
 		return
 	}
 	a.opts.models.Replace(files.models)
+	a.files.Store(files)
 	if t != nil {
 		t.replace(files)
 	}
 	if a.shares != nil {
 		a.shares.quotas.Replace(files.quotas)
 	}
-	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(files.rights.Tokens), "certificates", len(files.rights.Certificates), "issuers", len(files.rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 
 // replace puts what files say in the place of what they said.
@@ -81,9 +83,9 @@ func (t *tenure) replace(files *files) {
 	}
 }
 
-// files are those that are read again.
+// files are what those say that are read again, as they were when all of them were right: whoever
+// gets the store later goes by them.
 type files struct {
-	rights    grpcapi.Rights
 	remotes   map[string]peer.Remote
 	quotas    *allowance.Table
 	prices    map[string]machine.Price
@@ -95,14 +97,13 @@ type files struct {
 
 // readFiles reads all of them and tells all faults.
 func readFiles(c config.Config) (*files, error) {
-	f, errs := &files{}, [8]error{}
-	f.rights, errs[0] = readRights(c)
-	f.remotes, errs[1] = readRemotes(c.Remotes())
-	f.quotas, errs[2] = readQuotas(c, c.Served())
-	f.prices, errs[3] = readPrices(c)
-	f.budgets, errs[4] = readBudgets(c)
-	f.models, errs[5] = readModels(c, os.LookupEnv)
-	f.schedules, errs[6] = readSchedules(c, c.Served())
-	f.limits, errs[7] = readLimits(c)
+	f, errs := &files{}, [7]error{}
+	f.remotes, errs[0] = readRemotes(c.Remotes())
+	f.quotas, errs[1] = readQuotas(c, c.Served())
+	f.prices, errs[2] = readPrices(c)
+	f.budgets, errs[3] = readBudgets(c)
+	f.models, errs[4] = readModels(c, os.LookupEnv)
+	f.schedules, errs[5] = readSchedules(c, c.Served())
+	f.limits, errs[6] = readLimits(c)
 	return f, errors.Join(errs[:]...)
 }

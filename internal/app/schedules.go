@@ -89,15 +89,13 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	return s, "", ""
 }
 
-// scheduling reads the schedules and gives the house what they need.
-func (t *tenure) scheduling(conf *house.Config, counts *telemetry.Metrics) (err error) {
+// scheduling gives the house what schedules need.
+func (t *tenure) scheduling(conf *house.Config, counts *telemetry.Metrics) {
 	conf.Agenda = t.store.Agenda()
 	conf.Instants = (&instants{log: t.opts.log, audit: t.opts.audit, counts: counts}).told
 	if t.opts.audit != nil {
 		conf.Starts = t.opts.audit.Ready
 	}
-	t.schedules, err = readSchedules(t.opts.config, conf.Namespaces.Names())
-	return err
 }
 
 // instants tells what became of instants: log, metrics and audit.
@@ -146,7 +144,7 @@ func (t *instants) line(of *schedule.Told) {
 }
 
 // agree makes those of the file at the start the schedules, once the packs of the start are there.
-func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.schedules) }
+func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
 
 // schedule makes these the schedules. A pack that is not there yet may be registered before the
 // first instant: it is only warned of.

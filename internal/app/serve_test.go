@@ -59,11 +59,10 @@ func serve(t *testing.T, c config.Config) *serving {
 func standBy(t *testing.T, c config.Config) *serving {
 	t.Helper()
 	owner := begin(t, pg.Owner(c))
-	s := begin(t, c)
-	ended := s.ended
-	s.ended = make(chan error, 1)
+	standby := begin(t, c)
+	s := &serving{ready: standby.ready, stop: standby.stop, ended: make(chan error, 1)}
 	go func() {
-		err := <-ended
+		err := <-standby.ended
 		owner.stop()
 		s.ended <- errors.Join(err, <-owner.ended)
 	}()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/cluster/node"
 	"github.com/pawl-dev/pawl/internal/cluster/peer"
 	"github.com/pawl-dev/pawl/internal/cluster/route"
@@ -71,9 +72,11 @@ func (a *app) share() (err error) {
 	if s.via, err = pgkv.Reach(pgkv.Config{URL: s.url, Schema: s.where.Schema}); err != nil {
 		return s.where.told(err)
 	}
-	if s.quotas, err = quotasOf(c); err != nil {
+	if err = a.refuses(); err != nil {
 		return err
 	}
+	s.quotas = allowance.New(spacesOf(c))
+	s.quotas.Replace(a.files.Load().quotas)
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
 	return a.join(s)
 }
@@ -112,15 +115,15 @@ func spacesOf(c config.Config) request.Namespaces {
 	return spaces.WithDefault()
 }
 
-// quotasOf are the bounds of what its callers may ask of it.
-func quotasOf(c config.Config) (*allowance.Book, error) {
-	table, err := readQuotas(c, c.Served())
-	if err != nil {
-		return nil, err
+// refuses says what would keep this sidecar from having the store, and is better known before
+// it has to.
+func (a *app) refuses() error {
+	_, err := retention(a.opts, nil)
+	if key := a.opts.config.A2ACardKey; key != "" {
+		_, keyErr := a2a.ReadCardKey(key)
+		err = errors.Join(err, keyErr)
 	}
-	book := allowance.New(spacesOf(c))
-	book.Replace(table)
-	return book, nil
+	return err
 }
 
 // lateNode is the node, which is made after the port that it names.
@@ -258,7 +261,7 @@ type held struct {
 
 // take opens the store, as at a start of one sidecar.
 func (a *app) take(ctx context.Context) (node.Tenure, error) {
-	t, err := openTenure(a.opts, a.shares.storage(a.opts.log), a.observers)
+	t, err := openTenure(a.opts, a.files.Load(), a.shares.storage(a.opts.log), a.observers)
 	if err != nil {
 		return nil, err
 	}

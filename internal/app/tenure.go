@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
-	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -18,6 +17,7 @@ import (
 // tenure is the time in which a sidecar has the store: the store and all that runs over it.
 type tenure struct {
 	opts  options
+	files *files
 	store *store.Store
 	house *house.House
 	// sends is nil while A2A is off: delegations then wait.
@@ -29,8 +29,6 @@ type tenure struct {
 	prices *tariff.Table
 	// accounts are the operator's, over runs.
 	accounts *account.Ledger
-	// schedules are those of the file at the start.
-	schedules []*schedule.Schedule
 	// ended gets the errors of the loops; loops is how many of them run; halt ends them.
 	ended chan error
 	loops int
@@ -38,7 +36,7 @@ type tenure struct {
 }
 
 // openTenure opens the store and builds everything over it; nothing runs yet.
-func openTenure(opts options, storage store.Options, watching *observers) (*tenure, error) {
+func openTenure(opts options, files *files, storage store.Options, watching *observers) (*tenure, error) {
 	storage.Hooks = watching.hooks()
 	s, err := store.Open(storage)
 	if refused, ok := errors.AsType[*DatabaseError](err); ok {
@@ -47,7 +45,7 @@ func openTenure(opts options, storage store.Options, watching *observers) (*tenu
 	if err != nil {
 		return nil, err
 	}
-	t := &tenure{opts: opts, store: s, records: &recordFeed{}, ended: make(chan error, 5)}
+	t := &tenure{opts: opts, files: files, store: s, records: &recordFeed{}, ended: make(chan error, 5)}
 	if err := t.build(watching); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -67,15 +65,16 @@ func (t *tenure) build(watching *observers) error {
 	if t.watch, err = watching.over(t.opts, t.store, &conf.Config); err != nil {
 		return err
 	}
-	if t.house, err = newHouse(t.opts.config, conf); err != nil {
+	if t.house, err = house.New(conf); err != nil {
 		return err
 	}
+	t.house.Admission.Replace(t.files.limits)
 	t.house.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) {
 		t.box.Observe(c.Batch)
 		t.watch.observe(c.Batch)
 	})}})
 	if t.opts.config.A2A {
-		if t.sends, err = newDelegations(t.opts, t.house); err != nil {
+		if t.sends, err = newDelegations(t.opts, t.files.remotes, t.house); err != nil {
 			return errors.Join(err, t.house.Close())
 		}
 	}
@@ -90,12 +89,10 @@ func (t *tenure) configure(namespaces map[string]uint32, watching *observers) (h
 	conf := houseConfig(t.opts, t.store)
 	conf.Models = t.opts.models.Names
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
-	quotas, err := readQuotas(t.opts.config, conf.Namespaces.Names())
+	conf.Quotas.Replace(t.files.quotas)
+	t.scheduling(&conf, watching.metrics)
+	err := t.reckon(&conf)
 	if err != nil {
-		return conf, err
-	}
-	conf.Quotas.Replace(quotas)
-	if err = errors.Join(t.reckon(&conf), t.scheduling(&conf, watching.metrics)); err != nil {
 		return conf, err
 	}
 	if conf.Retention, err = retention(t.opts, watching.metrics); err != nil {

@@ -154,8 +154,12 @@ func (d *Database) Room(int64, bool) error {
 	return d.unread(err)
 }
 
-// unread says to callers that the database does not answer.
+// unread says to callers that the database does not answer, or that what it has is another's: the
+// store fails as soon as its owner hears of that, and what is read until then is as unknown.
 func (d *Database) unread(err error) error {
+	if pgkv.IsForeign(err) {
+		return failure(err)
+	}
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: Away, RetryAfter: retryAfter,
 		Message: fmt.Sprintf("%s: %v; nothing is lost, and it is tried on", d.cfg.URL, err),

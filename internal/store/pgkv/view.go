@@ -54,7 +54,7 @@ func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) er
 		rows, err := s.conn.Query(ctx, text, args...)
 		s.err = readAll(rows, err, read)
 	}
-	if s.err != nil && !errors.Is(s.err, errForeign) && (codeOf(s.err) == "" || away(codeOf(s.err))) {
+	if s.err != nil && (codeOf(s.err) == "" || away(codeOf(s.err))) {
 		s.err = s.db.cfg.Unread(s.err)
 	}
 	return s.err
@@ -94,6 +94,9 @@ func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text st
 
 // errForeign: asking again changes nothing.
 var errForeign = errors.New("the partition is not this owner's any more")
+
+// IsForeign reports whether an error says that another owner has the partition, or had it.
+func IsForeign(err error) bool { return errors.Is(err, errForeign) }
 
 // first begins the transaction, sees to it that the partition is ours, and reads.
 func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {

@@ -68,7 +68,7 @@ func (c *cluster) owner() *node {
 	if len(c.nodes) == 1 {
 		return c.nodes[0]
 	}
-	address := c.db.server().Query(c.t, "postgres", "SELECT n.address FROM pawl.part p JOIN pawl.node n ON n.id = p.owner WHERE p.id = 0 AND p.lease_until > now()")
+	address := c.db.server().Query(c.t, "postgres", "SELECT address FROM pawl.part WHERE id = 0 AND lease_until > now()")
 	for _, n := range c.nodes {
 		if n.peers.Addr() == address {
 			return n

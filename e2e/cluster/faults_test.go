@@ -82,7 +82,7 @@ func (c *cluster) restart(n *node) {
 func (c *cluster) gone(n *node) {
 	c.t.Helper()
 	c.db.server().Await(c.t, "postgres", fmt.Sprintf(
-		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until > now()) AND EXISTS (SELECT FROM pawl.part p JOIN pawl.node n ON n.id = p.owner WHERE p.id = 0 AND p.lease_until > now() AND n.address <> '%[1]s')",
+		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until > now()) AND EXISTS (SELECT FROM pawl.part WHERE id = 0 AND lease_until > now() AND address <> '%[1]s')",
 		n.peers.Addr()))
 }
 

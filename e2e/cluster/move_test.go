@@ -41,7 +41,7 @@ func (c *cluster) moved(id string, sig syscall.Signal) time.Duration {
 	c.t.Helper()
 	victim := c.owner()
 	if victim == nil {
-		c.t.Fatal("nobody is the owner")
+		c.t.Fatalf("nobody is the owner: %s", c.db.server().Query(c.t, "postgres", "SELECT json_build_object('parts', (SELECT json_agg(p) FROM pawl.part p), 'nodes', (SELECT json_agg(n) FROM pawl.node n))"))
 	}
 	var over atomic.Bool
 	var calls atomic.Int64

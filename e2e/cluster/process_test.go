@@ -27,7 +27,11 @@ import (
 // patience bounds every wait of these tests; none of them takes near as long.
 const patience = 90 * time.Second
 
+// buildOnce builds the program under test, unless PAWL_SIDECAR names one.
 var buildOnce = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv("PAWL_SIDECAR"); bin != "" {
+		return bin, nil
+	}
 	dir, err := os.MkdirTemp("", "pawl-cluster-*")
 	if err != nil {
 		return "", err
@@ -41,7 +45,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if bin, err := buildOnce(); err == nil {
+	if bin, err := buildOnce(); err == nil && os.Getenv("PAWL_SIDECAR") == "" {
 		_ = os.RemoveAll(filepath.Dir(bin))
 	}
 	os.Exit(code)

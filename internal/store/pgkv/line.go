@@ -2,6 +2,7 @@ package pgkv
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -43,12 +44,11 @@ func lineTo(cfg *pgx.ConnConfig, named bool) (*line, error) {
 	l := &line{named: named, names: make(map[string]string)}
 	cfg = cfg.Copy()
 	dial := cfg.DialFunc
-	cfg.DialFunc = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if l.made.Load() {
 			return nil, errNoCancel
 		}
-		l.raw, err = dial(ctx, network, address)
-		return l.raw, err
+		return dial(ctx, network, address)
 	}
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { l.notice = n }
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.ConnectTimeout)
@@ -57,9 +57,18 @@ func lineTo(cfg *pgx.ConnConfig, named bool) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.conn = conn
+	l.conn, l.raw = conn, below(conn.PgConn().Conn())
 	l.made.Store(true)
 	return l, nil
+}
+
+// below is the connection that an encrypted one uses. It is asked of the connection that was
+// made: while it was, others may have been, to hosts that did not do, or to end those.
+func below(conn net.Conn) net.Conn {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		return encrypted.NetConn()
+	}
+	return conn
 }
 
 // cut ends the connection without a word: what is under way goes on over there, or not.

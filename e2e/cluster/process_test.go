@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -195,9 +196,14 @@ func (n *node) signal(sig syscall.Signal) { _ = n.cmd.Process.Signal(sig) }
 func (n *node) excused()     { n.since.Store(0) }
 func (n *node) accountable() { n.since.Store(time.Now().UnixNano()) }
 
-// said is the end of what all its processes said.
+// said is the end of what all its processes said, or the beginning of a panic.
 func (n *node) said() string {
 	raw, _ := os.ReadFile(filepath.Join(n.dir, "log")) // none: it said nothing
+	for _, word := range []string{"panic: ", "fatal error: "} {
+		if at := bytes.Index(raw, []byte(word)); at >= 0 {
+			return string(raw[at:min(len(raw), at+16<<10)])
+		}
+	}
 	return string(raw[max(0, len(raw)-32<<10):])
 }
 

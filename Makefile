@@ -14,6 +14,7 @@ KILLS ?= 50
 CUTS ?= 500
 DAMAGE ?= 1000
 LINEAR ?= 100
+FAULTS ?= 300
 # Hundredths of the crowds: 5 000 connections, 2 000 slow readers, 10 000 workers, 20 000 timers.
 CROWD ?= 100
 # How long the soak lasts.
@@ -133,6 +134,14 @@ linear: ## Prove that racing calls have an order over LINEAR crashes
 .PHONY: crowd
 crowd: ## Let CROWD hundredths of 5 000 connections, 2 000 slow readers, 10 000 workers and 20 000 timers come
 	PAWL_CROWD=$(CROWD) $(GO) test ./e2e -run TestCrowd -count=1 -parallel 1 -timeout 60m -v
+
+.PHONY: cluster
+cluster: ## Try three sidecars on one database, with workers in three languages, by FAULTS faults (PAWL_SEED, PAWL_RUNS)
+	.ci/postgres-env
+	.ci/python-env test
+	.ci/typescript-env
+	node clients/typescript/scripts/build.mjs
+	PAWL_POSTGRES=1 PAWL_LANGUAGES=go,python,typescript PAWL_FAULTS=$(FAULTS) $(GO) test ./e2e/cluster -count=1 -timeout 180m -v
 
 .PHONY: soak
 soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that it does not grow

@@ -75,6 +75,9 @@ func (a *app) share() (err error) {
 	if err = a.refuses(); err != nil {
 		return err
 	}
+	if c.A2A && c.A2AURL == "" {
+		a.opts.log.Warn("without --a2a-url the cards of agents name the addresses of the sidecar that has the store, not of all")
+	}
 	s.quotas = allowance.New(spacesOf(c))
 	s.quotas.Replace(a.files.Load().quotas)
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})

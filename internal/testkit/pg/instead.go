@@ -69,6 +69,9 @@ func Instead(tb testing.TB, c *config.Config) {
 // Owner is the configuration of the sidecar that has the store for one which stands by: it is
 // reached by peers alone.
 func Owner(c config.Config) config.Config {
-	c.Listen, c.Socket, c.HTTP, c.HTTPHosts, c.HTTPOrigins, c.Metrics, c.Audit, c.AuditKey = "127.0.0.1:0", "", "", nil, nil, "", "", ""
+	if c.HTTP != "" {
+		c.HTTP = "127.0.0.1:0"
+	}
+	c.Listen, c.Socket, c.HTTPHosts, c.HTTPOrigins, c.Metrics, c.Audit, c.AuditKey = "127.0.0.1:0", "", nil, nil, "", "", ""
 	return c
 }

@@ -187,9 +187,13 @@ func (r nodeRows) Leave(ctx context.Context, me node.Member) error {
 	return r.Rows.Leave(ctx, members.Node(me))
 }
 
-// storage is the store as it is opened when it is this sidecar's to take.
-func (s *sharing) storage(log *slog.Logger) store.Options {
+// storage is the store as it is opened when it is this sidecar's to take: after the database was
+// looked at again, which may be another server by then.
+func (s *sharing) storage(c config.Config, log *slog.Logger) store.Options {
 	return store.Options{Dir: s.where.String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
+		if err := s.where.judged(context.Background(), s.url, wantedOf(c), log); err != nil {
+			return nil, err
+		}
 		e, err := database.Open(database.Config{
 			URL: s.url, Schema: s.where.Schema, Owner: s.me.ID, Address: s.me.Address, Via: s.via, Kept: &s.kept, Logger: o.Logger,
 		})
@@ -264,7 +268,7 @@ type held struct {
 
 // take opens the store, as at a start of one sidecar.
 func (a *app) take(ctx context.Context) (node.Tenure, error) {
-	t, err := openTenure(a.opts, a.files.Load(), a.shares.storage(a.opts.log), a.observers)
+	t, err := openTenure(a.opts, a.files.Load(), a.shares.storage(a.opts.config, a.opts.log), a.observers)
 	if err != nil {
 		return nil, err
 	}

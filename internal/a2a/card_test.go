@@ -55,8 +55,8 @@ func TestCard(t *testing.T) {
 	if len(card.GetSkills()) != 1 || card.GetSkills()[0].GetId() != "writer" || card.GetSkills()[0].GetTags()[0] != "text" {
 		t.Errorf("skills %v", card.GetSkills())
 	}
-	base := "http://" + r.ready.HTTP + "/a2a/crew/writer"
-	want := [][4]string{{base, "JSONRPC", "1.0", ""}, {base, "HTTP+JSON", "1.0", ""}, {r.ready.GRPC, "GRPC", "1.0", "crew/writer"}}
+	base := "http://" + r.named.HTTP + "/a2a/crew/writer"
+	want := [][4]string{{base, "JSONRPC", "1.0", ""}, {base, "HTTP+JSON", "1.0", ""}, {r.named.GRPC, "GRPC", "1.0", "crew/writer"}}
 	for i, in := range card.GetSupportedInterfaces() {
 		if got := [4]string{in.GetUrl(), in.GetProtocolBinding(), in.GetProtocolVersion(), in.GetTenant()}; got != want[i] {
 			t.Errorf("interface %v, want %v", got, want[i])
@@ -111,7 +111,7 @@ func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.config.A2AURL = "https://agents.example/pawl/" })
 	card := r.card("")
-	port := r.ready.GRPC[strings.LastIndexByte(r.ready.GRPC, ':'):]
+	port := r.named.GRPC[strings.LastIndexByte(r.named.GRPC, ':'):]
 	if got := card.GetSupportedInterfaces(); got[0].GetUrl() != "https://agents.example/pawl/a2a/crew/writer" || got[2].GetUrl() != "agents.example"+port {
 		t.Errorf("interfaces %v", got)
 	}
@@ -289,7 +289,7 @@ func TestCardOfANamespace(t *testing.T) {
 			t.Errorf("%v does not lead to default", at)
 		}
 	}
-	followed := r.http("GET", strings.TrimPrefix(card.SupportedInterfaces[0].URL, "http://"+r.ready.HTTP)+"/tasks", "", "Authorization", "Bearer "+secret)
+	followed := r.http("GET", strings.TrimPrefix(card.SupportedInterfaces[0].URL, "http://"+r.named.HTTP)+"/tasks", "", "Authorization", "Bearer "+secret)
 	if followed.status != 200 {
 		t.Errorf("followed: %v", followed)
 	}

@@ -51,6 +51,8 @@ type rig struct {
 	t      testing.TB
 	config config.Config
 	ready  app.Ready
+	// named is the sidecar whose addresses cards name: the one that has the store.
+	named  app.Ready
 	conn   *grpc.ClientConn
 	client a2apb.A2AServiceClient
 	hands  *hand
@@ -101,14 +103,30 @@ func withTokens(r *rig) {
 	r.config.TokensFile = path
 }
 
+// serve serves the sidecar of the rig; one that stands by has another one beside it, which has
+// the store.
 func (r *rig) serve() {
+	r.t.Helper()
+	if pg.StandbyWanted() && r.config.PeerListen != "" {
+		owner := pg.Owner(r.config)
+		// Its cards say where it is reached.
+		owner.HTTP = r.config.HTTP
+		r.named = r.begin(owner)
+		r.ready = r.begin(r.config)
+		return
+	}
+	r.ready = r.begin(r.config)
+	r.named = r.ready
+}
+
+func (r *rig) begin(c config.Config) (ready app.Ready) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, in := io.Pipe()
 	var log bytes.Buffer
 	ended := make(chan error, 1)
 	go func() {
-		err := app.Serve(ctx, r.config, in, &log)
+		err := app.Serve(ctx, c, in, &log)
 		in.CloseWithError(io.EOF)
 		ended <- err
 	}()
@@ -126,10 +144,11 @@ func (r *rig) serve() {
 			r.t.Error("the sidecar did not end")
 		}
 	})
-	if err := json.NewDecoder(out).Decode(&r.ready); err != nil {
+	if err := json.NewDecoder(out).Decode(&ready); err != nil {
 		r.t.Fatalf("the sidecar did not start: %v", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return ready
 }
 
 func (r *rig) dial(options ...grpc.DialOption) *grpc.ClientConn {

@@ -144,7 +144,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("over JSON-RPC: %s", got)
 	}
 	card := r.card("/a2a/crew/writer")
-	if got := card.GetSupportedInterfaces()[0].GetUrl(); got != "https://"+r.ready.HTTP+"/a2a/crew/writer" {
+	if got := card.GetSupportedInterfaces()[0].GetUrl(); got != "https://"+r.named.HTTP+"/a2a/crew/writer" {
 		t.Errorf("the card names %s", got)
 	}
 }

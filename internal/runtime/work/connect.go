@@ -54,7 +54,7 @@ type Connection struct {
 // Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND,
 // PACK_NOT_FOUND; INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL;
 // RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
-// UNAVAILABLE DRAINING, COMMIT_UNKNOWN.
+// UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
 func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
 	ns, err := r.cfg.Way.Admit(req.Call, policy.Work)
 	if err != nil {
@@ -74,7 +74,10 @@ func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, erro
 	}
 	req.Offer.Turns = min(req.Offer.Turns, r.cfg.MaxWorkerTurns)
 	req.Offer.Steps = min(req.Offer.Steps, r.cfg.MaxWorkerSteps)
-	states := r.heldStates(ctx, ns, &req)
+	states, err := r.heldStates(ctx, ns, &req)
+	if err != nil {
+		return Connection{}, err
+	}
 	conn, err := r.open(ns).connect(&req, states)
 	conn.Unknown = unknown
 	return conn, err
@@ -88,28 +91,35 @@ type heldState struct {
 }
 
 // heldStates reads the runs that the worker says it holds work of. Those that
-// cannot be read are left out: the worker keeps nothing of them.
-func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) map[string]heldState {
+// cannot be read are left out: the worker keeps nothing of them. While the store is away the
+// worker has to come again instead, and holds what it has.
+func (r *Room) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
 	states := make(map[string]heldState)
-	read := func(run string) {
+	read := func(run string) error {
 		if _, done := states[run]; done {
-			return
+			return nil
 		}
 		s, prog, err := r.cfg.Way.Now(ctx, runtime.RunKey{Namespace: ns, ID: run})
 		if err != nil {
-			return
+			return err
 		}
-		if held, err := r.holders(ctx, prog.Graph, s); err == nil {
+		held, err := r.holders(ctx, prog.Graph, s)
+		if err == nil {
 			states[run] = heldState{state: s, graph: prog.Graph, held: held}
 		}
+		return err
 	}
 	for i := range req.Turns {
-		read(req.Turns[i].RunID)
+		if err := read(req.Turns[i].RunID); away(err) {
+			return nil, err
+		}
 	}
 	for i := range req.Steps {
-		read(req.Steps[i].RunID)
+		if err := read(req.Steps[i].RunID); away(err) {
+			return nil, err
+		}
 	}
-	return states
+	return states, nil
 }
 
 // soon says when to come back to who is refused only until another worker leaves.

@@ -271,13 +271,28 @@ func (sp *workShard) answered(run *workRun, c *runtime.Commit) func() {
 	return func() { sp.tellAnswers(lease, numbers) }
 }
 
-// tellAnswers tells the holder of a turn of answered steps; nil numbers are all
-// those of the visit.
+// tellAnswers tells the holder of a turn of answered steps, again where the store does not let
+// them be read: nobody else will; nil numbers are all those of the visit.
 func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
+	if sp.toldAnswers(lease, numbers) == nil || sp.room.cfg.Way.Health() != nil {
+		return
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if !lease.over {
+		sp.room.alarms.set(workRetry, func() { sp.tellAnswers(lease, numbers) })
+	}
+}
+
+// toldAnswers does so once.
+func (sp *workShard) toldAnswers(lease *turnLease, numbers []uint32) error {
 	ctx, key := context.Background(), sp.key(lease.run)
 	s, _, err := sp.room.cfg.Way.Now(ctx, key)
-	if err != nil || s.Turn == nil || s.Turn.Seq != lease.turn {
-		return // the turn is over, or its next assignment has the answers
+	if err != nil {
+		return err
+	}
+	if s.Turn == nil || s.Turn.Seq != lease.turn {
+		return nil // the turn is over, or its next assignment has the answers
 	}
 	var steps []machine.ToolStep
 	for i := range s.Steps {
@@ -288,11 +303,12 @@ func (sp *workShard) tellAnswers(lease *turnLease, numbers []uint32) {
 	for len(steps) > 0 {
 		views, err := sp.room.someViews(ctx, key, steps)
 		if err != nil {
-			return
+			return err
 		}
 		lease.worker.sink.StepsAnswered(lease.run, lease.turn, views)
 		steps = steps[len(views):]
 	}
+	return nil
 }
 
 // toldBytes is about what one message of answers holds.

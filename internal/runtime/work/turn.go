@@ -132,11 +132,18 @@ func (sp *workShard) undelivered(lease *turnLease, err error) {
 	}
 	sp.drop(lease)
 	sp.mu.Unlock()
-	if errors.Is(err, errNotOpen) || sp.failUnrendered(lease, err) {
+	// Of a store that is away the attempt knows nothing: it is not the turn's fault.
+	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
 	}
 	sp.room.alarms.set(workRetry, func() { sp.refresh(lease.run) })
+}
+
+// away reports whether an error says that the store cannot be read now.
+func away(err error) bool {
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
 }
 
 // failUnrendered fails the attempt of a turn that cannot be handed to anyone.

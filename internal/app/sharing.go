@@ -92,7 +92,9 @@ func (a *app) join(s *sharing) error {
 	}
 	late := &lateNode{made: make(chan struct{})}
 	s.clients = peer.NewClients(identity, late)
-	s.router = route.New(route.Config{Seat: s.seat, Directory: late, Peers: s.clients, Counts: s.counts})
+	s.router = route.New(route.Config{
+		Seat: s.seat, Directory: late, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
+	})
 	s.port, err = peer.NewServer(peer.Config{
 		Listen: a.opts.config.PeerListen, Identity: identity, Book: late, Router: s.router, Nudged: late.Refresh, Log: a.opts.log,
 	})

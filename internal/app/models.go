@@ -136,11 +136,16 @@ func (a *app) execute() error {
 	if err != nil {
 		return err
 	}
+	id := executor.WorkerID
+	if a.shares != nil {
+		// Each of several executes what whoever has the store gives it.
+		id += "@" + a.shares.me.Address
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	a.executors = &executors{conn: conn, stop: stop}
 	for _, ns := range a.opts.config.Served() {
 		e, err := executor.New(executor.Config{
-			Conn: conn, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
+			Conn: conn, ID: id, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
 			OnError: func(err error) {
 				a.opts.log.Warn("a turn failed that the sidecar executes", "namespace", ns, "error", err)
 			},

@@ -18,6 +18,9 @@ import (
 type Config struct {
 	// Conn leads to the sidecar, with the rights of the sidecar's own executor. Required.
 	Conn grpc.ClientConnInterface
+	// ID is what it is called among workers and in records: another one of the same name takes
+	// its place. Default [WorkerID].
+	ID string
 	// Namespace whose runs it executes.
 	Namespace string
 	// Models are the endpoints; turns ask the one that their pack names, else the first that
@@ -38,7 +41,7 @@ type Executor struct {
 	worker *worker.Worker
 }
 
-// WorkerID is what the executor is called among workers, and in records.
+// WorkerID is what the executor of a sidecar is called that has the store to itself.
 const WorkerID = "sidecar"
 
 // New makes an executor; [Executor.Run] connects it.
@@ -46,10 +49,13 @@ func New(cfg Config) (*Executor, error) {
 	if cfg.Models == nil {
 		return nil, errors.New("executor: Models is required")
 	}
+	if cfg.ID == "" {
+		cfg.ID = WorkerID
+	}
 	e := &Executor{cfg: cfg, runs: pawlv1.NewRunServiceClient(cfg.Conn)}
 	var err error
 	e.worker, err = worker.New(worker.Config{
-		Conn: cfg.Conn, ID: WorkerID, Namespace: cfg.Namespace, Turns: cfg.Turns, Grace: cfg.Grace, OnError: cfg.OnError,
+		Conn: cfg.Conn, ID: cfg.ID, Namespace: cfg.Namespace, Turns: cfg.Turns, Grace: cfg.Grace, OnError: cfg.OnError,
 		Prompts: map[string]worker.TurnFunc{"*": e.turn}, Agents: map[string]worker.TurnFunc{"*": e.turn},
 	})
 	return e, err

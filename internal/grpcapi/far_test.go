@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,10 +21,18 @@ type seated interface {
 // its connection, into the port of the node that has it.
 type far struct {
 	*route.Router
-	seat *route.Seat
+	t         testing.TB
+	seat      *route.Seat
+	key       peer.Identity
+	directory *pair
 }
 
-func (f *far) put(home *Services) { f.seat.Put(standing{home}) }
+func (f *far) put(home *Services) {
+	f.seat.Put(standing{home})
+	if _, there := f.directory.Owner(); !there {
+		f.serve(home.s.cfg.Log)
+	}
+}
 
 // standing are services of a store that does not fail.
 type standing struct{ *Services }
@@ -46,38 +55,44 @@ func (*pair) Changed() <-chan struct{} { return nil }
 func (*pair) Refresh()                 {}
 func (*pair) Known([32]byte) bool      { return true }
 
-// newFar serves the port of the other node until the test ends.
+// newFar is one whose house is still to come.
 func newFar(t testing.TB) *far {
 	t.Helper()
 	key, err := peer.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, nobody := &pair{}, &pair{}
-	f := &far{seat: route.NewSeat()}
-	port, err := peer.NewServer(peer.Config{
-		Listen: "127.0.0.1:0", Identity: key, Book: directory, Router: route.New(route.Config{Seat: f.seat, Directory: nobody}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	directory.owner.Store(&route.Peer{ID: "owner", Address: port.Addr(), Key: key.Key})
-	clients := peer.NewClients(key, directory)
-	f.Router = route.New(route.Config{Seat: route.NewSeat(), Directory: directory, Peers: clients})
-	served := make(chan error, 1)
-	go func() { served <- port.Serve() }()
+	f := &far{t: t, seat: route.NewSeat(), key: key, directory: &pair{}}
+	clients := peer.NewClients(key, f.directory)
+	f.Router = route.New(route.Config{Seat: route.NewSeat(), Directory: f.directory, Peers: clients})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		port.Shutdown(ctx)
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 		if err := clients.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return f
+}
+
+// serve serves the port of the other node until the test ends.
+func (f *far) serve(log *slog.Logger) {
+	f.t.Helper()
+	port, err := peer.NewServer(peer.Config{
+		Listen: "127.0.0.1:0", Identity: f.key, Book: f.directory, Router: route.New(route.Config{Seat: f.seat, Directory: &pair{}}), Log: log,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- port.Serve() }()
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		port.Shutdown(ctx)
+		if err := <-served; err != nil {
+			f.t.Error(err)
+		}
+	})
+	f.directory.owner.Store(&route.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
 }
 
 // routerOf is the router of a suite in which every test reaches its house by one.

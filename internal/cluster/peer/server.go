@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
@@ -235,7 +236,10 @@ func (s *Server) status(ctx context.Context, method string, err error) error {
 
 func (s *Server) recovered(ctx context.Context, cause any) error {
 	method, _ := grpc.Method(ctx)
-	return s.status(ctx, method, fmt.Errorf("panic: %v", cause))
+	withheld := fault.Withhold(fmt.Errorf("panic: %v", cause))
+	s.cfg.Log.ErrorContext(ctx, "call panicked", "method", method, "correlation_id", withheld.ID, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	st, _ := fault.Hidden(withheld)
+	return st.Err()
 }
 
 // nudges is the one service of the port's own.

@@ -333,7 +333,11 @@ func (l *Linear) Judge(t *testing.T, desk string) {
 		alone := model
 		alone.Partition = nil
 		if result := porcupine.CheckOperationsTimeout(alone, part, patience); result != porcupine.Ok {
-			t.Errorf("the history of %s is %v:%s", part[0].Input.(runOp).run, result, written(part, model))
+			name := part[0].Input.(runOp).run
+			t.Errorf("the history of %s is %v:%s", name, result, written(part, model))
+			for _, record := range Journal(l.ctx, t, l.clients[0].runs, l.refs[name].id) {
+				t.Logf("%s: %v", name, record)
+			}
 			return
 		}
 	}

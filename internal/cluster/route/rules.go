@@ -83,10 +83,11 @@ var rules = map[string]Rule{
 	pawlv1.ControlService_StopRun_FullMethodName:     Keyed,
 	pawlv1.ControlService_RaiseBudget_FullMethodName: Keyed,
 
-	// A repeat of the rest of DeliveryService changes nothing, or says NOT_FOUND of what is gone:
-	// the latter is no answer to a call that was made once.
+	// A repeat of the rest of DeliveryService says of what is gone that it was not there, or puts
+	// a webhook once more that another caller has put anew or deleted in between: that is no
+	// answer to a call that was made once.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Same,
-	pawlv1.DeliveryService_PutWebhook_FullMethodName:        Same,
+	pawlv1.DeliveryService_PutWebhook_FullMethodName:        Once,
 	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    Once,
 	pawlv1.DeliveryService_DeleteWebhook_FullMethodName:     Once,
 	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  Once,

@@ -55,6 +55,7 @@ func TestAServerThatGoesLetsTheStoreGo(t *testing.T) {
 		counted <- err
 	}()
 	<-store.begun
+	r.services.End()
 	r.server.drain()
 	for range 2 {
 		<-store.ended

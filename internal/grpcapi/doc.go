@@ -12,4 +12,11 @@
 // grpc.health.v1 and server reflection. The JSON gateway is an ordinary client
 // of this server over an in-memory connection, so it can do nothing that a gRPC
 // caller could not.
+//
+// A server has its house as long as it lives, or a [Router] that knows where one is:
+// this process or another one's, see [Server.Services]. Who calls, how much of it there may
+// be, whether a request keeps its constraints and the audit of it are this server's in both
+// cases; what is asked within a stream of a worker, and over HTTP of an agent, has its line
+// where the house is. The commands of Drive are calls of their own, so that its stream
+// outlives a house: there is nothing else in it that one would have to keep.
 package grpcapi

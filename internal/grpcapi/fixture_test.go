@@ -42,6 +42,8 @@ type rig struct {
 	store  *testkit.Store
 	clock  *testkit.Clock
 	engine *house.House
+	// conf is that of engine.
+	conf   house.Config
 	server *Server
 	// services answer about the runs of engine.
 	services *Services
@@ -69,6 +71,7 @@ func newRig(t testing.TB, configure ...func(*Config, *house.Config)) *rig {
 	if r.engine, err = house.New(engineConf); err != nil {
 		t.Fatal(err)
 	}
+	r.conf = engineConf
 	r.build(conf, engineConf.Namespaces)
 	r.serve()
 	r.conn = r.dial()
@@ -97,8 +100,22 @@ func (r *rig) build(conf Config, spaces request.Namespaces) {
 			r.t.Fatal(err)
 		}
 		board.put(r.services)
-		r.server.Ready(true)
+		r.ready()
 	}
+}
+
+// ready tells the server of a router what its house can.
+func (r *rig) ready() {
+	r.server.Ready(true)
+	failed, over := r.engine.Failed(), make(chan struct{})
+	r.t.Cleanup(func() { close(over) })
+	go func() {
+		select {
+		case <-failed:
+			r.server.Ready(false)
+		case <-over:
+		}
+	}()
 }
 
 func (r *rig) serve() {

@@ -33,8 +33,7 @@ import (
 func (s *Server) chain() []grpc.ServerOption {
 	unary, stream := unaryChain(s.edge, s.auth, s.limit, s.validator), streamChain(s.edge, s.auth, s.limit, s.validator)
 	if s.cfg.Router != nil {
-		// Only the audit looks at answers.
-		to := s.routed(s.edge.trail != nil)
+		to := &routed{s: s}
 		unary, stream = append(unary, to.unary), append(stream, to.stream)
 	}
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...)}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -11,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 )
 
 // Router takes calls to the services of the house that answers them. Who calls was found out,
@@ -31,8 +33,6 @@ type routed struct {
 	// decodes: what comes as bytes is given on as the message that it is.
 	decodes bool
 }
-
-func (s *Server) routed(decodes bool) *routed { return &routed{s, decodes} }
 
 // here: a method is answered by this server, of whichever house: health and the like, and
 // Drive, whose commands are calls of their own and go to the router one by one. Its stream
@@ -110,7 +110,7 @@ func (s *Server) routedServices() *Services {
 	o := s.newServices(Offer{})
 	o.runs = &runService{auth: s.auth, draining: o.ends.Done(), streams: s.streams, tally: s.edge.tally}
 	o.runs.commands = s.newCommander(pawlv1.UnimplementedRunServiceServer{})
-	o.runs.commands.guard = append(o.runs.commands.guard, apart, s.routed(true).unary)
+	o.runs.commands.guard = append(o.runs.commands.guard, apart, (&routed{s: s, decodes: true}).unary)
 	o.board.Add(&pawlv1.PackService_ServiceDesc, pawlv1.UnimplementedPackServiceServer{})
 	o.board.Add(&pawlv1.RunService_ServiceDesc, driveAlone{runs: o.runs})
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, pawlv1.UnimplementedControlServiceServer{})
@@ -120,9 +120,15 @@ func (s *Server) routedServices() *Services {
 	return o
 }
 
+// parkAfter is how long a command of Drive may be elsewhere before others have its room: it may
+// wait for the operator's limits there, which those others give back.
+const parkAfter = 100 * time.Millisecond
+
 // apart has a command of Drive be a call of its own also in what it says beside its answer,
 // which its stream would otherwise gather up to its end.
 func apart(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	ctx, over := admission.Lasting(ctx, parkAfter)
+	defer over()
 	return next(grpc.NewContextWithServerTransportStream(ctx, aside(info.FullMethod)), req)
 }
 

@@ -2,18 +2,31 @@ package grpcapi
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cluster/route"
+	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // switchboard is a [Router] that has one home at a time. remote: who calls and what is answered
@@ -22,18 +35,37 @@ type switchboard struct {
 	remote bool
 	mu     sync.Mutex
 	home   *Services
+	// came is closed when there is a home; nil: there is one.
+	came chan struct{}
 }
 
+// put opens a home to calls; nil: there is none, and calls wait.
 func (b *switchboard) put(home *Services) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.home = home
+	if home == nil {
+		b.came = make(chan struct{})
+	} else if b.came != nil {
+		close(b.came)
+	}
 }
 
-func (b *switchboard) has() *Services {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.home
+// has waits for a home.
+func (b *switchboard) has(ctx context.Context) (*Services, error) {
+	for {
+		b.mu.Lock()
+		home, came := b.home, b.came
+		b.mu.Unlock()
+		if home != nil {
+			return home, nil
+		}
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // over is a context as it is in the other process: nothing but the principal comes along.
@@ -46,7 +78,12 @@ func (b *switchboard) over(ctx context.Context) context.Context {
 
 // Unary implements [Router].
 func (b *switchboard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-	got, err := b.has().Call(b.over(ctx), info.FullMethod, req)
+	home, err := b.has(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("answered", "elsewhere"))
+	got, err := home.Call(b.over(ctx), info.FullMethod, req)
 	if err != nil || !b.remote {
 		return got, err
 	}
@@ -59,54 +96,276 @@ func (b *switchboard) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 
 // Stream implements [Router].
 func (b *switchboard) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
-	return b.has().Stream(info.FullMethod, &keptStream{stream, b.over(stream.Context())})
+	home, err := b.has(stream.Context())
+	if err != nil {
+		return err
+	}
+	return home.Stream(info.FullMethod, &keptStream{stream, b.over(stream.Context())})
 }
 
 // ServeHTTP implements [Router].
 func (b *switchboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.has().ServeHTTP(w, r.WithContext(b.over(r.Context())))
+	if home, err := b.has(r.Context()); err == nil {
+		home.ServeHTTP(w, r.WithContext(b.over(r.Context())))
+	}
 }
 
-// moved is a rig whose server has a router before the house.
-func moved(t *testing.T, board seated, configure ...func(*Config, *house.Config)) *rig {
-	t.Helper()
-	return newRig(t, append(configure, func(c *Config, _ *house.Config) { c.Router = board })...)
-}
+// through is a rig whose server has this before its house.
+func (b *switchboard) through(c *Config, _ *house.Config) { c.Router = b }
 
-// everyMode are the ways in which a house is behind a server.
-func everyMode(t *testing.T, test func(t *testing.T, open func(configure ...func(*Config, *house.Config)) *rig)) {
+// everyWay runs a test with the house in the server, behind a router, and in another process.
+func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *house.Config))) {
 	t.Helper()
-	t.Run("here", func(t *testing.T) {
-		t.Parallel()
-		test(t, func(configure ...func(*Config, *house.Config)) *rig { return newRig(t, configure...) })
-	})
-	for name, board := range map[string]func() seated{
-		"routed": func() seated { return &switchboard{} }, "elsewhere": func() seated { return &switchboard{remote: true} },
-		"at another node": func() seated { return newFar(t) },
+	for name, how := range map[string]func(*Config, *house.Config){
+		"here": func(c *Config, _ *house.Config) { c.Router = nil }, "routed": (&switchboard{}).through, "elsewhere": (&switchboard{remote: true}).through,
+		"at another node": func(c *Config, _ *house.Config) { c.Router = newFar(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, func(configure ...func(*Config, *house.Config)) *rig {
-				return moved(t, board(), configure...)
-			})
+			test(t, how)
 		})
 	}
 }
 
-// TestEveryWayToAHouse: unary calls are answered alike, wherever the house is.
+// TestEveryWayToAHouse: calls are answered alike, wherever the house is.
 func TestEveryWayToAHouse(t *testing.T) {
 	t.Parallel()
-	everyMode(t, func(t *testing.T, open func(...func(*Config, *house.Config)) *rig) {
-		r, ctx := open(withTokens), testContext(t)
+	everyWay(t, func(t *testing.T, how func(*Config, *house.Config)) {
+		r, ctx := newRig(t, how, withTokens, withBlobs(t)), testContext(t)
 		driver := as(ctx, "driver")
 		turn := r.drive(driver, r.start(driver).GetTurn(), 2)
 		got, err := r.runs.GetRun(driver, &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
 		if err != nil || got.GetRun().GetRunId() != turn.GetRunId() {
 			t.Fatalf("%v, %v", got, err)
 		}
-		_, err = r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
-		wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
-		_, err = r.runs.GetRun(as(ctx, "work"), &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
-		wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
+		for name, want := range map[string]string{"": "TOKEN_MISSING", "nobody": "TOKEN_UNKNOWN", "work": "SCOPE_MISSING"} {
+			code := codes.Unauthenticated
+			if name == "work" {
+				code = codes.PermissionDenied
+			}
+			_, err = r.runs.GetRun(as(ctx, name), &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
+			wantError(t, err, code, want)
+			_, err = r.stream(as(ctx, name), &pawlv1.StreamTransitionsRequest{}).Recv()
+			wantError(t, err, code, want)
+			_, err = r.put(as(ctx, name), &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true})
+			if name != "work" { // whose scope it is
+				wantError(t, err, code, want)
+			}
+		}
+		if items := collect(t, r.stream(driver, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId()})); len(items) < 3 {
+			t.Errorf("%d records", len(items))
+		}
+		if put, err := r.put(driver, &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true}); err != nil || put.GetSize() != 1 {
+			t.Errorf("%v, %v", put, err)
+		}
+		w := r.wheel(driver)
+		for range 3 {
+			if a := w.do(&pawlv1.GetTurnRequest{RunId: turn.GetRunId()}); a.GetGetTurn().GetTurn().GetToken() == "" {
+				t.Fatalf("%v", a)
+			}
+		}
+		if err := w.stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		if said := append(w.stream.Trailer().Get("answered"), w.stream.Trailer().Get(route.OwnerTrailer)...); len(said) > 0 {
+			t.Errorf("a stream of commands gathers up what they say beside their answers: %v", said)
+		}
 	})
+}
+
+// TestAHouseComesAndGoes: streams end with DRAINING, calls are made at the next house, and the
+// stream of commands does not notice.
+func TestAHouseComesAndGoes(t *testing.T) {
+	t.Parallel()
+	for name, remote := range map[string]bool{"routed": false, "elsewhere": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			board := &switchboard{remote: remote}
+			r, ctx := newRig(t, board.through, withTokens), testContext(t)
+			driver := as(ctx, "driver")
+			turn := r.start(driver).GetTurn()
+			follow := r.stream(driver, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId(), Follow: true})
+			first := next(t, follow)
+			idle, wheel := r.hand(as(ctx, "work"), registration("w")), r.wheel(driver)
+			for range 8 {
+				turn = r.emit(driver, turn, "Again", text("note", "x")).GetTurn()
+				next(t, follow)
+			}
+			board.put(nil)
+			r.services.End()
+			_, err := follow.Recv()
+			wantError(t, err, codes.Unavailable, "DRAINING")
+			wantError(t, idle.end(), codes.Unavailable, "DRAINING")
+			ids := wheel.send(&pawlv1.CancelRunRequest{RunId: turn.GetRunId()})
+			r.replace(board)
+			if a := wheel.answer(ids[0]); a.GetCancelRun().GetSeq() == 0 {
+				t.Fatalf("a command that waited for a house: %v", a)
+			}
+			again := r.stream(driver, &pawlv1.StreamTransitionsRequest{AfterCursor: first.GetRecord().GetCursor(), Follow: true})
+			for range 9 {
+				next(t, again)
+			}
+			r.withdraw("driver")
+			_, err = again.Recv()
+			wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
+			wantError(t, wheel.end(), codes.Unauthenticated, "TOKEN_REVOKED")
+		})
+	}
+}
+
+// replace has the house of a rig go, once nobody is in it, and another one come.
+func (r *rig) replace(board *switchboard) {
+	r.t.Helper()
+	if err := r.engine.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+	var err error
+	if r.engine, err = house.New(r.conf); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.services, err = r.server.Services(Offer{House: r.engine}); err != nil {
+		r.t.Fatal(err)
+	}
+	board.put(r.services)
+}
+
+// withdraw takes the token of a principal back.
+func (r *rig) withdraw(name string) {
+	r.t.Helper()
+	var now Rights
+	for _, token := range r.server.cfg.Tokens {
+		if token.Principal != name {
+			now.Tokens = append(now.Tokens, token)
+		}
+	}
+	if err := r.server.SetRights(now); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// errReached is told by a call that has come to its handler.
+var errReached = errors.New("reached")
+
+// ending is a stream that ends whatever is done on it first.
+type ending struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (e ending) Context() context.Context   { return e.ctx }
+func (ending) SendMsg(any) error            { return errReached }
+func (ending) RecvMsg(any) error            { return errReached }
+func (ending) SendHeader(metadata.MD) error { return errReached }
+
+// TestEveryMethodIsOnTheBoard: what the server has registered, the services of a house answer.
+func TestEveryMethodIsOnTheBoard(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, (&switchboard{}).through)
+	ctx, methods := door.WithCaller(testContext(t), door.Anonymous), 0
+	for service, info := range r.server.grpc.GetServiceInfo() {
+		if !strings.HasPrefix(service, "pawl.v1.") {
+			continue
+		}
+		for _, m := range info.Methods {
+			methods++
+			name := "/" + service + "/" + m.Name
+			var err error
+			if m.IsClientStream || m.IsServerStream {
+				err = r.services.Stream(name, ending{ctx: ctx})
+				if !errors.Is(err, errReached) {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			_, err = r.services.Call(ctx, name, requestOf(t, name))
+			if codeOf(err) == codes.Unimplemented {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, err := dispatch.Decoded(name, sent.Message{}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if methods < 50 {
+		t.Errorf("%d methods", methods)
+	}
+	_, err := r.services.Call(ctx, "/pawl.v1.RunService/Nothing", &pawlv1.GetRunRequest{})
+	if codeOf(err) != codes.Unimplemented || codeOf(r.services.Stream("/pawl.v1.RunService/Nothing", ending{ctx: ctx})) != codes.Unimplemented {
+		t.Errorf("a method that there is not: %v", err)
+	}
+}
+
+// requestOf is an empty request of a method.
+func requestOf(t *testing.T, method string) proto.Message {
+	t.Helper()
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(method[1:], "/", ".")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(found.(protoreflect.MethodDescriptor).Input().FullName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind.New().Interface()
+}
+
+// TestReady: a server with a router serves when it is told to, and no more once it drains.
+func TestReady(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, (&switchboard{}).through), testContext(t)
+	client := healthpb.NewHealthClient(r.conn)
+	check := func(want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if got, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || got.GetStatus() != want {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+	check(healthpb.HealthCheckResponse_SERVING)
+	r.server.Ready(false)
+	check(healthpb.HealthCheckResponse_NOT_SERVING)
+	r.server.Ready(true)
+	check(healthpb.HealthCheckResponse_SERVING)
+	r.server.drain()
+	r.server.Ready(true)
+	check(healthpb.HealthCheckResponse_NOT_SERVING)
+}
+
+// TestRouterOrHouse: one of both, and what belongs to a house comes with it.
+func TestRouterOrHouse(t *testing.T) {
+	t.Parallel()
+	tests := map[string]Config{
+		"house is required":        {},
+		"not served; served are":   {Router: &switchboard{}, Tokens: []door.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeWork, Namespaces: []string{"red"}}}},
+		"store and deliveries are": {Router: &switchboard{}, Store: &endlessStore{}},
+	}
+	for want, conf := range tests {
+		if _, err := New(conf); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	served := Config{Router: &switchboard{}, Spaces: request.Namespaces{"red": 1}, Tokens: tests["not served; served are"].Tokens}
+	s, err := New(served)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheSuiteThroughARouter runs all other tests of this package with a router in front of each
+// house, which passes on nothing but principals and bytes, as between two processes.
+func TestTheSuiteThroughARouter(t *testing.T) {
+	t.Parallel()
+	if routedSuite != "" || testing.Short() {
+		t.Skip("it is running, or was not asked for")
+	}
+	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.timeout=10m", "-test.skip=^Fuzz|ThroughARouter")
+	suite.Env = append(os.Environ(), "PAWL_ROUTED=board")
+	if out, err := suite.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

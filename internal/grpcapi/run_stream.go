@@ -142,3 +142,11 @@ func draining() error {
 		Message: "the server is shutting down; resume with the last cursor at its successor",
 	}
 }
+
+// stalled is the end of a stream that a service which ends could not even be ended on.
+func stalled() error {
+	return &machine.Refusal{
+		Code: machine.CodeUnavailable, Reason: "OWNER_LOST", RetryAfter: int64(time.Second),
+		Message: "nothing was taken of the stream while the store went to another node; resume with the last cursor",
+	}
+}

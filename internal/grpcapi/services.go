@@ -111,10 +111,11 @@ func (o *Services) Call(ctx context.Context, method string, req any) (any, error
 	return o.board.Call(ctx, method, req)
 }
 
-// Stream makes a call that streams. It is over soon after End, whatever its reader does: what
-// was begun on the stream before may still be under way then, and nothing more is begun.
+// Stream makes a call that streams. It is over soon after End, whatever its reader does: with
+// DRAINING, so that it can be gone on with elsewhere, or, if its reader takes nothing, with
+// OWNER_LOST.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
-	return dispatch.Ending(o.ends, leaveFor, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
+	return dispatch.Ending(o.ends, leaveFor, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
 // ServeHTTP serves the guest's requests. They are over soon after End.

@@ -351,7 +351,7 @@ func TestDrain(t *testing.T) {
 	r.startWorkers(ctx)
 	busy, idle := r.hand(ctx, registration("busy")), r.hand(ctx, registration("idle"))
 	a := busy.turn()
-	r.server.drain()
+	r.services.End()
 	busy.until("drain", func() bool { return len(busy.drains) > 0 })
 	if _, err := busy.ask(completion(a, "Again")); err != nil {
 		t.Fatalf("a completion while the server drains: %v", err)

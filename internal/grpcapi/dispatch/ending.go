@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 )
 
 // Ending handles a stream so that it is over soon after ends is, whose cause is then the
-// error. A handler has grace to end it by itself. One that is held up by a reader who reads
-// nothing, or a sender who sends nothing, is left behind: what it has begun may go on until
-// the stream of its caller ends, and it can begin nothing more there.
-func Ending(ends context.Context, grace time.Duration, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
+// error. A handler has grace to end it by itself. One that is still there is left behind, and
+// neither sends nor receives any more: somebody else may go on with the stream. Where it was
+// held up by a reader who takes nothing, nobody can, and the error is stalled.
+func Ending(ends context.Context, grace time.Duration, stalled func() error, stream grpc.ServerStream, handle func(grpc.ServerStream) error) error {
 	s := &ending{ServerStream: stream}
 	done := make(chan end, 1)
 	go func() {
@@ -37,9 +39,7 @@ func Ending(ends context.Context, grace time.Duration, stream grpc.ServerStream,
 	case how := <-done:
 		return how.tell()
 	case <-over.C:
-		err := context.Cause(ends)
-		s.left.Store(&err)
-		return err
+		return s.leave(context.Cause(ends), stalled)
 	}
 }
 
@@ -60,16 +60,40 @@ func (e end) tell() error {
 // ending is a stream that its handler may have to let go of.
 type ending struct {
 	grpc.ServerStream
+	// sending is held while something is sent.
+	sending sync.Mutex
 	// left is why it was left behind; nil: it was not.
 	left atomic.Pointer[error]
 }
 
+// leave has the handler let go of the stream.
+func (s *ending) leave(why error, stalled func() error) error {
+	s.left.Store(&why)
+	// Whoever begins to send from here on sees it.
+	if !s.sending.TryLock() {
+		return stalled()
+	}
+	s.sending.Unlock()
+	return why
+}
+
 // SendMsg implements grpc.ServerStream.
 func (s *ending) SendMsg(m any) error {
+	return s.send(func() error { return s.ServerStream.SendMsg(m) })
+}
+
+// SendHeader implements grpc.ServerStream.
+func (s *ending) SendHeader(md metadata.MD) error {
+	return s.send(func() error { return s.ServerStream.SendHeader(md) })
+}
+
+func (s *ending) send(send func() error) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	if why := s.left.Load(); why != nil {
 		return *why
 	}
-	return s.ServerStream.SendMsg(m)
+	return send()
 }
 
 // RecvMsg implements grpc.ServerStream.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -77,11 +78,20 @@ func (t *Trail) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	resp, err = next(ctx, req)
 	ended = true
 	what := about(req)
-	if what.resource == "" && err == nil {
-		what.resource = about(resp).resource
+	if what.resource == "" && err == nil && t.operations[info.FullMethod].Changes {
+		what.resource = made(info.FullMethod, resp)
 	}
 	t.note(ctx, info.FullMethod, seat.Caller, what, err)
 	return resp, err
+}
+
+// made is what an answer names; "" = nothing.
+func made(method string, resp any) string {
+	resp, err := dispatch.Decoded(method, resp)
+	if err != nil {
+		return ""
+	}
+	return about(resp).resource
 }
 
 // Stream is the same around a stream, which has one line at its end; one by which the whole

@@ -1,0 +1,249 @@
+package a2a_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/testkit"
+)
+
+// elsewhere is a router whose house is told nothing of a caller but the principal, as in another
+// process.
+type elsewhere struct{ home *grpcapi.Services }
+
+func (e *elsewhere) over(ctx context.Context) context.Context {
+	return door.WithCaller(ctx, &door.Caller{Principal: door.CallerOf(ctx).Principal})
+}
+
+// Unary implements [grpcapi.Router].
+func (e *elsewhere) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	return e.home.Call(e.over(ctx), info.FullMethod, req)
+}
+
+// Stream implements [grpcapi.Router].
+func (e *elsewhere) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	return e.home.Stream(info.FullMethod, &moved{stream, e.over(stream.Context())})
+}
+
+type moved struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (m *moved) Context() context.Context { return m.ctx }
+
+// ServeHTTP implements [grpcapi.Router].
+func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	in := r.Clone(e.over(r.Context()))
+	in.Header.Del("Authorization")
+	e.home.ServeHTTP(w, in)
+}
+
+// housed is a house as A2A asks it.
+type housed struct{ *house.House }
+
+func (h housed) HandedOut(s *machine.State) bool { return h.Work.HandedOut(s) }
+
+// edge is a server without a house, and the services of one that came later.
+type edge struct {
+	server *grpcapi.Server
+	home   *grpcapi.Services
+	url    string
+	conn   *grpc.ClientConn
+}
+
+func newEdge(t *testing.T) *edge {
+	t.Helper()
+	rooms, err := house.New(house.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := &elsewhere{}
+	conf := grpcapi.Config{Router: router, HTTP: "127.0.0.1:0", Guest: func(s *grpcapi.Server) (grpcapi.Guest, error) {
+		return grpcapi.Guest{
+			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{}, Takes: a2a.Takes,
+			HTTP: a2a.Front(slog.New(slog.DiscardHandler), 4<<20, s.Known, s.Elsewhere()),
+		}, nil
+	}}
+	for name, scopes := range map[string]runtime.Scopes{alice: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, hands: runtime.ScopeWork, boss: runtime.ScopeAdmin} {
+		conf.Tokens = append(conf.Tokens, door.Token{Principal: name, Secret: secretOf(name), Scopes: scopes})
+	}
+	e := &edge{}
+	if e.server, err = grpcapi.New(conf); err != nil {
+		t.Fatal(err)
+	}
+	e.home, err = e.server.Services(grpcapi.Offer{House: rooms, Guest: func(host *grpcapi.Services) (grpcapi.Guest, error) {
+		service, err := a2a.New(a2a.Config{Engine: housed{rooms}}, host)
+		if err != nil {
+			return grpcapi.Guest{}, err
+		}
+		return grpcapi.Guest{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Takes: a2a.Takes}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router.home, e.url = e.home, "http://"+e.server.HTTPAddr()
+	e.serve(t, rooms)
+	return e
+}
+
+func (e *edge) serve(t *testing.T, rooms *house.House) {
+	t.Helper()
+	served := make(chan error, 1)
+	go func() { served <- e.server.Serve() }()
+	var err error
+	if e.conn, err = e.server.Dial(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = e.conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		e.home.End()
+		if err := e.server.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if err := rooms.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+}
+
+// ask sends a request over HTTP and returns the status and the body.
+func (e *edge) ask(t *testing.T, as, method, path, body string) (int, string) {
+	t.Helper()
+	resp := e.open(t, as, method, path, body)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func (e *edge) open(t *testing.T, as, method, path, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, e.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("A2a-Version", "1.0")
+	if as != "" {
+		req.Header.Set("Authorization", "Bearer "+secretOf(as))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+const greeting = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]},"configuration":{"returnImmediately":true}}`
+
+// TestAgentsOfAHouseThatCame: cards, JSON-RPC, REST and gRPC of agents whose house is not the
+// server's, with tokens that the house never sees.
+func TestAgentsOfAHouseThatCame(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t)
+	agent := e.register(t)
+	rpc := `{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":` + greeting + `}`
+	tests := []struct {
+		name, as, method, path, body string
+		status                       int
+		has                          string
+	}{
+		{"a card is everybody's", "", "GET", agent + "/.well-known/agent-card.json", "", 200, `"skills"`},
+		{"a card of a namespace is not", "", "GET", "/a2a/red:crew/writer/.well-known/agent-card.json", "", 401, "TOKEN_MISSING"},
+		{"JSON-RPC", alice, "POST", agent, rpc, 200, `"result"`},
+		{"REST", alice, "POST", agent + "/message:send", strings.Replace(greeting, `"m"`, `"n"`, 1), 200, `"task"`},
+		{"tasks", alice, "GET", agent + "/tasks", "", 200, `"tasks"`},
+		{"nobody, by JSON-RPC", "", "POST", agent, rpc, 401, `"id":7`},
+		{"a wrong token, by JSON-RPC", "nobody", "POST", agent, rpc, 401, "TOKEN_UNKNOWN"},
+		{"nobody, by REST", "", "GET", agent + "/tasks", "", 401, "TOKEN_MISSING"},
+		{"no scope, by REST", hands, "GET", agent + "/tasks", "", 403, "SCOPE_MISSING"},
+		{"no scope, by JSON-RPC", hands, "POST", agent, rpc, 403, "SCOPE_MISSING"},
+	}
+	for _, tt := range tests {
+		if code, body := e.ask(t, tt.as, tt.method, tt.path, tt.body); code != tt.status || !strings.Contains(body, tt.has) {
+			t.Errorf("%s: %d %s", tt.name, code, body)
+		}
+	}
+	client := a2apb.NewA2AServiceClient(e.conn)
+	tenant := strings.TrimPrefix(agent, "/a2a/")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "a2a-version", "1.0")
+	if _, err := client.ListTasks(ctx, &a2apb.ListTasksRequest{Tenant: tenant}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("nobody, by gRPC: %v", err)
+	}
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+secretOf(alice))
+	tasks, err := client.ListTasks(ctx, &a2apb.ListTasksRequest{Tenant: tenant})
+	if err != nil || len(tasks.GetTasks()) != 2 {
+		t.Errorf("%v, %v", tasks, err)
+	}
+}
+
+// TestStreamsOfAgentsEnd: with the house, and with the right of who called.
+func TestStreamsOfAgentsEnd(t *testing.T) {
+	t.Parallel()
+	for name, over := range map[string]func(*edge) error{
+		"DRAINING": func(e *edge) error { e.home.End(); return nil },
+		"TOKEN_REVOKED": func(e *edge) error {
+			return e.server.SetRights(grpcapi.Rights{Tokens: []door.Token{{Principal: boss, Secret: secretOf(boss), Scopes: runtime.ScopeAdmin}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEdge(t)
+			resp := e.open(t, alice, "POST", e.register(t)+"/message:stream", greeting)
+			defer resp.Body.Close()
+			first := make([]byte, 6)
+			if _, err := io.ReadFull(resp.Body, first); err != nil || !bytes.Contains(first, []byte(":")) {
+				t.Fatalf("%d %q, %v", resp.StatusCode, first, err)
+			}
+			if err := over(e); err != nil {
+				t.Fatal(err)
+			}
+			rest, err := io.ReadAll(resp.Body)
+			if err != nil || !bytes.Contains(rest, []byte(name)) {
+				t.Errorf("%s, %v", rest, err)
+			}
+		})
+	}
+}
+
+// register registers the agents of a pack and gives the path of one.
+func (e *edge) register(t *testing.T) string {
+	t.Helper()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secretOf(boss))
+	content, err := os.ReadFile("testdata/agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pawlv1.NewPackServiceClient(e.conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content}); err != nil {
+		t.Fatal(err)
+	}
+	return "/a2a/crew/writer"
+}

@@ -82,7 +82,9 @@ func (a *app) begin(ctx context.Context) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return a.offerPacks(ctx, packs)
+		names, err = a.offerPacks(ctx, packs)
+		a.shares.offered.Store(err == nil)
+		return names, err
 	}
 	t := a.tenure.Load()
 	if names, err = t.registerPacks(ctx, packs); err == nil {

@@ -55,6 +55,8 @@ type sharing struct {
 	halt  context.CancelFunc
 	loops sync.WaitGroup
 	ended chan error
+	// offered: the store has the packs of the configuration.
+	offered atomic.Bool
 }
 
 // share reaches the database and makes what this sidecar has with the others; nothing is served
@@ -283,9 +285,12 @@ func (a *app) take(ctx context.Context) (node.Tenure, error) {
 	}
 	t.records.services = h.Services
 	a.tenure.Store(t)
-	// What is wrong with these was told when the process started.
-	if _, err := t.registerPacks(ctx, t.opts.config.Packs); err != nil {
-		t.opts.log.Error("packs of the configuration are not registered", "error", err)
+	// What is wrong with these was told when the process started. No pack goes again, and callers
+	// wait for the compiling of all.
+	if !a.shares.offered.Load() {
+		if _, err := t.registerPacks(ctx, t.opts.config.Packs); err != nil {
+			t.opts.log.Error("packs of the configuration are not registered", "error", err)
+		}
 	}
 	if err := t.agree(ctx); err != nil {
 		t.opts.log.Error("schedules of the configuration do not hold", "error", err)

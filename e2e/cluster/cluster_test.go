@@ -132,6 +132,7 @@ func TestClusterUnderFaults(t *testing.T) {
 	var beside sync.WaitGroup
 	l.begin(&beside)
 	calls := play.NewLinear(ctx)
+	calls.Again = true // a node makes ResolveStep again at the next owner
 	var racing []*play.LinearClient
 	for range 6 {
 		racing = append(racing, calls.Client(c.spread()))

@@ -33,6 +33,8 @@ const (
 type Linear struct {
 	ctx   context.Context //nolint:containedctx // of the test, for all clients
 	began time.Time
+	// Again: calls without an id may be made twice on their way, if that changes nothing.
+	Again bool
 	// Over ends the clients.
 	Over atomic.Bool
 	// Calls counts those that were begun.
@@ -250,7 +252,7 @@ func (c *LinearClient) resolve(name string, known deskRun) {
 		return
 	}
 	step, result := 1+c.random.Uint32N(known.step), fmt.Sprintf(`{"length":%d}`, c.random.IntN(2))
-	op := runOp{run: name, command: machine.ResolveStep{Step: step, Tool: "measure", Attempt: 1, OK: true, Result: []byte(result)}}
+	op := runOp{run: name, again: c.Again, command: machine.ResolveStep{Step: step, Tool: "measure", Attempt: 1, OK: true, Result: []byte(result)}}
 	c.note(op, func(ctx context.Context) (*runAnswer, error) {
 		got, err := c.runs.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
 			RunId: known.id, Step: step, Tool: "measure", Attempt: 1, TurnToken: turn.GetTurn().GetToken(),

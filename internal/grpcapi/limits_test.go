@@ -11,6 +11,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/condition"
+	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime/admission"
 )
 
@@ -135,6 +136,27 @@ func TestWaitingBlocksNoOtherRun(t *testing.T) {
 	if a := w.do(asks(r.startOnly(ctx).GetTurn())); status.FromProto(a.GetError()).Code() != codes.ResourceExhausted {
 		t.Errorf("one more is answered %v", a)
 	}
+	if a := w.do(again(other, text("note", "x"))); a.GetEmitEvent().GetTurn() == nil {
+		t.Errorf("another run's command is answered %v", a)
+	}
+}
+
+// TestWaitingElsewhereBlocksNoOtherRun: the same where the house is another node's, which does
+// not tell who waits: more wait than would otherwise be made at once.
+func TestWaitingElsewhereBlocksNoOtherRun(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, func(c *Config, _ *house.Config) { c.Router = newFar(t) }), testContext(t)
+	r.limit(admission.Limit{Concurrent: 1})
+	other, holder := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
+	if _, err := r.runs.RequestModel(ctx, asks(holder)); err != nil {
+		t.Fatal(err)
+	}
+	w := r.wheel(ctx)
+	most := 2 * driveBytes / driveAnswer
+	for range most {
+		w.send(asks(r.startOnly(ctx).GetTurn()))
+	}
+	eventually(t, "they all wait", func() bool { return queued(r) == most })
 	if a := w.do(again(other, text("note", "x"))); a.GetEmitEvent().GetTurn() == nil {
 		t.Errorf("another run's command is answered %v", a)
 	}

@@ -132,7 +132,8 @@ func TestClusterUnderFaults(t *testing.T) {
 	var beside sync.WaitGroup
 	l.begin(&beside)
 	calls := play.NewLinear(ctx)
-	calls.Again = true // a node makes ResolveStep again at the next owner
+	// A node makes ResolveStep again at the next owner; a take-over lasts longer than a pause.
+	calls.Again, calls.Slow = true, true
 	var racing []*play.LinearClient
 	for range 6 {
 		racing = append(racing, calls.Client(c.spread()))

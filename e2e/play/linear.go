@@ -35,6 +35,9 @@ type Linear struct {
 	began time.Time
 	// Again: calls without an id may be made twice on their way, if that changes nothing.
 	Again bool
+	// Slow: runs may live for longer than the pause before a turn's next attempt, of which the order
+	// knows nothing: no call fails a turn.
+	Slow bool
 	// Over ends the clients.
 	Over atomic.Bool
 	// Calls counts those that were begun.
@@ -221,7 +224,11 @@ func (c *LinearClient) request(name string, known deskRun) {
 	if known.turn == 0 {
 		return
 	}
-	key, payload := fmt.Sprint("k", c.random.IntN(3)), fmt.Sprintf(`{"n":%d}`, c.random.IntN(2))
+	key, n := fmt.Sprint("k", c.random.IntN(3)), c.random.IntN(2)
+	if c.Slow {
+		n = 0 // the same key with another payload fails the turn
+	}
+	payload := fmt.Sprintf(`{"n":%d}`, n)
 	id := fmt.Sprintf("%d-%d", c.id, len(c.ofRuns))
 	op := runOp{run: name, id: id, command: machine.RequestSteps{TurnSeq: known.turn, Attempt: 1, Requests: []machine.StepRequest{
 		{Key: key, Tool: "measure", Payload: []byte(payload), PayloadHash: payloadHash(payload)},

@@ -360,6 +360,7 @@ func TestASynchronousStandbyIsAway(t *testing.T) {
 	name, _, _ := strings.Cut(url[strings.LastIndex(url, "/")+1:], "?")
 	primary.Await(t, name, "SELECT count(*) <= 12 FROM pg_stat_activity WHERE datname = current_database()")
 	standby.Resume(t)
+	b.beat(t) // its lease may have ended meanwhile
 	mustSee(t, a.beat(t), a.Node, a.Node, b.Node)
 	mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
 	if err := db.Close(); err != nil {

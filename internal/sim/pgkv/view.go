@@ -20,6 +20,9 @@ type snapshot struct {
 
 var errForeign = errors.New("the partition is not this owner's any more")
 
+// IsForeign reports whether another owner has the partition.
+func IsForeign(err error) bool { return errors.Is(err, errForeign) }
+
 func (s *snapshot) begin() error {
 	if s.pairs != nil || s.err != nil {
 		return s.err
@@ -27,7 +30,7 @@ func (s *snapshot) begin() error {
 	if s.err = s.look(); s.err == nil {
 		s.err = s.db.reach(s.group)
 	}
-	if s.err != nil && !errors.Is(s.err, errForeign) {
+	if s.err != nil {
 		s.err = s.db.cfg.Unread(s.err)
 	}
 	return s.err

@@ -89,11 +89,12 @@ func defaults() map[string]string {
 		"listen_addresses":        "127.0.0.1",
 		"unix_socket_directories": "",
 		"fsync":                   "off",
-		"max_connections":         "200",
-		"shared_buffers":          "64MB",
-		"timezone":                "UTC",
-		"log_timezone":            "UTC",
-		"lc_messages":             "C",
+		// Tests of crashes leave dozens of stores open, with half a dozen connections each.
+		"max_connections": "500",
+		"shared_buffers":  "64MB",
+		"timezone":        "UTC",
+		"log_timezone":    "UTC",
+		"lc_messages":     "C",
 		// In its directory: a killed server leaves nothing elsewhere.
 		"dynamic_shared_memory_type": "mmap",
 		"log_line_prefix":            "%m [%p] %q%a %d ",

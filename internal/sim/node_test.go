@@ -52,11 +52,11 @@ func (a agents) HandedOut(s *machine.State) bool { return a.Work.HandedOut(s) }
 type feed struct{ p *process }
 
 func (f feed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
-	return f.p.server.RecordFeed(ctx, sub)
+	return f.p.server.Own().RecordFeed(ctx, sub)
 }
 
 func (f feed) May(sub *machine.Subscription) error {
-	return f.p.server.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
+	return f.p.server.Own().MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
 }
 
 // boot starts a process on what the disk of a node holds.

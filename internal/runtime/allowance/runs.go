@@ -26,6 +26,8 @@ type Runs struct {
 	// limit is that of all namespaces together.
 	limit int64
 
+	// first lets one ask; who comes meanwhile has the answer then, and stops nobody's commits.
+	first sync.Mutex
 	// asking keeps those out that begin or end a run while the store is asked.
 	asking sync.RWMutex
 	asked  atomic.Bool
@@ -111,11 +113,13 @@ func (r *Runs) ask(ctx context.Context) error {
 	if _, err := r.count(ctx); err != nil {
 		return err
 	}
-	r.asking.Lock()
-	defer r.asking.Unlock()
+	r.first.Lock()
+	defer r.first.Unlock()
 	if r.asked.Load() {
 		return nil
 	}
+	r.asking.Lock()
+	defer r.asking.Unlock()
 	open, err := r.count(ctx)
 	if err != nil {
 		return err

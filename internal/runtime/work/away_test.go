@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 
@@ -78,7 +79,8 @@ func TestWorkerComesAgainWhileTheStoreIsAway(t *testing.T) {
 	model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)
 	_, step := r.pendingStep(model, tools)
 	tools.Close(true)
-	store.away.Store(1)
+	// Others read, too: each read fails until it is back.
+	store.away.Store(math.MaxInt32)
 	back := func(req *work.WorkerRequest) { toolsOnly(req); req.Steps = []work.StepLease{step.StepLease} }
 	req := work.WorkerRequest{
 		Call: runtime.Call{Principal: hands}, ID: "tools", Sink: tools, Offer: machine.WorkOffer{Tools: []string{"*"}, Steps: 4},
@@ -88,6 +90,7 @@ func TestWorkerComesAgainWhileTheStoreIsAway(t *testing.T) {
 	if refusal, ok := errors.AsType[*machine.Refusal](err); !ok || refusal.Code != machine.CodeUnavailable {
 		t.Fatalf("%v", err)
 	}
+	store.away.Store(0)
 	if again := r.connect("tools", back); len(again.conn.Steps) != 1 {
 		t.Error("the step was not kept")
 	}

@@ -261,6 +261,9 @@ func (a *app) stop(ctx context.Context) error {
 		errs = append(errs, a.shares.leave(ctx))
 	}
 	a.executors.end()
+	if a.shares != nil {
+		a.shares.router.Drain()
+	}
 	errs = append(errs, wrap("server", a.server.Shutdown(ctx)))
 	t := a.tenure.Load()
 	if t != nil {

@@ -1,9 +1,19 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -57,6 +67,66 @@ func TestSeveralExecute(t *testing.T) {
 			t.Error(err)
 		}
 		nodes = nodes[1:]
+	}
+}
+
+// TestOneOfSeveralEnds: whoever waits at a sidecar that ends has an answer at once, wherever the
+// store is.
+func TestOneOfSeveralEnds(t *testing.T) {
+	t.Parallel()
+	c := sharedSettings(t)
+	c.Packs, c.DrainTimeout = []string{packFile}, time.Hour
+	owner, standby := begin(t, c), begin(t, c)
+	for _, one := range []*serving{standby, owner} {
+		sent := waits{sent: make(chan struct{})}
+		conn, err := grpc.NewClient("passthrough:///"+one.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(sent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := pawlv1.NewRunServiceClient(conn)
+		run, began := start(t, runs).GetRunId(), time.Now()
+		const whole = 5 * time.Minute
+		answer := make(chan error, 1)
+		go func() {
+			got, err := runs.WaitRun(t.Context(), &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(whole)})
+			if err == nil && !got.GetTimedOut() {
+				err = fmt.Errorf("the run ended: %v", got)
+			}
+			answer <- err
+		}()
+		<-sent.sent
+		// It is on the same connection, behind the wait.
+		if _, err := runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: run}); err != nil {
+			t.Fatal(err)
+		}
+		one.stop()
+		if err := <-one.ended; err != nil {
+			t.Error(err)
+		}
+		if err := <-answer; err != nil && status.Code(err) != codes.Unavailable || time.Since(began) > whole {
+			t.Error(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// waits tells when a WaitRun was sent.
+type waits struct{ sent chan struct{} }
+
+func (waits) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (waits) HandleConn(context.Context, stats.ConnStats)                       {}
+
+type waitTag struct{}
+
+func (waits) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	return context.WithValue(ctx, waitTag{}, info.FullMethodName == pawlv1.RunService_WaitRun_FullMethodName)
+}
+
+func (w waits) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if _, out := s.(*stats.OutPayload); out && ctx.Value(waitTag{}) == true {
+		close(w.sent)
 	}
 }
 

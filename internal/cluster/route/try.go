@@ -73,8 +73,16 @@ func (t *tries) failed(err error, again bool) {
 // went takes note that the call was on its way for a while: its patience is new.
 func (t *tries) went() { t.n = 0 }
 
+// leaving is how long a call waits for the next owner where the server ends: a hand-over takes less,
+// and nobody may come.
+const leaving = time.Second
+
 func (t *tries) pause() bool {
-	left := t.r.cfg.Patience - time.Since(t.since)
+	patience := t.r.cfg.Patience
+	if t.r.isDraining() {
+		patience = min(patience, leaving)
+	}
+	left := patience - time.Since(t.since)
 	if left <= 0 {
 		t.lost = true
 		return false

@@ -35,12 +35,12 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
 	st := &Step{Assignment: a, w: w, cancel: cancel}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.steps[a.GetLease().GetToken()] = st
 	if w.over {
 		cancel()
 	}
-	w.mu.Unlock()
-	w.tasks.Go(func() {
+	w.execute(func() {
 		defer cancel()
 		st.execute(ctx)
 	})

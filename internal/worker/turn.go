@@ -42,12 +42,12 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 		}
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.turns[a.GetLease().GetToken()] = t
 	if w.over {
 		cancel()
 	}
-	w.mu.Unlock()
-	w.tasks.Go(func() {
+	w.execute(func() {
 		defer cancel()
 		t.execute(ctx)
 	})

@@ -104,8 +104,11 @@ type Worker struct {
 	stopped bool
 	// over: nothing is executed any more; what an assignment began that came before the
 	// stream ended is given up at once, or it would wait for a session that never comes.
-	over  bool
-	tasks sync.WaitGroup
+	over bool
+	// running counts the functions that are executed; idle, where there is one, is closed when
+	// none is. A [sync.WaitGroup] would not do: an assignment may come while somebody waits.
+	running int
+	idle    chan struct{}
 }
 
 // New checks the configuration; nothing is connected yet.
@@ -173,17 +176,44 @@ func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 	if s != nil {
 		_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Drain{Drain: &pawlv1.WorkerDrain{}}})
 	}
-	done := make(chan struct{})
-	go func() {
-		w.tasks.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-w.settled():
 	case <-time.After(w.cfg.Grace):
 	}
 	w.abandon()
 	end()
+}
+
+// execute calls do in a goroutine of its own, counted until it returns. It is called under mu.
+func (w *Worker) execute(do func()) {
+	w.running++
+	go func() {
+		defer w.executed()
+		do()
+	}()
+}
+
+func (w *Worker) executed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running--
+	if w.running == 0 && w.idle != nil {
+		close(w.idle)
+		w.idle = nil
+	}
+}
+
+// settled returns a channel that is closed once nothing is executed.
+func (w *Worker) settled() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	idle := make(chan struct{})
+	if w.running == 0 {
+		close(idle)
+	} else {
+		w.idle = idle
+	}
+	return idle
 }
 
 // abandon ends the contexts of everything that the worker still has, and of what is on its

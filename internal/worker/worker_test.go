@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -304,6 +305,43 @@ func TestStop(t *testing.T) {
 	defer s.work(ctx, worker.Config{ID: "second", Prompts: map[string]worker.TurnFunc{"*": turn}, Tools: map[string]worker.ToolFunc{"*": tool}})()
 	if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 {
 		t.Fatalf("ended %v", got)
+	}
+}
+
+// TestStopsAmongAssignments: a worker may stop while work is on its way to it; every run
+// ends all the same.
+func TestStopsAmongAssignments(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	begun := make(chan struct{}, 1)
+	config := func(id int) worker.Config {
+		return worker.Config{ID: fmt.Sprint(id), Turns: 1, Prompts: map[string]worker.TurnFunc{
+			"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				if t.Assignment.GetTurn().GetTerminal() {
+					return worker.Completion{}, nil
+				}
+				return worker.Completion{Event: "Enough"}, nil
+			},
+		}}
+	}
+	const workers = 50
+	var runs []string
+	for id := range workers {
+		stop := s.work(ctx, config(id))
+		runs = append(runs, s.start(ctx))
+		<-begun
+		runs = append(runs, s.start(ctx))
+		stop()
+	}
+	defer s.work(ctx, config(workers))()
+	for _, run := range runs {
+		if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
+			t.Fatalf("run %s: %v", run, got)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ CUTS ?= 500
 DAMAGE ?= 1000
 LINEAR ?= 100
 FAULTS ?= 300
+RUNS ?= 200
 # Hundredths of the crowds: 5 000 connections, 2 000 slow readers, 10 000 workers, 20 000 timers.
 CROWD ?= 100
 # How long the soak lasts.
@@ -58,7 +59,7 @@ $(TOOLS): tools/go.mod tools/go.sum
 .PHONY: build
 build: ## Build the static binary bin/sidecar
 	mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -p $(P) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sidecar ./cmd/sidecar
+	GO="$(GO)" P="$(P)" VERSION="$(VERSION)" .ci/build bin/sidecar
 
 .PHONY: demo
 demo: build ## Run a loop with a crash in the middle, end to end
@@ -136,12 +137,12 @@ crowd: ## Let CROWD hundredths of 5 000 connections, 2 000 slow readers, 10 000 
 	PAWL_CROWD=$(CROWD) $(GO) test ./e2e -run TestCrowd -count=1 -parallel 1 -timeout 60m -v
 
 .PHONY: cluster
-cluster: ## Try three sidecars on one database, with workers in three languages, by FAULTS faults (PAWL_SEED, PAWL_RUNS)
+cluster: ## Try three sidecars on one database, with workers in three languages, RUNS runs at once and FAULTS faults (PAWL_SEED)
 	.ci/postgres-env
 	.ci/python-env test
 	.ci/typescript-env
 	node clients/typescript/scripts/build.mjs
-	PAWL_POSTGRES=1 PAWL_LANGUAGES=go,python,typescript PAWL_FAULTS=$(FAULTS) $(GO) test ./e2e/cluster -count=1 -timeout 180m -v
+	PAWL_POSTGRES=1 PAWL_LANGUAGES=go,python,typescript PAWL_FAULTS=$(FAULTS) PAWL_RUNS=$(RUNS) $(GO) test ./e2e/cluster -count=1 -timeout 180m -v
 
 .PHONY: soak
 soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that it does not grow

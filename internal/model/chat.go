@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/tidwall/gjson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -30,24 +27,26 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string))
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := []option.RequestOption{
-		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client(req)), option.WithMaxRetries(0),
-	}
+	header := http.Header{}
 	if e.Key != "" {
-		opts = append(opts, option.WithAPIKey(e.Key))
+		header.Set("Authorization", "Bearer "+e.Key)
 	}
-	// The service, not the client: that one takes settings from the environment.
-	service := openai.NewChatCompletionService(opts...)
-	stream := service.NewStreaming(ctx, param.Override[openai.ChatCompletionNewParams](json.RawMessage(body)))
-	defer stream.Close()
+	events, err := e.ask(ctx, req, "chat/completions", header, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer events.close()
 	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told}
-	for stream.Next() {
-		if err := take.chunk(stream.Current()); err != nil {
+	for events.next() {
+		if fault := events.at.Get("error"); fault.Type != gjson.Null {
+			return nil, take.usage, e.broken(fault)
+		}
+		if err := take.chunk(events.at); err != nil {
 			return nil, take.usage, err
 		}
 	}
-	if err := stream.Err(); err != nil {
-		return nil, take.usage, e.chatFault(err)
+	if events.err != nil {
+		return nil, take.usage, events.err
 	}
 	if take.answer.GetFinishReason() == "" {
 		return nil, take.usage, e.cut()
@@ -60,19 +59,13 @@ func (e *Endpoint) cut() *Failure {
 	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the stream ended in the midst of the answer"}
 }
 
-// chatFault is what the package's error says.
-func (e *Endpoint) chatFault(err error) error {
-	if status, ok := errors.AsType[*openai.Error](err); ok {
-		f := e.refused(status.StatusCode, nil, status.Message)
-		if status.Response != nil {
-			f.RetryAfter = retryAfter(status.Response.Header)
-		}
-		return f
+// broken is a fault that an endpoint tells of in the midst of its answer.
+func (e *Endpoint) broken(fault gjson.Result) *Failure {
+	said := textAt(fault, "message")
+	if said == "" {
+		said = fault.String()
 	}
-	if told, ok := errors.AsType[*ssestream.StreamError](err); ok {
-		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + e.told(told.Message)}
-	}
-	return err
+	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer: " + e.told(said)}
 }
 
 // chatAnswer is an answer as its pieces come in.
@@ -94,58 +87,60 @@ type chatCall struct {
 	arguments strings.Builder
 }
 
-func (a *chatAnswer) chunk(c openai.ChatCompletionChunk) error {
-	if c.JSON.Usage.Valid() {
+func (a *chatAnswer) chunk(c gjson.Result) error {
+	if u := c.Get("usage"); u.IsObject() {
 		a.usage = &pawlv1.Usage{
-			InputTokens: c.Usage.PromptTokens, OutputTokens: c.Usage.CompletionTokens,
-			CachedTokens:    c.Usage.PromptTokensDetails.CachedTokens,
-			ReasoningTokens: c.Usage.CompletionTokensDetails.ReasoningTokens,
+			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: u.Get("completion_tokens").Int(),
+			CachedTokens:    u.Get("prompt_tokens_details.cached_tokens").Int(),
+			ReasoningTokens: u.Get("completion_tokens_details.reasoning_tokens").Int(),
 		}
 	}
-	if c.ID != "" {
-		a.answer.ResponseId, a.answer.Model = c.ID, c.Model
+	if id := textAt(c, "id"); id != "" {
+		a.answer.ResponseId, a.answer.Model = id, textAt(c, "model")
 	}
-	if len(c.Choices) == 0 {
-		return nil
+	choice := c.Get("choices.0")
+	if reason := textAt(choice, "finish_reason"); reason != "" {
+		a.answer.FinishReason = reason
 	}
-	choice := c.Choices[0]
-	if choice.FinishReason != "" {
-		a.answer.FinishReason = choice.FinishReason
+	text, refusal := textAt(choice, "delta.content"), textAt(choice, "delta.refusal")
+	a.text.WriteString(text)
+	a.refusal.WriteString(refusal)
+	if text != "" {
+		a.told(text)
 	}
-	a.text.WriteString(choice.Delta.Content)
-	a.refusal.WriteString(choice.Delta.Refusal)
-	if choice.Delta.Content != "" {
-		a.told(choice.Delta.Content)
-	}
-	for _, piece := range choice.Delta.ToolCalls {
-		if err := a.call(piece); err != nil {
-			return err
+	if pieces := choice.Get("delta.tool_calls"); pieces.IsArray() {
+		for _, piece := range pieces.Array() {
+			if err := a.call(piece); err != nil {
+				return err
+			}
 		}
 	}
-	return a.take(choice.Delta.Content, choice.Delta.Refusal)
+	return a.take(text, refusal)
 }
 
 // call takes a piece of a tool call. Another id under the same index is another call: some
 // endpoints give all of them the index 0.
-func (a *chatAnswer) call(piece openai.ChatCompletionChunkChoiceDeltaToolCall) error {
-	c := a.open[piece.Index]
-	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
+func (a *chatAnswer) call(piece gjson.Result) error {
+	index, id := piece.Get("index").Int(), textAt(piece, "id")
+	c := a.open[index]
+	if c == nil || id != "" && c.id != "" && id != c.id {
 		if len(a.calls) == maxCalls {
 			return &Failure{Code: CodeTooLarge, Final: true, Message: "model " + a.name + ": the answer has more than 256 tool calls"}
 		}
-		c = &chatCall{index: piece.Index}
+		c = &chatCall{index: index}
 		if a.open == nil {
 			a.open = make(map[int64]*chatCall)
 		}
-		a.open[piece.Index] = c
+		a.open[index] = c
 		a.calls = append(a.calls, c)
 	}
-	if piece.ID != "" {
-		c.id = piece.ID
+	if id != "" {
+		c.id = id
 	}
-	c.name += piece.Function.Name
-	c.arguments.WriteString(piece.Function.Arguments)
-	return a.take(piece.Function.Arguments, piece.Function.Name)
+	name, arguments := textAt(piece, "function.name"), textAt(piece, "function.arguments")
+	c.name += name
+	c.arguments.WriteString(arguments)
+	return a.take(arguments, name)
 }
 
 // maxName bounds names and ids, as the contract does.

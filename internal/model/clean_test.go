@@ -137,7 +137,8 @@ func TestWhatIsNoStream(t *testing.T) {
 		"no JSON":        {endpoint.Answer{Body: "data: {\"choices\":[{\n\n"}, CodeCut},
 		"another thing":  {endpoint.Answer{Body: stream(`{"type":"message_start","message":7}`, `[]`, `{"choices":7}`)}, CodeCut},
 		"nothing at all": {endpoint.Answer{Body: "\n\n"}, CodeCut},
-		"a page of 502":  {endpoint.Answer{Status: 502, Error: "<html>bad gateway</html>"}, "MODEL_502"},
+		"no end of it":   {endpoint.Answer{Body: "data: " + strings.Repeat("[", 8<<20) + "\n\n"}, CodeCut},
+		"a page of 502":  {endpoint.Answer{Status: 502, Body: "<html>bad gateway</html>", Media: "text/html"}, "MODEL_502"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +147,29 @@ func TestWhatIsNoStream(t *testing.T) {
 				if f, ok := errors.AsType[*Failure](err); !ok || f.Code != c.code || f.Final {
 					t.Errorf("%q: %v", scheme, err)
 				}
+			}
+		})
+	}
+}
+
+// TestAnAnswerThatIsBrokenOff: what an endpoint says of it in the midst of its stream is told, without the key;
+// an error that is null is none.
+func TestAnAnswerThatIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ scheme, body string }{
+		"chat":         {"", stream(`{"id":"r","error":null,"choices":[{"index":0,"delta":{"content":"half"}}]}`, `{"error":{"message":"overloaded `+key+`"}}`)},
+		"chat, a word": {"", stream(`{"id":"r","error":null,"choices":[{"index":0,"delta":{"content":"half"}}]}`, `{"error":"overloaded `+key+`"}`)},
+		"messages": {anthropicScheme, stream(
+			`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":3}}}`, `{"type":"ping"}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"half"}}`,
+			`{"type":"error","error":{"type":"overloaded_error","message":"overloaded `+key+`"}}`,
+		)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, told, err := asking(t, c.scheme, endpoint.Answer{Body: c.body})
+			if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeCut || f.Final || !strings.HasSuffix(f.Message, "overloaded "+hidden) || told != "half" {
+				t.Errorf("%v, told %q", err, told)
 			}
 		})
 	}

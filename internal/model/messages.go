@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
+	"github.com/tidwall/gjson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -21,57 +20,40 @@ var messagesParameters = []string{"temperature", "top_p", "top_k", "max_tokens",
 // defaultMaxTokens is asked for where a pack does not say: the endpoint wants a number.
 const defaultMaxTokens = 8192
 
+// messagesVersion is the version of Anthropic's contract that is spoken.
+const messagesVersion = "2023-06-01"
+
 // askMessages asks an endpoint of Anthropic's messages.
 func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	body, err := e.messagesBody(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	opts := []option.RequestOption{
-		option.WithBaseURL(e.URL), option.WithHTTPClient(e.client(req)), option.WithMaxRetries(0), option.WithRequestTimeout(e.Timeout),
-	}
+	header := http.Header{"Anthropic-Version": {messagesVersion}}
 	if e.Key != "" {
-		opts = append(opts, option.WithAPIKey(e.Key))
+		header.Set("X-Api-Key", e.Key)
 	}
-	// The service, not the client: that one takes settings from the environment.
-	service := anthropic.NewMessageService(opts...)
-	stream := service.NewStreaming(ctx, param.Override[anthropic.MessageNewParams](json.RawMessage(body)))
-	defer stream.Close()
+	events, err := e.ask(ctx, req, "v1/messages", header, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer events.close()
 	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told}
-	for stream.Next() {
-		if err := take.event(stream.Current()); err != nil {
+	for events.next() {
+		if textAt(events.at, "type") == "error" {
+			return nil, take.consumed(), e.broken(events.at.Get("error"))
+		}
+		if err := take.event(events.at); err != nil {
 			return nil, take.consumed(), err
 		}
 	}
-	if err := stream.Err(); err != nil {
-		return nil, take.consumed(), e.messagesFault(err)
+	if events.err != nil {
+		return nil, take.consumed(), events.err
 	}
 	if !take.stopped {
 		return nil, take.consumed(), e.cut()
 	}
 	return take.whole(), take.consumed(), nil
-}
-
-// messagesFault is what the package's error says.
-func (e *Endpoint) messagesFault(err error) error {
-	status, ok := errors.AsType[*anthropic.Error](err)
-	if !ok {
-		return err
-	}
-	var said struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	_ = json.Unmarshal([]byte(status.RawJSON()), &said) // no JSON: nothing is told
-	if status.StatusCode < 400 {
-		return &Failure{Code: CodeCut, Message: "model " + e.Name + ": " + e.told(said.Error.Message)}
-	}
-	f := e.refused(status.StatusCode, nil, said.Error.Message)
-	if status.Response != nil {
-		f.RetryAfter = retryAfter(status.Response.Header)
-	}
-	return f
 }
 
 // messagesAnswer is an answer as its pieces come in.
@@ -96,25 +78,26 @@ type block struct {
 // maxBlocks bounds the blocks of an answer.
 const maxBlocks = 1024
 
-func (a *messagesAnswer) event(ev anthropic.MessageStreamEventUnion) error {
-	switch ev.Type {
+func (a *messagesAnswer) event(ev gjson.Result) error {
+	switch textAt(ev, "type") {
 	case "message_start":
-		u := ev.Message.Usage
+		u := ev.Get("message.usage")
+		cached := u.Get("cache_read_input_tokens").Int()
 		a.counted = true
-		a.usage.CachedTokens = u.CacheReadInputTokens
-		a.usage.InputTokens = u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
-		a.usage.OutputTokens = u.OutputTokens
-		a.answer.ResponseId, a.answer.Model = ev.Message.ID, ev.Message.Model
+		a.usage.CachedTokens = cached
+		a.usage.InputTokens = u.Get("input_tokens").Int() + cached + u.Get("cache_creation_input_tokens").Int()
+		a.usage.OutputTokens = u.Get("output_tokens").Int()
+		a.answer.ResponseId, a.answer.Model = textAt(ev, "message.id"), textAt(ev, "message.model")
 	case "message_delta":
-		a.usage.OutputTokens = ev.Usage.OutputTokens
-		a.usage.ReasoningTokens = ev.Usage.OutputTokensDetails.ThinkingTokens
-		a.answer.FinishReason = finishOf(string(ev.Delta.StopReason))
+		a.usage.OutputTokens = ev.Get("usage.output_tokens").Int()
+		a.usage.ReasoningTokens = ev.Get("usage.output_tokens_details.thinking_tokens").Int()
+		a.answer.FinishReason = finishOf(textAt(ev, "delta.stop_reason"))
 	case "message_stop":
 		a.stopped = true
 	case "content_block_start":
-		return a.begin(ev)
+		return a.begin(ev.Get("index").Int(), ev.Get("content_block"))
 	case "content_block_delta":
-		return a.delta(ev)
+		return a.delta(ev.Get("index").Int(), ev.Get("delta"))
 	}
 	return nil
 }
@@ -134,32 +117,34 @@ func finishOf(reason string) string {
 	return reason
 }
 
-func (a *messagesAnswer) begin(ev anthropic.MessageStreamEventUnion) error {
-	if ev.Index != int64(len(a.blocks)) || len(a.blocks) == maxBlocks {
+func (a *messagesAnswer) begin(index int64, began gjson.Result) error {
+	if index != int64(len(a.blocks)) || len(a.blocks) == maxBlocks || !began.IsObject() {
 		return errors.New("a block of content is out of order")
 	}
-	b := &block{kind: ev.ContentBlock.Type, id: ev.ContentBlock.ID, name: ev.ContentBlock.Name, raw: json.RawMessage(ev.ContentBlock.RawJSON())}
-	b.text.WriteString(ev.ContentBlock.Text)
-	if ev.ContentBlock.Text != "" {
-		a.told(ev.ContentBlock.Text)
+	b := &block{kind: textAt(began, "type"), id: textAt(began, "id"), name: textAt(began, "name"), raw: json.RawMessage(began.Raw)}
+	text := textAt(began, "text")
+	b.text.WriteString(text)
+	if text != "" {
+		a.told(text)
 	}
 	a.blocks = append(a.blocks, b)
-	return a.take(ev.ContentBlock.RawJSON())
+	return a.take(began.Raw)
 }
 
-func (a *messagesAnswer) delta(ev anthropic.MessageStreamEventUnion) error {
-	if ev.Index < 0 || ev.Index >= int64(len(a.blocks)) {
+func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
+	if index < 0 || index >= int64(len(a.blocks)) {
 		return errors.New("a piece of content is of no block")
 	}
-	b, d := a.blocks[ev.Index], ev.Delta
-	b.text.WriteString(d.Text)
-	b.text.WriteString(d.PartialJSON)
-	b.text.WriteString(d.Thinking)
-	b.signature.WriteString(d.Signature)
-	if d.Text != "" {
-		a.told(d.Text)
+	b, text, signature := a.blocks[index], textAt(d, "text"), textAt(d, "signature")
+	said := []string{text, textAt(d, "partial_json"), textAt(d, "thinking")}
+	for _, s := range said {
+		b.text.WriteString(s)
 	}
-	return a.take(d.Text, d.PartialJSON, d.Thinking, d.Signature)
+	b.signature.WriteString(signature)
+	if text != "" {
+		a.told(text)
+	}
+	return a.take(append(said, signature)...)
 }
 
 // consumed is what was consumed; nil: the endpoint did not say.

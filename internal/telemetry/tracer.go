@@ -51,6 +51,8 @@ type TracerConfig struct {
 	Log *slog.Logger
 	// Interval is how often spans are sent. Default 1 s.
 	Interval time.Duration
+	// Leave bounds the export of what is left when Run ends. Default 5 s.
+	Leave time.Duration
 	// Counts gets what became of spans; nil = nobody.
 	Counts *Metrics
 }
@@ -96,6 +98,9 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	if cfg.Interval == 0 {
 		cfg.Interval = time.Second
 	}
+	if cfg.Leave == 0 {
+		cfg.Leave = 5 * time.Second
+	}
 	t := &Tracer{
 		cfg: cfg, pending: make(map[runKey]*backlog), folds: cache.New[runKey, *trace.Fold](maxFolds),
 		client: otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(cfg.Endpoint)),
@@ -137,7 +142,7 @@ func (t *Tracer) Observe(b *machine.Batch) {
 	t.held += len(b.Records)
 }
 
-// Run exports until ctx ends, then what is left within five seconds.
+// Run exports until ctx ends, then what is left, no longer than TracerConfig.Leave.
 func (t *Tracer) Run(ctx context.Context) error {
 	t.report(t.resume(ctx))
 	tick := time.NewTicker(t.cfg.Interval)
@@ -149,7 +154,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 			t.flush(ctx)
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.Leave)
 	defer cancel()
 	t.flush(last)
 	t.flush(last)

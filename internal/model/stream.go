@@ -1,0 +1,85 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/tidwall/gjson"
+)
+
+// maxFaultBytes bounds what is read of an answer that says why there is none.
+const maxFaultBytes = 1 << 20
+
+// eventStream is an answer as it comes in, event by event.
+type eventStream struct {
+	events ssestream.Decoder
+	// at is what the newest event says: JSON.
+	at  gjson.Result
+	err error
+}
+
+// ask sends a request to a path of the endpoint. Whoever gets the stream closes it.
+func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header http.Header, body []byte) (*eventStream, error) {
+	call, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	call.Header = header
+	call.Header.Set("Content-Type", "application/json")
+	call.Header.Set("Accept", "text/event-stream, application/json")
+	call.Header.Set("User-Agent", "pawl")
+	res, err := e.client(req).Do(call)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= 400 {
+		return nil, errors.Join(e.refusedBy(res), res.Body.Close())
+	}
+	return &eventStream{events: ssestream.NewDecoder(res)}, nil
+}
+
+// refusedBy reads why an endpoint refuses a request.
+func (e *Endpoint) refusedBy(res *http.Response) error {
+	said, err := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes))
+	if err != nil || !json.Valid(said) {
+		said = nil // a proxy's page, a part of something: nothing is told of it
+	}
+	return e.refused(res.StatusCode, res.Header, textAt(gjson.ParseBytes(said), "error.message"))
+}
+
+// next reads the next event; false: there is none, because the stream is over or, as err
+// says, because it failed.
+func (s *eventStream) next() bool {
+	for s.err == nil && s.events.Next() {
+		data := bytes.TrimSpace(s.events.Event().Data)
+		switch {
+		case len(data) == 0:
+		case bytes.HasPrefix(data, []byte("[DONE]")):
+			return false
+		case !json.Valid(data): // bounds its depth, too
+			s.err = errors.New("an event of the stream is no JSON")
+		default:
+			s.at = gjson.ParseBytes(data)
+			return true
+		}
+	}
+	if s.err == nil {
+		s.err = s.events.Err()
+	}
+	return false
+}
+
+func (s *eventStream) close() { _ = s.events.Close() } // of a body that was read: nothing is lost by it
+
+// textAt is a text in an event; "" where there is none.
+func textAt(at gjson.Result, path string) string {
+	if v := at.Get(path); !v.IsObject() && !v.IsArray() {
+		return v.String()
+	}
+	return ""
+}

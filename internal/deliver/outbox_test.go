@@ -400,24 +400,25 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.restart()
-	if err := a.await(r.ctx, func() bool { return len(a.ended) == 2 }); err != nil {
-		t.Fatal(err)
+	// The outbox removes the rows once the agent knows, and may tell it again where a row stayed.
+	r.untilSent(machine.OutboxCancel)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	slices.Sort(a.ended)
+	if got := slices.Compact(a.ended); len(got) != 2 {
+		t.Errorf("the agent was told of %q, want both tasks", got)
 	}
-	r.stop()
-	rows, err := r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for len(rows) > 0 {
-		// The word arrived, its row was not removed yet when the outbox was stopped.
-		r.open()
-		if err := a.await(r.ctx, func() bool { return len(a.ended) >= 3 }); err != nil {
-			t.Fatal(err)
+}
+
+// untilSent waits until no row of a kind is left.
+func (r *rig) untilSent(kind machine.OutboxKind) {
+	r.t.Helper()
+	for rows := 1; rows > 0; {
+		left, err := r.Delegations.Outbox(r.ctx, kind, 1)
+		if err != nil {
+			r.t.Fatal(err)
 		}
-		r.stop()
-		if rows, err = r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 10); err != nil {
-			t.Fatal(err)
-		}
+		rows = len(left)
 	}
 }
 
@@ -449,7 +450,7 @@ func TestCancelOfAnUnansweredMessage(t *testing.T) {
 	}
 	r.restart()
 	answers.Store(true)
-	if err := a.await(r.ctx, func() bool { return len(a.ended) == 1 }); err != nil {
+	if err := a.await(r.ctx, func() bool { return len(a.ended) >= 1 }); err != nil {
 		t.Fatal(err)
 	}
 	a.mu.Lock()

@@ -191,13 +191,7 @@ func TestAnnouncedIsNotSentToCallItOff(t *testing.T) {
 	if _, err := r.CancelRun(r.ctx, runtime.ControlRequest{RunRef: r.ref()}); err != nil {
 		t.Fatal(err)
 	}
-	for rows := 1; rows > 0; {
-		left, err := r.Delegations.Outbox(r.ctx, machine.OutboxCancel, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = len(left)
-	}
+	r.untilSent(machine.OutboxCancel)
 	if got := a.messages(); len(got) != 1 {
 		t.Errorf("the agents worked %d times, want 1: %+v", len(got), got)
 	}

@@ -129,6 +129,53 @@ func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 	}
 }
 
+// TestARefusalIsWordedOnce: a repeated execution of a turn whose effect another step has is told
+// what it was told before, though that step has an answer by now: the transcript says so, too.
+func TestARefusalIsWordedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.register("", refundPack)
+	start := func(id string) runtime.Answer {
+		req := startRequest(id)
+		req.Pack = "refunds"
+		return r.startWith(req)
+	}
+	first, second := start("first"), start("second")
+	ask := func(run, token, key string) *machine.Denial {
+		t.Helper()
+		request := call("run_tests", `{"path": "x"}`)
+		request.Key = key
+		answer, err := r.request(run, token, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Steps[0].Denial
+	}
+	if denial := ask(first.RunID, first.Turn.Token, "k"); denial != nil {
+		t.Fatalf("nobody has it: %+v", denial)
+	}
+	told := ask(second.RunID, second.Turn.Token, "k")
+	if told == nil || told.Code != machine.DuplicateEffect {
+		t.Fatalf("the first run has it: %+v", told)
+	}
+	if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
+		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", OK: true, Result: []byte(`"done"`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	turn, err := r.GetTurn(t.Context(), ref(second.RunID, everyone))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := ask(second.RunID, turn.Token, "k"); again == nil || again.Message != told.Message {
+		t.Errorf("asked again it is told %+v, first %+v", again, told)
+	}
+	if anew := ask(second.RunID, turn.Token, "another"); anew == nil || !strings.HasSuffix(anew.Message, `answered "done"`) {
+		t.Errorf("asked for anew it is told %+v", anew)
+	}
+}
+
 // TestARefusedEffectStaysRefused: a repeated execution of a turn that asks for an effect under the
 // same key is told what it was told before, though nobody has the business key any more. It did
 // something else instead, perhaps, and that is on record.

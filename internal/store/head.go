@@ -35,11 +35,11 @@ func (s *Store) headAt(ctx context.Context, txn *layout.Txn, ns uint32, run stri
 	if err != nil {
 		return nil, err
 	}
-	return s.replayed(ctx, head, tail)
+	return s.replayed(ctx, txn, head, tail)
 }
 
-// replayed goes on from a stored head.
-func (s *Store) replayed(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
+// replayed goes on from a stored head. What that has to read is in the view, too.
+func (s *Store) replayed(ctx context.Context, txn *layout.Txn, head *machine.State, tail []machine.Entry) (*machine.State, error) {
 	if len(tail) == 0 {
 		return head, nil
 	}
@@ -47,7 +47,7 @@ func (s *Store) replayed(ctx context.Context, head *machine.State, tail []machin
 	if replay == nil {
 		return nil, errNoReplay
 	}
-	st, err := (*replay)(ctx, head, tail)
+	st, err := (*replay)(context.WithValue(ctx, inView{s}, txn), head, tail)
 	if err != nil {
 		return nil, err
 	}

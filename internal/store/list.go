@@ -91,7 +91,7 @@ func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run st
 	if err != nil || f.State != "" && f.State != visited(head, tail) {
 		return nil, err
 	}
-	return s.replayed(ctx, head, tail)
+	return s.replayed(ctx, txn, head, tail)
 }
 
 // standsElsewhere: the stored head is of a visit of another state, and nothing came

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/database"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/host"
 	"github.com/pawl-dev/pawl/internal/store/inspect"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -420,5 +421,49 @@ func TestOpenLeavesAMigrationAlone(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("made %s: %v", dir, err)
+	}
+}
+
+// later is an engine of a program after this one.
+type later struct{ engine.Engine }
+
+func (later) Format() uint32 { return FormatVersion + 1 }
+
+// TestFormatIsRaised when the engine keeps the store in a newer one, once, and the program before
+// that refuses it from then on.
+func TestFormatIsRaised(t *testing.T) {
+	t.Parallel()
+	db, dir := memkv.New(), t.TempDir()
+	opened := func(newer bool) (*Store, error) {
+		return Open(Options{Dir: dir, Engine: func(o Options) (engine.Engine, error) {
+			e, err := memkv.Open(db, o.Dir, nil)
+			if err != nil || !newer {
+				return e, err
+			}
+			return later{e}, nil
+		}})
+	}
+	var epoch [16]byte
+	var last uint64
+	for i, newer := range []bool{false, true, true} {
+		s, err := opened(newer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			mustCommit(t, s, startBatch(runID(1), ""))
+			epoch = s.Epoch()
+		}
+		if got := s.engine.Last(); s.Epoch() != epoch || i == 2 && got != last {
+			t.Errorf("opening %d: epoch %x after %x, group %d after %d", i, s.Epoch(), epoch, got, last)
+		}
+		last = s.engine.Last()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := opened(false)
+	if refused, ok := errors.AsType[*FormatError](err); !ok || refused.Found != FormatVersion+1 || refused.Want != FormatVersion {
+		t.Errorf("the program before: %v", err)
 	}
 }

@@ -115,7 +115,7 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 // points to any more is found as well: runs keep it.
 func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	var row machine.PackRow
-	err := s.view(func(txn *layout.Txn) error {
+	err := s.viewIn(ctx, func(txn *layout.Txn) error {
 		value, err := findPack(txn, ns, ref)
 		if err != nil {
 			return err

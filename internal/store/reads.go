@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"maps"
 	"sync"
 
@@ -123,6 +124,18 @@ func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
 // viewAt reads at a group, or a later one.
 func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
 	return reading(s.txnOf(s.engine.View(group)), read)
+}
+
+// inView is the key of the view in which a context is used.
+type inView struct{ of *Store }
+
+// viewIn reads in the view that ctx is used in, which has a connection where reading takes one: who
+// waited for another one meanwhile could be waiting for himself. Else as view.
+func (s *Store) viewIn(ctx context.Context, read func(txn *layout.Txn) error) error {
+	if txn, ok := ctx.Value(inView{s}).(*layout.Txn); ok {
+		return layout.Typed(read(txn))
+	}
+	return s.view(read)
 }
 
 // view reads at the last synced group.

@@ -22,9 +22,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
-// FormatVersion of the whole store, see docs/adr/0030-format-2.md and FORMAT.md. A store
-// of another one is refused with a *[FormatError].
-const FormatVersion = 2
+// FormatVersion is the newest format of the whole store. A store of one that this program does not
+// keep is refused with a *[FormatError].
+const FormatVersion = layout.Format
 
 // Store keeps runs in one directory. Its methods may be called at once from any
 // number of goroutines.
@@ -33,9 +33,11 @@ type Store struct {
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	reads  *reads
-	marks  *marks
-	stats  stats
+	// outgrown: the store says of itself that it is in an older format than the engine keeps it in.
+	outgrown bool
+	reads    *reads
+	marks    *marks
+	stats    stats
 	// census is fed by the committer.
 	census census.Census
 
@@ -154,7 +156,7 @@ func (s *Store) start() error {
 
 // tidy ends what was broken off.
 func (s *Store) tidy(ctx context.Context) error {
-	return errors.Join(s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()), s.unlessLow(s.custody.Name(ctx)), s.unlessLow(s.eraser.Unfinished(ctx)))
+	return errors.Join(s.raise(ctx), s.unlessLow(s.dropMarked(ctx)), s.unlessLow(s.dropUnfinished()), s.unlessLow(s.custody.Name(ctx)), s.unlessLow(s.eraser.Unfinished(ctx)))
 }
 
 // unlessRepair lets go of damage that a repair may mend: the start that follows tidies up.
@@ -194,14 +196,28 @@ func (s *Store) checkFormat() error {
 	case len(marker) < 4:
 		return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker))
 	}
-	if version := binary.BigEndian.Uint32(marker); version != FormatVersion {
+	if version := binary.BigEndian.Uint32(marker); version < layout.OldestFormat || version > s.engine.Format() {
 		return &FormatError{Found: version, Want: FormatVersion}
 	}
 	if len(marker) != 4+len(s.epoch) {
 		return fmt.Errorf("%w: marker of %d bytes", ErrFormat, len(marker))
 	}
 	copy(s.epoch[:], marker[4:])
+	s.outgrown = binary.BigEndian.Uint32(marker) < s.engine.Format()
 	return nil
+}
+
+// raise says in the store that it is in the engine's format from here on.
+func (s *Store) raise(ctx context.Context) error {
+	if !s.outgrown {
+		return nil
+	}
+	s.outgrown = false
+	return s.put(ctx, []layout.Op{{Key: layout.FormatKey, Value: s.marker()}})
+}
+
+func (s *Store) marker() []byte {
+	return append(binary.BigEndian.AppendUint32(nil, s.engine.Format()), s.epoch[:]...)
 }
 
 // create gives a new store its epoch.
@@ -212,7 +228,7 @@ func (s *Store) create() error {
 		return err
 	}
 	batch := s.engine.Batch()
-	batch.Set(layout.FormatKey, append(binary.BigEndian.AppendUint32(nil, FormatVersion), s.epoch[:]...))
+	batch.Set(layout.FormatKey, s.marker())
 	done := make(chan kv.Result, 1)
 	batch.Commit(1, func(r kv.Result) { done <- r })
 	return unstored(<-done)

@@ -46,11 +46,9 @@ func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *m
 		if err != nil {
 			return false, fmt.Errorf("runtime: look up a business key: %w", err)
 		}
-		var denial *machine.Denial
-		if taken {
+		denial, err := b.before(ctx, ns, batch, key)
+		if err == nil && denial == nil && taken {
 			denial, err = b.denial(ctx, ns, batch.State, &row)
-		} else {
-			denial, err = b.before(ctx, ns, batch, key)
 		}
 		if err != nil {
 			return false, err
@@ -64,8 +62,8 @@ func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *m
 }
 
 // before is what the open turn was told when it asked for an effect before, under the same key
-// of a step: a repeated execution is told the same, though the business key is free by now. It
-// may have done something else instead, and that is recorded.
+// of a step: a repeated execution is told the same, though the business key is free by now, or
+// the first step answered. It may have done something else instead, and that is recorded.
 func (b *Book) before(ctx context.Context, ns uint32, batch *machine.Batch, effect [32]byte) (*machine.Denial, error) {
 	for i := range batch.State.Steps {
 		step := &batch.State.Steps[i]

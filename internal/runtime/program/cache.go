@@ -78,6 +78,10 @@ type Cache struct {
 	store Shelf
 	opts  pack.Options
 
+	// making is held by who makes a pack or a program that nobody has yet: of a crowd that comes
+	// for the same one the others find it.
+	making sync.Mutex
+
 	mu sync.Mutex
 	// held are by digest and weigh at most limit bytes, but for one pack that is larger.
 	held  *cache.LRU[string, *heldPack]
@@ -129,6 +133,11 @@ func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, e
 	loaded, err := p.Pack(ctx, ns, key.digest)
 	if err != nil {
 		return nil, err
+	}
+	p.making.Lock()
+	defer p.making.Unlock()
+	if prog := p.compiled(key); prog != nil {
+		return prog, nil
 	}
 	graph, err := loaded.Compile(key.entry)
 	if err != nil {
@@ -219,17 +228,29 @@ func (p *Cache) Registering() (registered func()) {
 	}
 }
 
+// loaded is a pack that is held, else nil.
+func (p *Cache) loaded(digest string) *pack.Pack {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h, ok := p.held.Get(digest); ok {
+		return h.pack
+	}
+	return nil
+}
+
 // Pack returns a checked pack by its digest.
 func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
-	p.mu.Lock()
-	h, ok := p.held.Get(digest)
-	p.mu.Unlock()
-	if ok {
-		return h.pack, nil
+	if loaded := p.loaded(digest); loaded != nil {
+		return loaded, nil
 	}
 	row, err := p.Row(ctx, ns, digest)
 	if err != nil {
 		return nil, err
+	}
+	p.making.Lock()
+	defer p.making.Unlock()
+	if loaded := p.loaded(digest); loaded != nil {
+		return loaded, nil
 	}
 	loaded, found, err := pack.Load(row.Canonical, pack.Options{Limits: p.opts.Limits, Accepted: true})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -62,6 +63,47 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 	for _, ref := range []string{"2", "3"} {
 		if prog, err := p.Start(context.Background(), 0, ref, pack.Entry{}); err != nil || prog == nil || p.held.Len() != 1 {
 			t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, p.held.Len())
+		}
+	}
+}
+
+// crowdedShelf answers when so many have come.
+type crowdedShelf struct {
+	packShelf
+	come *sync.WaitGroup
+}
+
+func (s crowdedShelf) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
+	s.come.Done()
+	s.come.Wait()
+	return s.packShelf.Pack(ctx, ns, ref)
+}
+
+// TestACrowdMakesOne: those who come for a pack that nobody has yet get the one that the first of
+// them made.
+func TestACrowdMakesOne(t *testing.T) {
+	t.Parallel()
+	loaded, found, err := pack.Load([]byte(`{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
+		"prompts":{"a":{"id":"a","name":"A","version":"1.0.0","system_template":"x"}}}`), pack.Options{})
+	if err != nil || loaded == nil {
+		t.Fatal(found, err)
+	}
+	var come, made sync.WaitGroup
+	var got [16]*pack.Pack
+	come.Add(len(got))
+	p := NewCache(crowdedShelf{packShelf{map[string]machine.PackRow{loaded.Digest: {Digest: loaded.Digest, Canonical: loaded.Canonical}}}, &come}, pack.Options{})
+	for i := range got {
+		made.Go(func() {
+			var err error
+			if got[i], err = p.Pack(t.Context(), 0, loaded.Digest); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	made.Wait()
+	for _, one := range got {
+		if one != got[0] || one == nil {
+			t.Error("it was made more than once")
 		}
 	}
 }

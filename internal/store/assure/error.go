@@ -19,6 +19,7 @@ const (
 	Unreachable  Reason = "DATABASE_UNREACHABLE"
 	NoPassword   Reason = "DATABASE_PASSWORD_REFUSED"
 	NoDatabase   Reason = "DATABASE_MISSING"
+	NoPlace      Reason = "DATABASE_CONNECTIONS"
 	NoRight      Reason = "DATABASE_PERMISSION"
 	NoTrust      Reason = "DATABASE_TLS"
 	ReadOnly     Reason = "DATABASE_READ_ONLY"
@@ -26,6 +27,9 @@ const (
 	Lossy        Reason = "DATABASE_LOSES_COMMITS"
 	NotFollowed  Reason = "DATABASE_NOT_SYNCHRONOUS"
 	SchemaNewer  Reason = "SCHEMA_NEWER"
+	SchemaLiving Reason = "SCHEMA_IN_USE"
+	FormatNewer  Reason = "FORMAT_NEWER"
+	FormatOlder  Reason = "FORMAT_OLDER"
 	SchemaOther  Reason = "SCHEMA_OF_SOMETHING_ELSE"
 	SchemaOwned  Reason = "SCHEMA_OWNED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"
@@ -49,13 +53,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // answers are what a server says at a connection, by its code.
 var answers = map[string]Reason{
-	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly,
+	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly, "53300": NoPlace,
 }
 
 // what to do, besides what the server said.
 var todo = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",
+	NoPlace:    "a sidecar has at most 18 connections: raise max_connections, or the limit of the role or the database, or put a pooler in between",
 	NoRight:    "GRANT CREATE ON DATABASE to the user, or make the schema for it (CREATE SCHEMA ... AUTHORIZATION)",
 	ReadOnly:   "name the primary, or all servers with target_session_attrs=read-write in the URL",
 }

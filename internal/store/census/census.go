@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
@@ -174,11 +175,26 @@ func (c *Census) fill(ctx context.Context, view View, ns uint32, t *tally) {
 	t.missed = nil
 }
 
-// contextEvery is how many rows are read between two looks at a context.
-const contextEvery = 4096
+// contextEvery is how many rows are read between two looks at a context, countedAtOnce how many an
+// engine counts.
+const (
+	contextEvery  = 4096
+	countedAtOnce = 1 << 16
+)
+
+// statuses are all that runs have.
+var statuses = func() (all []string) {
+	for s := machine.Running; s <= machine.Cancelled; s++ {
+		all = append(all, s.String())
+	}
+	return all
+}()
 
 func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), StatusIndex)
+	if txn.Counts() {
+		return counted(ctx, txn, p, runs)
+	}
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
@@ -198,4 +214,23 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	}
 	runs[status] += counted
 	return ctx.Err()
+}
+
+// counted has the engine count each status by itself.
+func counted(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
+	for _, status := range statuses {
+		of := layout.AppendName(bytes.Clone(p), status)
+		for behind, more := []byte(nil), true; more; more = behind != nil {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n, last, err := txn.Count(of, behind, countedAtOnce)
+			if err != nil {
+				return err
+			}
+			runs[status] += n
+			behind = last
+		}
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package census
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -47,5 +49,53 @@ func TestTakesMissedChanges(t *testing.T) {
 	synced(now+2, true)
 	if got := c.sum(tally, []string{machine.Running.String()}); got != 1 {
 		t.Errorf("%d runs, want 3 - 2", got)
+	}
+}
+
+// counting is an engine that counts, two keys at once.
+type counting struct{ kv.Snapshot }
+
+func (c counting) Count(prefix, behind []byte, _ int) (n int, last []byte, err error) {
+	it := c.Scan(kv.Range{Prefix: prefix, KeysOnly: true})
+	defer it.Close()
+	for err = it.Seek(behind); err == nil && it.Valid(); err = it.Next() {
+		if bytes.Equal(it.Key(), behind) {
+			continue
+		}
+		if n++; n == 2 {
+			return n, bytes.Clone(it.Key()), nil
+		}
+	}
+	return n, nil, err
+}
+
+// TestAnEngineThatCounts is asked for as many counts as it takes, of each status of the namespace.
+func TestAnEngineThatCounts(t *testing.T) {
+	t.Parallel()
+	db := memkv.New()
+	batch := db.Batch()
+	want := map[machine.Status]int{}
+	for n := range 40 {
+		status := machine.Running + machine.Status(n*n)%machine.Cancelled
+		want[status]++
+		change := &machine.IndexChange{Index: StatusIndex, Value: status.String()}
+		batch.Set(layout.IndexKey(nil, 1, fmt.Sprint(n), change), nil)
+		batch.Set(layout.IndexKey(nil, 2, fmt.Sprint(n), change), nil)
+		batch.Set(layout.IndexKey(nil, 1, fmt.Sprint(n), &machine.IndexChange{Index: "pack", Value: status.String()}), nil)
+	}
+	stored := make(chan kv.Result, 1)
+	batch.Commit(1, func(r kv.Result) { stored <- r })
+	if r := <-stored; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for name, snap := range map[string]kv.Snapshot{"counts": counting{db.View(1)}, "shows": db.View(1)} {
+		var c Census
+		view := func(read func(txn *layout.Txn) error) error { return read(&layout.Txn{View: kv.On(snap)}) }
+		for status := machine.Running; status <= machine.Cancelled; status++ {
+			if got, err := c.Count(t.Context(), view, 1, []string{status.String()}); err != nil || got != want[status] {
+				t.Errorf("%s: %d runs are %s, want %d, %v", name, got, status, want[status], err)
+			}
+		}
+		snap.Close()
 	}
 }

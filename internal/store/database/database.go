@@ -34,6 +34,9 @@ type Config struct {
 	// Kept, where it is not nil, has somebody else renew the lease under the epoch that is in it,
 	// and nobody waits for the end of another one's.
 	Kept *atomic.Uint64
+	// Raise: the store's format becomes the newest that all living nodes speak. Else it stays what
+	// it is.
+	Raise bool
 	// Address says to others where the store is served. Default: the machine and the process.
 	Address string
 	// Readers bounds the connections that read. Default 16; two more commit and keep keys.
@@ -68,7 +71,8 @@ type Database struct {
 var _ engine.Engine = (*Database)(nil)
 
 // Open takes the store, and waits until the lease of another process that is gone has ended.
-// Errors: [inspect.ErrLocked]: another one has it; *[pgkv.SchemaError]; *[layout.Damage]; what
+// Errors: [inspect.ErrLocked]: another one has it; *[pgkv.SchemaError]; *[pgkv.FormatError];
+// *[layout.Damage]; what
 // the database answers.
 func Open(cfg Config) (*Database, error) {
 	if cfg.Address == "" {
@@ -79,9 +83,10 @@ func Open(cfg Config) (*Database, error) {
 		cfg.Address = fmt.Sprintf("%s, process %d", name, os.Getpid())
 	}
 	d := &Database{cfg: cfg}
+	formats := pgkv.Formats{Oldest: layout.OldestFormat, Newest: layout.Format, Raise: cfg.Raise}
 	var err error
 	d.DB, err = pgkv.Open(pgkv.Config{
-		URL: cfg.URL, Schema: cfg.Schema, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot,
+		URL: cfg.URL, Schema: cfg.Schema, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
 		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Waits: cfg.Waits, Unread: d.unread,
 	})
 	if held, ok := errors.AsType[*fenced.HeldError](err); ok {

@@ -147,6 +147,9 @@ func (d *Directory) Found() *inspect.Acked { return d.found }
 // Keys are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
 
+// Format is the newest: nobody else has the directory.
+func (d *Directory) Format() uint32 { return layout.Format }
+
 // Confirm compares the database with what the HEAD file says was acknowledged.
 func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error {
 	found := d.found

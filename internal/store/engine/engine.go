@@ -13,6 +13,9 @@ import (
 type Engine interface {
 	kv.KV
 
+	// Format is the one that the store is kept in from its opening on; what it says of itself may
+	// be an older one until then.
+	Format() uint32
 	// Keys are those of the runs that can be erased. They lie where no copy of the pairs has
 	// them.
 	Keys() *keyring.Ring

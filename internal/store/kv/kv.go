@@ -62,6 +62,14 @@ type Snapshot interface {
 	Close()
 }
 
+// Counter is a [Snapshot] of an engine that counts keys where they lie, for less than it shows
+// them.
+type Counter interface {
+	// Count counts the keys of one kind that begin with a prefix, behind one of them or, nil, from
+	// the first on: at most so many, and last is then the one at which it stands; nil: at the end.
+	Count(prefix, behind []byte, most int) (n int, last []byte, err error)
+}
+
 // Range is what a cursor goes through.
 type Range struct {
 	// Prefix that all keys begin with.

@@ -57,6 +57,21 @@ func (v *View) Has(key []byte) (bool, error) {
 	return there, v.read(err)
 }
 
+// Counts reports whether the engine is a [Counter].
+func (v *View) Counts() bool {
+	_, ok := v.snap.(Counter)
+	return ok
+}
+
+// Count is that of a [Counter].
+func (v *View) Count(prefix, behind []byte, most int) (n int, last []byte, err error) {
+	if v.err != nil {
+		return 0, nil, v.err
+	}
+	n, last, err = v.snap.(Counter).Count(prefix, behind, most)
+	return n, last, v.read(err)
+}
+
 // read takes the outcome of a read.
 func (v *View) read(err error) error {
 	if err != nil && v.err == nil && !errors.Is(err, ErrLost) {

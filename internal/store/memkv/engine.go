@@ -43,6 +43,9 @@ func (e *Engine) Close() error { return errors.Join(e.DB.Close(), e.keys.Close()
 // Keys are in a file.
 func (e *Engine) Keys() *keyring.Ring { return e.keys }
 
+// Format is the newest.
+func (e *Engine) Format() uint32 { return layout.Format }
+
 // Confirm has nothing to compare with.
 func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 

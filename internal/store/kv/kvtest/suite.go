@@ -23,7 +23,7 @@ func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, kv.KV){
 		"Empty": empty, "LastCallCounts": lastCallCounts, "ViewsStandStill": viewsStandStill, "HeldMoment": heldMoment,
 		"GroupsAreWhole": groupsAreWhole, "LikeASortedMap": likeASortedMap, "Since": since, "ValuesAreTheCallers": valuesAreTheCallers,
-		"Bounds": bounds, "ManyReaders": manyReaders, "ManyCursors": manyCursors,
+		"Bounds": bounds, "ManyReaders": manyReaders, "ManyCursors": manyCursors, "Counts": counts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +165,54 @@ func heldMoment(t *testing.T, db kv.KV) {
 	held.Close()
 	db.Release(db.Last())
 	see(t, kv.On(db.View(db.Last())), map[string]string{"a": "2"})
+}
+
+// counts are those of a scan, where the engine counts: by a prefix, in steps, of one moment.
+func counts(t *testing.T, db kv.KV) {
+	t.Helper()
+	pairs := map[string][]byte{"b": []byte("1"), "b\xff": []byte("1"), "b\xff\xff": []byte("1"), "c": []byte("1")}
+	for n := range 10 {
+		pairs[fmt.Sprintf("b%d", n)] = []byte("1")
+	}
+	group := Commit(t, db, pairs)
+	held, err := db.Hold(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	Commit(t, db, map[string][]byte{"b3": nil, "b10": []byte("1"), "c1": []byte("1")})
+	for _, at := range []struct {
+		view kv.View
+		want map[string]int
+	}{
+		{kv.On(held.View()), map[string]int{"a": 0, "b": 13, "b\xff": 2, "b1": 1, "c": 1}},
+		{kv.On(db.View(db.Last())), map[string]int{"a": 0, "b": 13, "b\xff": 2, "b1": 2, "c": 2}},
+	} {
+		for prefix, want := range at.want {
+			for _, most := range []int{1, 3, max(1, want), 100} {
+				if got := counted(t, &at.view, prefix, most); at.view.Counts() && got != want {
+					t.Errorf("%q, %d at once: %d keys, want %d", prefix, most, got, want)
+				}
+			}
+		}
+		at.view.Close()
+	}
+}
+
+// counted is a count in steps.
+func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
+	t.Helper()
+	for behind, more := []byte(nil), view.Counts(); more; more = behind != nil {
+		n, last, err := view.Count([]byte(prefix), behind, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > most || last != nil && (n != most || !strings.HasPrefix(string(last), prefix)) {
+			t.Errorf("%q, %d at once: %d up to %q", prefix, most, n, last)
+		}
+		sum, behind = sum+n, last
+	}
+	return sum
 }
 
 // groupsAreWhole for whoever reads meanwhile: at the group that was asked for, or a later one.

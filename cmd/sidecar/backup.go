@@ -37,7 +37,7 @@ one copy of these (RUNKEYS) lies beside all backups and is written over by each:
 before the last one stays erased. A running sidecar gives its keys to nobody: copy RUNKEYS
 from its data directory then, behind each backup; a database's own backups have them.
 
-sidecar restore TO --data NEW makes a data directory of it. A sidecar asks for the scope
+sidecar restore TO --data NEW makes a data directory of it, --store URL a schema. A sidecar asks for the scope
 store:read, and makes one backup at a time.
 
 Exit codes: 0 done; 1 the directory or a backup is damaged, or the sidecar refused; 2 it
@@ -119,8 +119,8 @@ func newRestore(p *cli.Printer) *cobra.Command {
 	var data app.Data
 	var from app.RestoreFrom
 	cmd := &cobra.Command{
-		Use:   "restore FROM --data NEW",
-		Short: "Make a data directory of backups",
+		Use:   "restore FROM --data NEW | restore FROM --store URL",
+		Short: "Make a data directory, or a schema of a database, of backups",
 		Long: `Makes a data directory of the backups in the directory FROM: of the last that has
 everything and all that follow on it, or up to --to FILE. NEW must be empty or absent; it
 has its name only when everything in it was proven ('sidecar check').
@@ -128,19 +128,23 @@ has its name only when everything in it was proven ('sidecar check').
 Backups that were encrypted for --recipient take --identity. With --encryption-key-file NEW
 is an encrypted directory, whatever the one was that was backed up.
 
-A database is not restored into (--store is refused): restore into a directory, then
-'sidecar migrate --from NEW --to URL'.
+With --store it is made in a database, in the schema --store-schema, which has no store
+yet: in a directory under TMPDIR first, in the clear, which goes again, and then in one
+transaction. A process that is killed leaves that directory, and nothing in the schema or all.
 
 It is another store than the one that was backed up: what callers hold of that one's
 cursors is refused (CURSOR_FOREIGN) instead of passing over records. Named consumers and
 webhooks go on where they were when the backup was made. Never serve both.
 
 Exit codes: 0 done; 1 a backup is cut, changed, missing or in the wrong order; 2 NEW is
-not empty.`,
+not empty, or the schema has a store.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !data.Given() {
-				return cli.Usage(errors.New("--data is required: the directory to make"))
+				return cli.Usage(errors.New("--data or --store is required: what to make"))
+			}
+			if err := exclusive(cmd, "data", "store"); err != nil {
+				return err
 			}
 			from.Dir = args[0]
 			report, used, err := app.Restore(cmd.Context(), from, data)
@@ -151,13 +155,13 @@ not empty.`,
 				return err
 			}
 			if p.JSON {
-				return cli.WriteJSON(p.Out, cli.Object{{Key: "dir", Value: data.Dir}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
+				return cli.WriteJSON(p.Out, cli.Object{{Key: "dir", Value: data.Where()}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
 			}
-			p.Printf("%s: restored from %d backups\n", data.Dir, len(used))
+			p.Printf("%s: restored from %d backups\n", data.Where(), len(used))
 			return printReport(p, report, nil)
 		},
 	}
-	dataFlag(cmd, &data, "directory to make, empty or absent (required)")
+	dataFlag(cmd, &data, "directory to make, empty or absent")
 	storeFlag(cmd, &data)
 	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file of the keys of erasable runs, the newest that there is; default RUNKEYS beside the backups")
 	cmd.Flags().StringVar(&from.Identity, "identity", "", "file of the age identity that opens encrypted backups")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -17,7 +18,7 @@ const benchChild = "bench-child"
 
 func newBench(p *cli.Printer) *cobra.Command {
 	opts := bench.Options{}
-	rounds := 0
+	rounds, moves := 0, 0
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure speed and size against yardsticks of this machine",
@@ -32,7 +33,8 @@ takes up to 2 GB, with --quick up to 1 GB. Use the file system that the sidecar
 will use: on tmpfs the figures mean nothing.
 
 With --store, a PostgreSQL database is measured beside the embedded store, in the same
-interleaved rounds (parts store and store-million).
+interleaved rounds (parts store and store-million), and three sidecars that share it (part
+cluster): calls through another node, throughput, hand-overs and take-overs (--moves).
 
 It waits up to two minutes (--wait) until the machine is quiet, and says how busy it
 was.
@@ -41,6 +43,9 @@ Exit codes: 0 everything was measured, whether or not a bar was reached; 1 a par
 could not be measured.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rounds < 0 || moves < 0 {
+				return cli.Usage(fmt.Errorf("--rounds %d, --moves %d: want at least 1, or 0 for the default", rounds, moves))
+			}
 			opts.Sizes = bench.FullSizes()
 			if opts.Quick {
 				opts.Sizes = bench.QuickSizes()
@@ -51,6 +56,9 @@ could not be measured.`,
 			if rounds > 0 {
 				opts.Sizes.Rounds = rounds
 			}
+			if moves > 0 {
+				opts.Sizes.Moves = moves
+			}
 			opts.Progress = p.Err
 			return runBench(cmd.Context(), p, opts)
 		},
@@ -59,6 +67,7 @@ could not be measured.`,
 	cmd.Flags().DurationVar(&opts.Wait, "wait", bench.QuietWait, "wait so long at most until the load of the machine is under 0.5 (with --quick 0)")
 	cmd.Flags().StringVar(&opts.Dir, "dir", "", "where to put the data (default the temporary directory)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "rounds of each comparison (default 5, with --quick 3)")
+	cmd.Flags().IntVar(&moves, "moves", 0, "how often the store moves by SIGTERM of its owner, and by SIGKILL, with --store (default 10, with --quick 3)")
 	cmd.Flags().Var(&opts.Store, "store", "PostgreSQL database whose store is measured beside the embedded one: postgres://USER@HOST[:PORT]/DATABASE; the bench makes schemas of its own there and drops them")
 	cmd.Flags().StringSliceVar(&opts.Parts, "part", nil, "measure only this part (repeatable): "+strings.Join(bench.PartNames(), ", "))
 	cmd.Flags().StringVar(&opts.Python, "python", "", "Python that has the pawl package (default the source tree's, if there is one)")

@@ -253,30 +253,32 @@ func (a *app) start() error {
 
 // stop drains and closes in this order: the server takes no new calls, ends
 // streams and lets calls under way finish; the engine answers what it has
-// accepted; the store syncs and closes. The context bounds the first two. One of several gives
-// the store to another one first, and takes calls for it until then.
+// accepted; the store syncs and closes. The context bounds the first two.
 func (a *app) stop(ctx context.Context) error {
-	var errs []error
+	end := a.end
 	if a.shares != nil {
-		errs = append(errs, a.shares.leave(ctx))
+		end = a.endShared
 	}
+	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
+}
+
+// end is that of a sidecar that has its store to itself.
+func (a *app) end(ctx context.Context) error {
 	a.executors.end()
-	if a.shares != nil {
-		a.shares.router.Drain()
-	}
-	errs = append(errs, wrap("server", a.server.Shutdown(ctx)))
+	errs := []error{wrap("server", a.server.Shutdown(ctx))}
 	t := a.tenure.Load()
-	if t != nil {
-		errs = append(errs, t.drain(ctx))
-	}
-	errs = append(errs, <-a.served, a.observers.send())
-	if t != nil {
-		errs = append(errs, t.close())
-	}
-	if a.shares != nil {
-		errs = append(errs, a.shares.stop(ctx))
-	}
-	return errors.Join(append(errs, wrap("audit", closeAudit(a.opts.audit)))...)
+	errs = append(errs, t.drain(ctx), <-a.served, a.observers.send())
+	return errors.Join(append(errs, t.close())...)
+}
+
+// endShared is that of one of several: it gives the store to another one first, and takes calls for
+// it until then. What it still has when ctx ends, its node closes.
+func (a *app) endShared(ctx context.Context) error {
+	errs := []error{a.shares.leave(ctx)}
+	a.executors.end()
+	a.shares.router.Drain()
+	errs = append(errs, wrap("server", a.server.Shutdown(ctx)), <-a.served, a.observers.send())
+	return errors.Join(append(errs, a.shares.stop(ctx))...)
 }
 
 func wrap(what string, err error) error {

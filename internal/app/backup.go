@@ -201,9 +201,10 @@ type RestoreFrom struct {
 	RunKeys string
 }
 
-// Restore makes a store in data, which must be empty or absent, of the backups in a
-// directory: of the last that has everything and all after it, or up to one. Everything is proven before the
-// directory has its name. Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[CheckFault].
+// Restore makes a store in data, a directory that must be empty or absent or a schema of a database
+// that has none, of the backups in a directory: of the last that has everything and all after it, or up to one.
+// Everything is proven before the directory has its name, or anything is in the schema.
+// Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
 	if err != nil {
@@ -212,39 +213,58 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	if used, err = chainIn(from.Dir, from.UpTo, ids); err != nil {
 		return report, nil, err
 	}
-	if data.Dir == "" || pgurl.Is(data.Dir) {
-		return report, nil, fmt.Errorf("%w: a database is not restored into: restore into a directory, then 'sidecar migrate --from DIR --to URL'", ErrUnusable)
+	if data.Dir == "" {
+		report, err = restoreInto(ctx, from, backups{used, ids}, data, func(string) {})
+	} else {
+		report, err = backups{used, ids}.restore(ctx, from, data)
+	}
+	if err != nil {
+		used = nil
+	}
+	return report, used, err
+}
+
+// backups are some in their order, and what opens them.
+type backups struct {
+	files []string
+	ids   []age.Identity
+}
+
+// restore makes a directory of them.
+func (c backups) restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, err error) {
+	if pgurl.Is(data.Dir) {
+		return report, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
 	}
 	final, err := emptyAt(data.Dir)
 	if err != nil {
-		return report, nil, err
+		return report, err
 	}
 	data.Dir = final + ".restoring"
 	// What was broken off, unless somebody is at it.
 	err = inspect.Alone(data.Dir, func() error { return os.RemoveAll(data.Dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return report, nil, err
+		return report, err
 	}
 	opts, err := data.options()
 	if err != nil {
-		return report, nil, err
+		return report, err
 	}
 	if err := placeKeys(from.Dir, from.RunKeys, data.Dir); err != nil {
-		return report, nil, err
+		return report, err
 	}
-	err = store.Restore(ctx, opts, len(used), func(i int) (io.ReadCloser, error) { return openBackup(used[i], ids) })
+	err = store.Restore(ctx, opts, len(c.files), func(i int) (io.ReadCloser, error) { return openBackup(c.files[i], c.ids) })
 	if err == nil {
 		report, err = Check(ctx, data)
 	}
 	if err != nil {
-		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
+		return report, errors.Join(err, os.RemoveAll(data.Dir))
 	}
 	// Not os.Rename, which refuses an empty directory in the place: it is replaced at once.
 	if err := syscall.Rename(data.Dir, final); err != nil {
 		err = &os.LinkError{Op: "rename", Old: data.Dir, New: final, Err: err}
-		return report, used, errors.Join(err, os.RemoveAll(data.Dir))
+		return report, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	return report, used, inspect.SyncDir(filepath.Dir(final))
+	return report, inspect.SyncDir(filepath.Dir(final))
 }
 
 // emptyAt is where a path leads, over links, which stay: there is nothing, or an empty

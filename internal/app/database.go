@@ -137,7 +137,7 @@ func (d Database) open(ctx context.Context, url pgurl.URL, want assure.Wanted, a
 		return nil, err
 	}
 	where := d.URL.String()
-	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Address: address, Logger: log})
+	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Address: address, Raise: want.Served || want.Make, Logger: log})
 	if err != nil {
 		return nil, d.told(err)
 	}
@@ -175,6 +175,16 @@ func (d Database) told(err error) error {
 	}
 	if newer, ok := errors.AsType[*pgkv.SchemaError](err); ok {
 		return &assure.Error{Reason: assure.SchemaNewer, Where: where, Err: err, Message: newer.Error() + ": use that program"}
+	}
+	if living, ok := errors.AsType[*pgkv.LivingError](err); ok {
+		return &assure.Error{Reason: assure.SchemaLiving, Where: where, Err: err, Message: living.Error()}
+	}
+	if format, ok := errors.AsType[*pgkv.FormatError](err); ok {
+		reason := assure.FormatNewer
+		if format.Older() {
+			reason = assure.FormatOlder
+		}
+		return &assure.Error{Reason: reason, Where: where, Err: err, Message: format.Error()}
 	}
 	return assure.Told(where, err)
 }

@@ -168,12 +168,12 @@ func TestSchemasOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	server.Query(t, "postgres", "INSERT INTO newer.schema_version (version_id, is_applied) VALUES (99, true)")
+	server.Query(t, "postgres", "INSERT INTO newer.schema_version (version_id, is_applied) VALUES (99, true); UPDATE newer.schema_oldest SET version = 99")
 	if _, err := Check(ctx, at("newer")); reasonOf(err) != assure.SchemaNewer || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a newer one: %v", err)
 	}
 	// What a process left that was killed while it made its tables is gone on with.
-	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node; DELETE FROM begun.schema_version WHERE version_id > 0")
+	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node, begun.schema_oldest; DELETE FROM begun.schema_version WHERE version_id > 0")
 	if _, err := Check(ctx, at("begun")); reasonOf(err) != assure.SchemaNone {
 		t.Errorf("one that was begun: %v", err)
 	}

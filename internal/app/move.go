@@ -99,7 +99,7 @@ func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Datab
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	open := func() (*database.Database, error) {
-		return to.open(ctx, url, assure.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
+		return to.make(ctx, url)
 	}
 	d, err := open()
 	if err != nil {
@@ -124,6 +124,11 @@ func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Datab
 		err = fmt.Errorf("%w: %s has a store already, which is another one or went on: name another schema with --store-schema (%w)", ErrUnusable, to, err)
 	}
 	return errors.Join(err, d.Close())
+}
+
+// make opens it for a store that is to be made there.
+func (d Database) make(ctx context.Context, url pgurl.URL) (*database.Database, error) {
+	return d.open(ctx, url, assure.Wanted{Make: true}, fmt.Sprintf("a migration, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
 }
 
 // placeOf is a directory or, by its form, a database.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/pgkv"
 	"github.com/pawl-dev/pawl/internal/store/pgkv/members"
 	"github.com/pawl-dev/pawl/internal/telemetry"
@@ -86,6 +88,9 @@ func (a *app) share() (err error) {
 	return a.join(s)
 }
 
+// handing bounds how long the next owner waits for calls that are inside.
+const handing = 10 * time.Second
+
 // join makes the way of calls to whoever has the store.
 func (a *app) join(s *sharing) error {
 	identity, err := peer.NewIdentity()
@@ -94,6 +99,7 @@ func (a *app) join(s *sharing) error {
 	}
 	late := &lateNode{made: make(chan struct{})}
 	s.clients = peer.NewClients(identity, late)
+	s.clients.Log = a.opts.log
 	s.router = route.New(route.Config{
 		Seat: s.seat, Directory: late, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
 	})
@@ -103,11 +109,14 @@ func (a *app) join(s *sharing) error {
 	if err != nil {
 		return err
 	}
-	s.me = node.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key}
+	s.me = node.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key, Speaks: layout.Format}
 	if s.me.Address == "" {
 		s.me.Address = s.port.Addr()
 	}
-	s.node = node.New(node.Config{Me: s.me, Rows: nodeRows{s.rows}, Seat: s.seat, Open: a.take, Nudge: s.clients.Nudge, Log: a.opts.log})
+	s.node = node.New(node.Config{
+		Me: s.me, Oldest: layout.OldestFormat, Rows: nodeRows{s.rows}, Seat: s.seat, Open: a.take, Nudge: s.clients.Nudge,
+		Handing: min(handing, a.opts.config.DrainTimeout), Log: a.opts.log,
+	})
 	late.be(s.node)
 	return nil
 }
@@ -179,7 +188,7 @@ type nodeRows struct{ *members.Rows }
 // Beat implements [node.Rows].
 func (r nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
 	seen, err := r.Rows.Beat(ctx, members.Node(me))
-	view := node.View{Owner: node.Member(seen.Owner), Lease: seen.Lease}
+	view := node.View{Owner: node.Member(seen.Owner), Lease: seen.Lease, Format: seen.Format}
 	for _, n := range seen.Nodes {
 		view.Nodes = append(view.Nodes, node.Member(n))
 	}
@@ -199,7 +208,7 @@ func (s *sharing) storage(c config.Config, log *slog.Logger) store.Options {
 			return nil, err
 		}
 		e, err := database.Open(database.Config{
-			URL: s.url, Schema: s.where.Schema, Owner: s.me.ID, Address: s.me.Address, Via: s.via, Kept: &s.kept, Logger: o.Logger,
+			URL: s.url, Schema: s.where.Schema, Owner: s.me.ID, Address: s.me.Address, Via: s.via, Kept: &s.kept, Raise: true, Logger: o.Logger,
 		})
 		if err != nil {
 			return nil, s.where.told(err)

@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -20,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/testkit/relay"
 )
 
 // sharing settings have a store that several sidecars can share.
@@ -109,6 +113,92 @@ func TestOneOfSeveralEnds(t *testing.T) {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestOneOfSeveralIsOutOfTime: one that has to end before a call inside has its answer closes its store
+// once, and ends.
+func TestOneOfSeveralIsOutOfTime(t *testing.T) {
+	t.Parallel()
+	c := sharedSettings(t)
+	between := relay.Start(t, pg.Shared(t).Addr())
+	c.Store = pgurl.Of(strings.Replace(c.Store.Secret(), pg.Shared(t).Addr(), between.Addr(), 1))
+	c.Packs, c.DrainTimeout = []string{packFile}, 50*time.Millisecond
+	one := begin(t, c)
+	trap := between.Delay("that-never-arrives")
+	answer := make(chan error, 1)
+	go func() {
+		_, err := pawlv1.NewRunServiceClient(dial(t, one.ready.GRPC)).StartRun(t.Context(), &pawlv1.StartRunRequest{
+			Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "that-never-arrives",
+		})
+		answer <- err
+	}()
+	<-trap.Sprung()
+	one.stop()
+	// Its port is closed once it waits for the call no more.
+	for {
+		conn, err := net.Dial("tcp", one.ready.GRPC)
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+	}
+	trap.Deliver()
+	// That it did not end in time is told.
+	if err := <-one.ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := <-answer; status.Code(err) != codes.Unavailable {
+		t.Errorf("the call got %v", err)
+	}
+}
+
+// deaf is a collector that answers nothing. asked gets how long each request would wait for it.
+type deaf struct {
+	collectorpb.UnimplementedTraceServiceServer
+	asked chan time.Duration
+}
+
+func (d *deaf) Export(ctx context.Context, _ *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	until, _ := ctx.Deadline()
+	d.asked <- time.Until(until)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestACollectorThatHangs: whoever waits for the store does not wait for the traces of the one before.
+func TestACollectorThatHangs(t *testing.T) {
+	t.Parallel()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces, server := &deaf{asked: make(chan time.Duration, 100)}, grpc.NewServer()
+	collectorpb.RegisterTraceServiceServer(server, traces)
+	go func() { _ = server.Serve(ln) }()
+	defer server.Stop()
+	c := sharedSettings(t)
+	c.Packs, c.OTLPEndpoint, c.TraceSample = []string{packFile}, "http://"+ln.Addr().String(), 1
+	one := begin(t, c)
+	runs := pawlv1.NewRunServiceClient(dial(t, one.ready.GRPC))
+	ends := func() {
+		if _, err := runs.CancelRun(t.Context(), &pawlv1.CancelRunRequest{RunId: start(t, runs).GetRunId()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends()
+	last := <-traces.asked
+	// It is still tried with the first when there is more.
+	ends()
+	one.stop()
+	if err := <-one.ended; err != nil {
+		t.Error(err)
+	}
+	for len(traces.asked) > 0 {
+		last = <-traces.asked
+	}
+	if last > handedExport {
+		t.Errorf("the last traces were given %v, want at most %v", last, handedExport)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/admission"
@@ -48,8 +49,19 @@ func (o *observers) send() error {
 	return wrap("telemetry", o.export.Stop(ctx))
 }
 
-// lastExport bounds the metrics' last way to a collector that may be gone.
-const lastExport = 5 * time.Second
+// lastExport bounds the last way of metrics and traces to a collector that may be gone; handedExport
+// that of traces where the next owner waits for the store.
+const (
+	lastExport   = 5 * time.Second
+	handedExport = 200 * time.Millisecond
+)
+
+func leaveOf(c config.Config) time.Duration {
+	if c.PeerListen != "" {
+		return handedExport
+	}
+	return lastExport
+}
 
 // page serves the metrics; nil while they are off.
 func (o *observers) page() http.Handler {
@@ -96,7 +108,7 @@ func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w 
 	conf.TraceShare = opts.config.TraceSample
 	w.tracer, err = telemetry.NewTracer(context.Background(), telemetry.TracerConfig{
 		Journal: s, Endpoint: opts.config.OTLPEndpoint, Log: opts.log, Counts: o.metrics,
-		Position: position(opts.config.Data),
+		Position: position(opts.config.Data), Leave: leaveOf(opts.config),
 	})
 	return w, err
 }

@@ -147,6 +147,8 @@ var table = []rule{
 	{dir: "internal/bench/stat"},
 	{dir: "internal/bench/lang"},
 	{dir: "internal/bench/many", all: true},
+	// Clients of the contract, and what tells processes how they do.
+	{dir: "internal/bench/cluster", may: []string{genDir, "internal/bench/latency", "internal/bench/many", "internal/bench/stat"}, wire: true},
 	{dir: "internal/bench/template"},
 	{dir: "internal/bench", all: true, wire: true},
 	{dir: "internal/testkit", all: true, wire: true},
@@ -158,6 +160,7 @@ var table = []rule{
 	{dir: "internal/sim/hostos", may: []string{"internal/sim/disk"}},
 	{dir: "internal/sim/hostunix", may: []string{"internal/sim/hostos"}},
 	{dir: "internal/sim/pgkv", may: []string{"internal/pgurl", "internal/sim/disk", "internal/store"}},
+	{dir: "internal/sim/pipes", wire: true},
 	{dir: "internal/sim/build"},
 	{dir: "internal/trust"},
 	{dir: "internal/archtest"},

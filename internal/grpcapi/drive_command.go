@@ -42,7 +42,7 @@ func (c *commander) make(ctx context.Context, in *pawlv1.DriveCommand) []byte {
 func (c *commander) answer(ctx context.Context, in *pawlv1.DriveCommand) *pawlv1.DriveAnswer {
 	out := &pawlv1.DriveAnswer{Id: in.GetId()}
 	if traceparent := in.GetTraceparent(); traceparent != "" {
-		ctx = withTraceparent(ctx, traceparent)
+		ctx = door.WithTrace(ctx, traceparent)
 	}
 	if err := c.dispatch(ctx, in, out); err != nil {
 		st, _ := fault.Status(err)

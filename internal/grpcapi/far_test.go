@@ -42,6 +42,14 @@ func (standing) Failed() <-chan struct{} { return nil }
 // pair is a cluster of two, of which one has the store.
 type pair struct {
 	owner atomic.Pointer[route.Peer]
+	// changed is closed when there is one; nil: there never is.
+	changed chan struct{}
+}
+
+// elect has one of the two be the owner from now on.
+func (p *pair) elect(owner route.Peer) {
+	p.owner.Store(&owner)
+	close(p.changed)
 }
 
 func (p *pair) Owner() (route.Peer, bool) {
@@ -51,9 +59,16 @@ func (p *pair) Owner() (route.Peer, bool) {
 	return route.Peer{}, false
 }
 
-func (*pair) Changed() <-chan struct{} { return nil }
-func (*pair) Refresh()                 {}
-func (*pair) Known([32]byte) bool      { return true }
+// Changed is closed until somebody has seen the owner, who stays.
+func (p *pair) Changed() <-chan struct{} {
+	if p.owner.Load() != nil {
+		return nil
+	}
+	return p.changed
+}
+
+func (*pair) Refresh()            {}
+func (*pair) Known([32]byte) bool { return true }
 
 // newFar is one whose house is still to come.
 func newFar(t testing.TB) *far {
@@ -62,7 +77,7 @@ func newFar(t testing.TB) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, seat: route.NewSeat(), key: key, directory: &pair{}}
+	f := &far{t: t, seat: route.NewSeat(), key: key, directory: &pair{changed: make(chan struct{})}}
 	clients := peer.NewClients(key, f.directory)
 	f.Router = route.New(route.Config{Seat: route.NewSeat(), Directory: f.directory, Peers: clients})
 	t.Cleanup(func() {
@@ -92,7 +107,7 @@ func (f *far) serve(log *slog.Logger) {
 			f.t.Error(err)
 		}
 	})
-	f.directory.owner.Store(&route.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
+	f.directory.elect(route.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
 }
 
 // routerOf is the router of a suite in which every test reaches its house by one.

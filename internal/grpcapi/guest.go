@@ -85,7 +85,7 @@ func (s *Server) admit(r *http.Request, method string) (ctx context.Context, p *
 func (s *Server) identify(r *http.Request) (context.Context, *door.Caller, error) {
 	ctx := door.WithPeer(r.Context(), r.RemoteAddr)
 	md := metadata.NewIncomingContext(ctx, metadata.Pairs(
-		"authorization", r.Header.Get("Authorization"), traceHeaderName, r.Header.Get("Traceparent")))
+		"authorization", r.Header.Get("Authorization"), door.TraceHeader, r.Header.Get("Traceparent")))
 	if r.TLS != nil {
 		md = peer.NewContext(md, &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
 	}

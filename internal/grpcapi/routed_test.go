@@ -216,8 +216,38 @@ func TestAHouseComesAndGoes(t *testing.T) {
 	}
 }
 
+// TestASlowReaderOutlivesAHouse: who takes nothing while the store goes to another node has each record
+// once and in order all the same, on the same stream.
+func TestASlowReaderOutlivesAHouse(t *testing.T) {
+	t.Parallel()
+	far := newFar(t)
+	r := newRig(t, func(c *Config, _ *house.Config) { c.Router = far })
+	ctx := testContext(t)
+	turn := r.start(ctx).GetTurn()
+	// More than all windows on the way take.
+	const events = 48
+	for range events {
+		turn = r.emit(ctx, turn, "Again", text("note", strings.Repeat("x", 60<<10))).GetTurn()
+	}
+	slow := r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId()})
+	seq := next(t, slow).GetRecord().GetSeq()
+	if _, err := far.seat.Take(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.replace(far)
+	for range events {
+		if got := next(t, slow).GetRecord().GetSeq(); got != seq+1 {
+			t.Fatalf("record %d behind %d", got, seq)
+		}
+		seq++
+	}
+	if _, err := slow.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 // replace has the house of a rig go, once nobody is in it, and another one come.
-func (r *rig) replace(board *switchboard) {
+func (r *rig) replace(board seated) {
 	r.t.Helper()
 	if err := r.engine.Close(); err != nil {
 		r.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
@@ -146,7 +147,7 @@ func draining() error {
 // stalled is the end of a stream that a service which ends could not even be ended on.
 func stalled() error {
 	return &machine.Refusal{
-		Code: machine.CodeUnavailable, Reason: "OWNER_LOST", RetryAfter: int64(time.Second),
+		Code: machine.CodeUnavailable, Reason: fault.OwnerLost, RetryAfter: int64(time.Second),
 		Message: "nothing was taken of the stream while the store went to another node; resume with the last cursor",
 	}
 }

@@ -61,7 +61,7 @@ func (c *claim) at(v View) (time.Time, bool) {
 // its row may be.
 func (c *claim) first(v View) string {
 	for _, m := range v.Nodes {
-		if !m.Leaving && (m.ID != c.had || m.ID == c.me) {
+		if !m.Leaving && m.Speaks >= v.Format && (m.ID != c.had || m.ID == c.me) {
 			return m.ID
 		}
 	}

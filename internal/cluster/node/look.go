@@ -32,6 +32,10 @@ func (n *Node) look(ctx context.Context) {
 		if owner := view.Owner; judged != nil && judged == n.tenure && owner != (Member{}) && owner.ID != me.ID {
 			n.giveUp("it was taken over", "by", owner.Address)
 		}
+		if judged != nil && judged == n.tenure && n.phase == open && view.outgrown() {
+			n.cfg.Log.Info("all nodes speak a newer format: the store is given back, and taken again in it", "part.format", view.Format)
+			n.close()
+		}
 	}
 	n.act()
 }
@@ -51,8 +55,9 @@ func (n *Node) tell(err error, sent time.Time) {
 func (n *Node) see(view View, sent time.Time) {
 	gap := !n.seen.IsZero() && sent.Sub(n.seen) > n.cfg.Lease/2
 	n.claim.sees(view, time.Now(), gap)
-	if owner := view.Owner; owner != (Member{}) && owner.stranger() && owner.ID != n.view.Owner.ID {
-		n.cfg.Log.Warn("the store is held by a process that is no node of the cluster; it is waited for", "address", owner.Address)
+	n.tellOwner(view.Owner)
+	if err := n.cfg.keeps(view.Format); err != nil && view.Format != n.view.Format {
+		n.cfg.Log.Warn("this node only stands by", "error", err)
 	}
 	same := n.view.same(view)
 	n.view, n.seen, n.heard = view, sent, time.Now()
@@ -62,13 +67,24 @@ func (n *Node) see(view View, sent time.Time) {
 	}
 }
 
+// tellOwner logs who else has the store, once for each that takes it. It is called under mu.
+func (n *Node) tellOwner(owner Member) {
+	switch {
+	case owner == (Member{}) || owner.ID == n.view.Owner.ID || owner.ID == n.cfg.Me.ID:
+	case owner.stranger():
+		n.cfg.Log.Warn("the store is held by a process that is no node of the cluster; it is waited for", "address", owner.Address)
+	default:
+		n.cfg.Log.Info("another node has the store, this one stands by", "owner", owner.Address)
+	}
+}
+
 // margin is how much sooner than the database a node takes its lease for ended.
 const margin = 500 * time.Millisecond
 
 // keep learns how long the lease holds for certain. It is called under mu.
 func (n *Node) keep(sent time.Time) {
 	if n.view.Owner.ID == n.cfg.Me.ID {
-		n.holds(sent.Add(n.view.Lease - margin))
+		n.holds(sent.Add(min(n.view.Lease, n.cfg.Lease) - margin))
 	}
 }
 
@@ -88,11 +104,10 @@ func (n *Node) act() {
 	case n.phase == opening && n.leaving:
 		n.quit()
 	case n.phase == open && n.leaving:
-		n.step(closing)
-		n.work.Go(n.hand)
+		n.close()
 	case n.phase == open && n.failed:
 		n.giveUp("it has failed")
-	case n.phase == none && !n.leaving && n.away == nil:
+	case n.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.Format) == nil:
 		if at, free := n.claim.at(n.view); free && !time.Now().Before(at) {
 			n.step(opening)
 			ctx, quit := context.WithCancel(context.Background())
@@ -109,6 +124,11 @@ func (n *Node) giveUp(why string, args ...any) {
 	}
 	n.cfg.Log.Warn("the store is given up: "+why, args...)
 	n.claim.fails(time.Now())
+	n.close()
+}
+
+// close begins to hand the store over. It is called under mu.
+func (n *Node) close() {
 	n.step(closing)
 	n.work.Go(n.hand)
 }
@@ -125,7 +145,7 @@ func (n *Node) next() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.away != nil {
-		return time.Now().Add(afterAway)
+		return time.Now()
 	}
 	at := n.asked.Add(n.cfg.Every)
 	sooner := func(t time.Time) {
@@ -133,7 +153,7 @@ func (n *Node) next() time.Time {
 			at = t
 		}
 	}
-	if n.phase != none || n.leaving {
+	if n.phase != none || n.leaving || n.cfg.keeps(n.view.Format) != nil {
 		return at
 	}
 	if take, free := n.claim.at(n.view); free {

@@ -15,6 +15,8 @@ type Member struct {
 	Key         [32]byte
 	// Leaving: it gives away what it has and takes nothing.
 	Leaving bool
+	// Speaks is the newest format that it keeps the store in.
+	Speaks uint32
 }
 
 // View is what the rows say at one moment.
@@ -26,6 +28,9 @@ type View struct {
 	Owner Member
 	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
 	Lease time.Duration
+	// Format is the one that the store is kept in, which its owner raises when it takes it; zero:
+	// nobody has made it yet.
+	Format uint32
 }
 
 // Rows are where nodes say that they live, and where the owner stands.
@@ -45,7 +50,7 @@ func (m Member) stranger() bool { return m.Key == [32]byte{} }
 
 // same: nobody whom it concerns would do anything else.
 func (v View) same(other View) bool {
-	if v.Owner != other.Owner || len(v.Nodes) != len(other.Nodes) {
+	if v.Owner != other.Owner || v.Format != other.Format || len(v.Nodes) != len(other.Nodes) {
 		return false
 	}
 	for i := range v.Nodes {

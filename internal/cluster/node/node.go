@@ -29,9 +29,11 @@ type Tenure interface {
 
 // Config is what a [Node] is made of. All but the times and Log is required.
 type Config struct {
-	Me   Member
-	Rows Rows
-	Seat Seat
+	Me Member
+	// Oldest is the oldest format that this node keeps the store in. Default: any is.
+	Oldest uint32
+	Rows   Rows
+	Seat   Seat
 	// Open takes the store and opens it, or fails soon if another one has it; its context ends
 	// with that. Beats renew the lease from the moment when it is taken.
 	Open func(ctx context.Context) (Tenure, error)
@@ -137,15 +139,8 @@ func (n *Node) View() View {
 	return n.view
 }
 
-// Away is why the rows cannot be read, nil: they can.
-func (n *Node) Away() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.away
-}
-
-// How often the rows are read at most, however often somebody asks; the pause after they could
-// not be; how soon after its end a lease is taken for ended.
+// The pause between two looks, however often somebody asks, and after one in vain; how soon after
+// its end a lease is taken for ended.
 const (
 	atMost    = 10 * time.Millisecond
 	afterAway = 200 * time.Millisecond
@@ -156,7 +151,7 @@ const (
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.look(ctx)
-		if !sleep(ctx, atMost, nil) || !sleep(ctx, time.Until(n.next()), n.kick) {
+		if !sleep(ctx, n.rest(), nil) || !sleep(ctx, time.Until(n.next()), n.kick) {
 			break
 		}
 	}
@@ -168,6 +163,17 @@ func (n *Node) Run(ctx context.Context) {
 	if err := n.cfg.Rows.Leave(last, n.cfg.Me); err != nil {
 		n.cfg.Log.Warn("the row of this node stays until its lease ends", "error", err)
 	}
+}
+
+// rest is how long the rows are left alone, whoever asks: callers who wait for an owner ask often,
+// and a database that is about to come back is not to be busy with us.
+func (n *Node) rest() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.away != nil {
+		return afterAway
+	}
+	return atMost
 }
 
 // sleep pauses, or until somebody kicks; false: ctx has ended.

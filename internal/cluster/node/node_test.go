@@ -179,22 +179,49 @@ func (p *process) said() int {
 	return p.beats
 }
 
+// blind is why it cannot read the rows.
+func (p *process) blind() error {
+	p.Node.mu.Lock()
+	defer p.Node.mu.Unlock()
+	return p.away
+}
+
 // TestTheDatabaseIsAway for longer than a lease: who had the store goes on when it is back.
 func TestTheDatabaseIsAway(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		all := w.cluster(3)
 		w.set(func() { w.away = true })
 		time.Sleep(lease + w.within(10*time.Second))
-		if all[0].has() || all[0].Away() == nil {
+		if all[0].has() || all[0].blind() == nil {
 			t.Errorf("seed %d: it has the store, and does not know whether", w.seed)
 		}
 		w.set(func() { w.away = false })
 		w.mustHave(all[0], 1300*time.Millisecond)
 		time.Sleep(lease)
-		if len(w.takes) != 1 || all[0].Away() != nil {
+		if len(w.takes) != 1 || all[0].blind() != nil {
 			t.Errorf("seed %d: taken by %v", w.seed, w.takes)
 		}
 		w.mustBeHad(all)
+	})
+}
+
+// TestADatabaseThatRefuses at once is asked five times a second, however often callers who wait for
+// an owner ask for news.
+func TestADatabaseThatRefuses(t *testing.T) {
+	onSeeds(t, func(t *testing.T, w *world) {
+		p := w.cluster(1)[0]
+		w.set(func() { w.away, w.refuses = true, true })
+		w.until(func() bool { return p.blind() != nil })
+		before := p.said()
+		for range 10_000 {
+			p.Refresh()
+			time.Sleep(time.Millisecond)
+		}
+		if n := p.said() - before; n < 40 || n > 51 {
+			t.Errorf("seed %d: it was asked %d times in 10 s", w.seed, n)
+		}
+		w.set(func() { w.away, w.refuses = false, false })
+		w.mustHave(p, 300*time.Millisecond)
 	})
 }
 
@@ -221,8 +248,28 @@ func TestAStoreThatFails(t *testing.T) {
 		all[1].kill()
 		w.mustHave(all[0], lease+opens)
 		all[0].fail()
+		w.until(func() bool { return !all[0].has() })
 		w.mustHave(all[0], firstRest+2*opens)
 		w.mustBeHad(all[:1])
+	})
+}
+
+// TestWhoStandsBySays for whom, once for each that takes the store.
+func TestWhoStandsBySays(t *testing.T) {
+	onSeeds(t, func(t *testing.T, w *world) {
+		all := w.cluster(3)
+		time.Sleep(lease)
+		all[0].kill()
+		w.mustHave(all[1], lease+opens)
+		time.Sleep(lease)
+		for said, want := range map[string]int{"another node has the store": 2, "owner=\"node 00:1\"": 1, "owner=\"node 01:1\"": 1} {
+			if got := all[2].log.count(said); got != want {
+				t.Errorf("seed %d: %d times %s, want %d", w.seed, got, said, want)
+			}
+		}
+		if got := all[1].log.count("another node has the store"); got != 1 {
+			t.Errorf("seed %d: who takes it said %d times that another one has it", w.seed, got)
+		}
 	})
 }
 
@@ -236,6 +283,9 @@ func TestAStranger(t *testing.T) {
 			t.Errorf("seed %d: %v", w.seed, owner)
 		}
 		w.mustHave(p, lease/2+opens)
+		if got := p.log.count("no node of the cluster"); got != 1 {
+			t.Errorf("seed %d: said %d times", w.seed, got)
+		}
 	})
 }
 
@@ -289,4 +339,16 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 			t.Errorf("seed %d: it left while it was stopped", w.seed)
 		}
 	})
+}
+
+// TestALeaseIsNoLongerThanALease: a database whose clock was put back tells of more.
+func TestALeaseIsNoLongerThanALease(t *testing.T) {
+	t.Parallel()
+	n := New(Config{Me: Member{ID: "a"}})
+	n.view = View{Owner: n.cfg.Me, Lease: time.Hour}
+	sent := time.Now()
+	n.keep(sent)
+	if want := sent.Add(n.cfg.Lease - margin); !n.until.Equal(want) {
+		t.Errorf("the store is taken for ours for %v", n.until.Sub(sent))
+	}
 }

@@ -24,18 +24,20 @@ func TestMain(m *testing.M) { pg.Main(m) }
 // sidecar is a node on a real database, which commits for as long as it has the store.
 type sidecar struct {
 	*node.Node
-	t     *testing.T
-	id    string
-	url   string
-	seat  *route.Seat
-	relay *relay.Relay
-	via   *pgkv.Reached
-	rows  *members.Rows
-	kept  atomic.Uint64
-	all   *cluster
-	names atomic.Int64
-	halt  context.CancelFunc
-	ended chan struct{}
+	t  *testing.T
+	id string
+	// speaks is the newest format that it keeps the store in; zero: any.
+	speaks uint32
+	url    string
+	seat   *route.Seat
+	relay  *relay.Relay
+	via    *pgkv.Reached
+	rows   *members.Rows
+	kept   atomic.Uint64
+	all    *cluster
+	names  atomic.Int64
+	halt   context.CancelFunc
+	ended  chan struct{}
 }
 
 // cluster are sidecars, and the groups that were acknowledged by any of them.
@@ -52,17 +54,23 @@ func newCluster(t *testing.T, server *pg.Server, addr string, n int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, server: server, acked: map[uint64]string{}}
 	for i := range n {
-		between := relay.Start(t, addr)
-		s := &sidecar{
-			t: t, id: fmt.Sprint("node", i), url: pg.URL("postgres", between.Addr()), seat: route.NewSeat(), relay: between, all: c, ended: make(chan struct{}),
-		}
-		c.sidecars = append(c.sidecars, s)
-		s.start()
+		s := c.add(addr, 0)
 		await(t, "it sees all before it, of whom the first one has it", func() bool {
 			return len(s.View().Nodes) == i+1 && c.sidecars[0].seat.Has()
 		})
 	}
 	return c
+}
+
+func (c *cluster) add(addr string, speaks uint32) *sidecar {
+	c.t.Helper()
+	between := relay.Start(c.t, addr)
+	s := &sidecar{
+		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pg.URL("postgres", between.Addr()), seat: route.NewSeat(), relay: between, all: c, ended: make(chan struct{}),
+	}
+	c.sidecars = append(c.sidecars, s)
+	s.start()
+	return s
 }
 
 func (s *sidecar) start() {
@@ -73,7 +81,7 @@ func (s *sidecar) start() {
 	}
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
 	s.Node = node.New(node.Config{
-		Me: node.Member{ID: s.id, Address: s.id, Key: [32]byte{1}}, Rows: adapted{s.rows}, Seat: s.seat, Open: s.open, Nudge: s.all.nudge,
+		Me: node.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: s.speaks}, Oldest: s.formats().Oldest, Rows: adapted{s.rows}, Seat: s.seat, Open: s.open, Nudge: s.all.nudge,
 	})
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
@@ -90,7 +98,7 @@ func (a adapted) Beat(ctx context.Context, me node.Member) (v node.View, err err
 	for _, n := range seen.Nodes {
 		v.Nodes = append(v.Nodes, node.Member(n))
 	}
-	v.Owner, v.Lease = node.Member(seen.Owner), seen.Lease
+	v.Owner, v.Lease, v.Format = node.Member(seen.Owner), seen.Lease, seen.Format
 	return v, err
 }
 
@@ -128,9 +136,16 @@ func (h *house) Close(context.Context) error {
 	return err
 }
 
+func (s *sidecar) formats() pgkv.Formats {
+	if s.speaks == 0 {
+		return pgkv.Formats{}
+	}
+	return pgkv.Formats{Oldest: 2, Newest: s.speaks, Raise: true}
+}
+
 func (s *sidecar) open(context.Context) (node.Tenure, error) {
 	db, err := pgkv.Open(pgkv.Config{
-		URL: pgurl.Of(s.url), Via: s.via, Kept: &s.kept, Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id,
+		URL: pgurl.Of(s.url), Via: s.via, Kept: &s.kept, Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
 		Waits: pgkv.Waits{Statement: 2 * time.Second, Leave: time.Second},
 	})
 	if err != nil {
@@ -161,6 +176,14 @@ func (c *cluster) commit(id string, h *house) {
 	}
 }
 
+// stop ends a sidecar that has not been ended yet.
+func (s *sidecar) stop() {
+	s.halt()
+	<-s.ended
+	s.rows.Close()
+	s.via.Close()
+}
+
 func (c *cluster) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,10 +210,7 @@ func (c *cluster) owner() string {
 // end stops all, and looks whether everything is there that was acknowledged.
 func (c *cluster) end() {
 	for _, s := range c.sidecars {
-		s.halt()
-		<-s.ended
-		s.rows.Close()
-		s.via.Close()
+		s.stop()
 	}
 	there := map[string]string{}
 	for pair := range strings.FieldsSeq(c.server.Query(c.t, "postgres", "SELECT string_agg(convert_from(k, 'UTF8') || '=' || convert_from(v, 'UTF8'), ' ') FROM pawl.cold")) {
@@ -272,4 +292,44 @@ func TestEachLeaves(t *testing.T) {
 		c.end()
 		server.Query(t, "postgres", "DROP SCHEMA pawl CASCADE")
 	}
+}
+
+// TestFormats: the store is raised to a newer one once no node lives that does not speak it, though
+// the owner was one that does already; a node that does not stands by, and never takes it.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	server := pg.Start(t)
+	c := &cluster{t: t, server: server, acked: map[uint64]string{}}
+	format := func() string { return server.Query(t, "postgres", "SELECT format FROM pawl.part") }
+	old := c.add(server.Addr(), 2)
+	await(t, "the first one has it", old.seat.Has)
+	first, other := c.add(server.Addr(), 3), c.add(server.Addr(), 2)
+	await(t, "all know of all", func() bool { return len(first.View().Nodes) == 3 && len(other.View().Nodes) == 3 })
+	old.stop()
+	await(t, "a newer one has it", first.seat.Has)
+	c.goesOn("beside an older one")
+	if got := format(); got != "2" {
+		t.Errorf("with an older one its format is %s", got)
+	}
+	other.stop()
+	await(t, "it is raised", func() bool { return format() == "3" })
+	if owner := c.goesOn("afterwards"); owner != first.id {
+		t.Errorf("%s has it", owner)
+	}
+	behind := c.add(server.Addr(), 2)
+	await(t, "an older one knows who has it", func() bool { owner, ok := behind.Owner(); return ok && owner.ID == first.id })
+	first.stop()
+	from := server.Query(t, "postgres", "SELECT lease_until FROM pawl.node WHERE id = '"+behind.id+"'")
+	server.Await(t, "postgres", "SELECT lease_until > '"+from+"'::timestamptz + interval '4 s' FROM pawl.node WHERE id = '"+behind.id+"'")
+	if got := server.Query(t, "postgres", "SELECT epoch || owner FROM pawl.part"); behind.seat.Has() || got != "3" {
+		t.Errorf("an older one has it: epoch and owner are %q", got)
+	}
+	next := c.add(server.Addr(), 3)
+	await(t, "the next one has it", next.seat.Has)
+	c.goesOn("in the end")
+	for _, s := range []*sidecar{behind, next} {
+		s.stop()
+	}
+	c.sidecars = nil
+	c.end()
 }

@@ -59,6 +59,7 @@ func (n *Node) hand() {
 	if _, err := n.cfg.Seat.Take(ctx); err != nil {
 		n.cfg.Log.Warn("the store is handed over while calls are inside", "error", err)
 	}
+	empty := time.Since(began)
 	n.mu.Lock()
 	opened := n.tenure
 	n.mu.Unlock()
@@ -70,7 +71,7 @@ func (n *Node) hand() {
 	n.tenure, n.failed, n.until = nil, false, time.Time{}
 	n.step(none)
 	n.mu.Unlock()
-	n.cfg.Log.Info("this node has the store no more", "handed_over_in", time.Since(began))
+	n.cfg.Log.Info("this node has the store no more", "handed_over_in", time.Since(began), "calls_were_out_in", empty)
 	n.tellAll()
 }
 

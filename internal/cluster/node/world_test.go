@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,8 +30,8 @@ type world struct {
 	owner string
 	epoch uint64
 	ends  time.Time
-	// away: the database answers nobody.
-	away bool
+	// away: the database answers nobody. refuses: and says so at once.
+	away, refuses bool
 	// calm: nothing goes wrong by itself.
 	calm bool
 	// takes are those that had the store, in their order.
@@ -94,6 +96,7 @@ type process struct {
 	id    string
 	ended chan struct{}
 	stop  context.CancelFunc
+	log   journal
 
 	mu sync.Mutex
 	// dead: nothing of it happens any more. stopped: nothing does until then. cut: the database does
@@ -138,7 +141,7 @@ func (p *process) speak(act func()) error {
 	p.mu.Lock()
 	away := p.cut
 	p.mu.Unlock()
-	away = away || p.world.away || !p.world.calm && lost < 2
+	away, refuses := away || p.world.away || !p.world.calm && lost < 2, p.world.refuses
 	if !away || lost == 0 {
 		act()
 	}
@@ -147,7 +150,9 @@ func (p *process) speak(act func()) error {
 		return err
 	}
 	if away {
-		time.Sleep(p.world.within(time.Second))
+		if !refuses {
+			time.Sleep(p.world.within(time.Second))
+		}
 		return errAway
 	}
 	return nil
@@ -332,6 +337,25 @@ func (p *process) has() bool {
 	return p.seat.home != nil && time.Now().Before(p.seat.until) && !p.dead
 }
 
+// journal is what a node logs.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+// count is how often something was said.
+func (j *journal) count(what string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), what)
+}
+
 // start starts a node.
 func (w *world) start() *process {
 	w.mu.Lock()
@@ -342,6 +366,7 @@ func (w *world) start() *process {
 	p.seat.process = p
 	p.Node = New(Config{
 		Me: Member{ID: id, Address: id + ":1", Key: p.key}, Rows: p, Seat: &p.seat, Open: p.take, Nudge: w.nudge, Lease: lease,
+		Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	})
 	ctx, stop := context.WithCancel(w.t.Context())
 	p.stop = stop

@@ -5,10 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,12 +33,14 @@ import (
 // A node that is cut off is found out by its silence: by the kernel, which asks every second,
 // and by gRPC, which does not ask more often than each ten. One that is stopped answers the
 // kernel; its lease ends, and what others have of it is cut off soon after another node is the
-// owner. Answers that it sent before that have arrived by then.
+// owner: a call that it has, and cannot finish, goes on elsewhere. Answers that it sent before that
+// have arrived by then. While nobody is the owner it may come back, as after a halt of the database.
 const (
 	pingEvery   = 10 * time.Second
 	silence     = 3 * time.Second
 	connectTime = time.Second
-	afterOwner  = time.Second
+	afterOwner  = 250 * time.Millisecond
+	afterNobody = time.Second
 )
 
 var (
@@ -47,11 +53,15 @@ var (
 
 // Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
 type Clients struct {
+	// Log is told of a node that has the store and is not reached. Default: nobody is; set before the first call.
+	Log *slog.Logger
+
 	identity  Identity
 	directory route.Directory
 	mu        sync.Mutex
 	links     map[route.Peer]*link
-	// over is closed by Close; watch ends with it.
+	// over is closed by Close, which waits for watch: who follows the owner, and closes what is open to
+	// others.
 	over  chan struct{}
 	watch sync.WaitGroup
 }
@@ -67,6 +77,8 @@ func NewClients(identity Identity, directory route.Directory) *Clients {
 type link struct {
 	conn *grpc.ClientConn
 	http *carrier
+	// missed: it was told that the node is not reached.
+	missed atomic.Bool
 }
 
 func (l *link) close() error {
@@ -87,18 +99,31 @@ func (c *Clients) to(node route.Peer) (*link, error) {
 		return nil, errClosed
 	default:
 	}
-	known := func(key [32]byte) bool { return key == node.Key }
+	conn, err := c.connect(node)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, http: newCarrier(node.Address, c.identity.config(only(node), protoHTTP))}
+	c.links[node] = l
+	return l, nil
+}
+
+// only knows one node.
+func only(node route.Peer) func([32]byte) bool {
+	return func(key [32]byte) bool { return key == node.Key }
+}
+
+// connect is a connection, which is made when it is first used.
+func (c *Clients) connect(node route.Peer) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+node.Address,
-		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(known))), grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(tries),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(envelope.NewCodec())))
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	l := &link{conn: conn, http: newCarrier(node.Address, c.identity.config(known, protoHTTP))}
-	c.links[node] = l
-	return l, nil
+	return conn, nil
 }
 
 func dial(ctx context.Context, address string) (net.Conn, error) {
@@ -121,9 +146,19 @@ func (c *Clients) Call(ctx context.Context, to route.Peer, method string, req an
 	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
 	tellCaller(ctx, header, trailer)
 	if err != nil {
-		return nil, c.broken(ctx, err, at.Addr != nil)
+		err = c.broken(ctx, err, at.Addr != nil)
+		c.tell(l, to, err)
+		return nil, err
 	}
 	return resp, nil
+}
+
+// tell says once of a node that it is not reached, as where it names an address that leads nowhere.
+func (c *Clients) tell(l *link, to route.Peer, err error) {
+	if unsent, ok := errors.AsType[*route.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
+		c.Log.Warn("PEER_UNREACHABLE: the node that has the store is not reached at the address that it names (its --peer-address): calls that come here wait, then fail with NO_OWNER",
+			"address", to.Address, "error", unsent.Cause)
+	}
 }
 
 // tellCaller hands on what a node says besides its answer.
@@ -177,7 +212,9 @@ func (c *Clients) Stream(ctx context.Context, to route.Peer, method string) (grp
 	}
 	stream, err := l.conn.NewStream(out, streams, method)
 	if err != nil {
-		return nil, c.broken(ctx, err, false)
+		err = c.broken(ctx, err, false)
+		c.tell(l, to, err)
+		return nil, err
 	}
 	return &heard{stream, ctx, c}, nil
 }
@@ -222,25 +259,30 @@ func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &route.Unsent{Cause: n.err}
 }
 
-// Nudge tells a node to look at the rows now.
+// Nudge tells a node to look at the rows now. Its connection is for that alone: one that is kept
+// would be tried again and again long after the node is gone.
 func (c *Clients) Nudge(ctx context.Context, to route.Peer) error {
-	l, err := c.to(to)
+	conn, err := c.connect(to)
 	if err != nil {
 		return err
 	}
-	return l.conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{})
+	return errors.Join(conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{}), conn.Close())
 }
 
 // follow closes what is open to nodes that are no owners, a while after they were.
 func (c *Clients) follow() {
-	timer := time.NewTimer(afterOwner)
+	timer := time.NewTimer(afterNobody)
 	defer timer.Stop()
 	var last route.Peer
 	for {
 		changed := c.directory.Changed()
-		if owner, _ := c.directory.Owner(); owner != last {
+		if owner, there := c.directory.Owner(); owner != last {
 			last = owner
-			timer.Reset(afterOwner)
+			if there {
+				timer.Reset(afterOwner)
+			} else {
+				timer.Reset(afterNobody)
+			}
 		}
 		select {
 		case <-changed:
@@ -252,13 +294,19 @@ func (c *Clients) follow() {
 	}
 }
 
+// prune closes what is open to others than the owner, unless there is a new one, whom calls are on
+// their way to: that one is heard of next. A connection on which nothing goes out any more takes long
+// to close, and nobody waits for that.
 func (c *Clients) prune(owner route.Peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now, _ := c.directory.Owner(); now != owner {
+		return
+	}
 	for node, l := range c.links {
 		if node != owner {
-			_ = l.close()
 			delete(c.links, node)
+			c.watch.Go(func() { _ = l.close() })
 		}
 	}
 }
@@ -267,11 +315,13 @@ func (c *Clients) prune(owner route.Peer) {
 func (c *Clients) Close() error {
 	c.mu.Lock()
 	close(c.over)
-	var errs []error
-	for _, l := range c.links {
-		errs = append(errs, l.close())
-	}
+	links := slices.Collect(maps.Values(c.links))
+	clear(c.links)
 	c.mu.Unlock()
+	errs := make([]error, len(links))
+	for i, l := range links {
+		c.watch.Go(func() { errs[i] = l.close() })
+	}
 	c.watch.Wait()
 	return errors.Join(errs...)
 }
@@ -280,12 +330,12 @@ func (c *Clients) Close() error {
 type carrier struct {
 	transport *http.Transport
 	mu        sync.Mutex
-	conns     map[net.Conn]struct{}
+	conns     map[*tracked]struct{}
 	closed    bool
 }
 
 func newCarrier(address string, conf *tls.Config) *carrier {
-	c := &carrier{conns: map[net.Conn]struct{}{}}
+	c := &carrier{conns: map[*tracked]struct{}{}}
 	c.transport = &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address, conf) },
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: headerBytes,
@@ -302,8 +352,8 @@ func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (n
 	}
 	ctx, cancel := context.WithTimeout(ctx, greetingTime)
 	defer cancel()
-	secure := &tracked{tls.Client(plain, conf), c}
-	if err := secure.Conn.(*tls.Conn).HandshakeContext(ctx); err != nil {
+	secure := tls.Client(plain, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = plain.Close()
 		return nil, &route.Unsent{Cause: err}
 	}
@@ -313,8 +363,9 @@ func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (n
 		_ = plain.Close()
 		return nil, &route.Unsent{Cause: errClosed}
 	}
-	c.conns[secure] = struct{}{}
-	return secure, nil
+	conn := &tracked{secure, plain, c}
+	c.conns[conn] = struct{}{}
+	return conn, nil
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -333,7 +384,8 @@ func (c *carrier) close() {
 	c.conns = nil
 	c.mu.Unlock()
 	for conn := range conns {
-		_ = conn.Close()
+		// Without a word: the other side may take none.
+		_ = conn.plain.Close()
 	}
 	c.transport.CloseIdleConnections()
 }
@@ -341,7 +393,9 @@ func (c *carrier) close() {
 // tracked is a connection that its carrier knows.
 type tracked struct {
 	net.Conn
-	of *carrier
+	// plain is below TLS.
+	plain net.Conn
+	of    *carrier
 }
 
 func (t *tracked) Close() error {

@@ -178,7 +178,7 @@ func TestWhatIsMadeAgain(t *testing.T) {
 					req.ProtoReflect().Set(id, protoreflect.ValueOfString("x"))
 				}
 				again := !op.Changes || m.Rule == route.Same || m.Rule == route.Keyed && named
-				calls, err := dies(t, op.Name, m, req)
+				calls, err := dies(t, op.Name, req, newHouse())
 				switch {
 				case again && (err != nil || calls != 1):
 					t.Errorf("made again %d times: %v", calls, err)
@@ -200,12 +200,11 @@ func idOf(m *route.Method) protoreflect.FieldDescriptor {
 }
 
 // dies makes a call at a node that another one asks and that goes away under it, and counts how
-// often it is made at its successor.
-func dies(t *testing.T, method string, m *route.Method, req proto.Message) (again int, err error) {
+// often it is made at its successor, which has that home.
+func dies(t *testing.T, method string, req proto.Message, home *house) (again int, err error) {
 	t.Helper()
 	c := newTown()
 	dead, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
-	home := newHouse()
 	under := newHouse()
 	under.unary = func(ctx context.Context, _ string, _ any) (any, error) {
 		dead.port.Stop()
@@ -214,8 +213,27 @@ func dies(t *testing.T, method string, m *route.Method, req proto.Message) (agai
 		return nil, ctx.Err()
 	}
 	dead.reign(under)
-	err = other.conn.Invoke(within(t), method, req, m.NewResponse())
+	err = other.conn.Invoke(within(t), method, req, route.MethodOf(method).NewResponse())
 	return len(home.seen()), err
+}
+
+// TestARepeatThatCameLate: an acknowledgement of a consumer whose node died may be done, and another
+// one have come since. It is none that came too late, which is what its repeat hears.
+func TestARepeatThatCameLate(t *testing.T) {
+	t.Parallel()
+	home := newHouse()
+	home.unary = func(context.Context, string, any) (any, error) {
+		return nil, &machine.Refusal{Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Message: "for the test"}
+	}
+	method := pawlv1.DeliveryService_AckConsumer_FullMethodName
+	if calls, err := dies(t, method, &pawlv1.AckConsumerRequest{}, home); calls != 1 || err != nil {
+		t.Errorf("made again %d times: %v", calls, err)
+	}
+	n := newTown().node(t, "a")
+	n.reign(home)
+	if _, err := pawlv1.NewDeliveryServiceClient(n.conn).AckConsumer(within(t), &pawlv1.AckConsumerRequest{}); reasonOf(err) != "CURSOR_BEHIND" {
+		t.Errorf("one that is made once: %v", err)
+	}
 }
 
 // TestTheStoreFailsUnderACall: a house whose store another node has taken knows no better than one

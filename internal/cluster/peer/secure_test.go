@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cluster/peer"
 	"github.com/pawl-dev/pawl/internal/cluster/route"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
 // outsider makes a certificate that says of itself what a node's says.
@@ -226,5 +229,33 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 	}
 	if err := <-asked; err != nil {
 		t.Errorf("over HTTP: %v", err)
+	}
+}
+
+// TestAnOperationOfANewerVersion is refused by its name, and not with the end of a stream: nothing
+// of it was begun.
+func TestAnOperationOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	c := newTown()
+	owner, newer := c.node(t, "a"), c.node(t, "b")
+	home := newHouse()
+	owner.reign(home)
+	refused := func(err error) {
+		t.Helper()
+		if st := status.Convert(err); st.Code() != codes.Unimplemented || reasonOf(err) != "OPERATION_UNKNOWN" || !strings.Contains(st.Message(), "/Later") {
+			t.Errorf("got %v", err)
+		}
+	}
+	for _, method := range []string{"/pawl.v1.RunService/Later", "/pawl.v2.RunService/Later"} {
+		_, err := newer.clients.Call(door.WithCaller(within(t), alice), owner.self, method, &pawlv1.GetRunRequest{RunId: "x"})
+		refused(err)
+		stream, err := newer.clients.Stream(door.WithCaller(within(t), alice), owner.self, method)
+		if err == nil {
+			err = stream.RecvMsg(new(sent.Message))
+		}
+		refused(err)
+	}
+	if got := home.seen(); len(got) > 0 {
+		t.Errorf("%v came", got)
 	}
 }

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	peerinfo "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/pawl-dev/pawl/internal/cluster/route"
@@ -87,6 +90,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: silence}),
+		grpc.UnknownServiceHandler(s.unknown),
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(safe), s.unary), grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(safe), s.stream),
 	)
 	for _, desc := range route.Services {
@@ -163,6 +167,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
 	err := s.admit(stream.Context())
+	if err == nil && route.MethodOf(info.FullMethod) == nil {
+		err = unknown(info.FullMethod)
+	}
 	if err == nil {
 		var ctx context.Context
 		if ctx, err = incoming(stream.Context()); err == nil {
@@ -173,6 +180,20 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 		return s.status(stream.Context(), info.FullMethod, err)
 	}
 	return nil
+}
+
+// unknown is an operation of a newer version: gRPC takes it for a stream, and the interceptor has
+// answered.
+func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return unknown(method)
+}
+
+// unknown says that the operation is of a newer version than this node's: nothing was begun, and
+// no other node can help as long as this one has the store.
+func unknown(method string) error {
+	return fault.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
+		&errdetails.ErrorInfo{Domain: fault.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
 }
 
 // within is a stream in another context.
@@ -195,7 +216,7 @@ func (s *Server) admit(ctx context.Context) error {
 }
 
 func stranger() error {
-	return &machine.Refusal{Code: machine.CodeUnavailable, Reason: "PEER_UNKNOWN", RetryAfter: int64(time.Second), Message: "the node that asks has no row in the cluster any more"}
+	return &machine.Refusal{Code: machine.CodeUnavailable, Reason: route.PeerUnknown, RetryAfter: int64(time.Second), Message: "the node that asks has no row in the cluster any more"}
 }
 
 type nodeKey struct{}
@@ -213,7 +234,7 @@ func withNode(ctx context.Context, conn net.Conn) context.Context {
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	key, ok := r.Context().Value(nodeKey{}).([32]byte)
 	if !ok || !s.cfg.Book.Known(key) {
-		w.Header().Set(route.RefusedHeader, "PEER_UNKNOWN")
+		w.Header().Set(route.RefusedHeader, route.PeerUnknown)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -17,8 +18,8 @@ const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
 	reasonUnknown  = "COMMIT_UNKNOWN"
-	reasonStranger = "PEER_UNKNOWN"
-	reasonStalled  = "READER_STALLED"
+	// PeerUnknown: the node that asks has no row any more; nothing was begun.
+	PeerUnknown = "PEER_UNKNOWN"
 	// reasonBroken is no word of the contract: the connection to a node ended.
 	reasonBroken = "CONNECTION_BROKEN"
 )
@@ -55,7 +56,7 @@ func lost() error {
 // broken says that a stream ended with its node.
 func broken() error {
 	return &machine.Refusal{
-		Code: machine.CodeUnavailable, Reason: "OWNER_LOST", RetryAfter: int64(time.Second),
+		Code: machine.CodeUnavailable, Reason: fault.OwnerLost, RetryAfter: int64(time.Second),
 		Message: "the node that had the store went away under the call; make it again",
 	}
 }
@@ -133,7 +134,7 @@ func fateOf(err error) fate {
 		return unbegun
 	}
 	switch reasonOf(err) {
-	case reasonNotOwner, reasonDraining, reasonStranger:
+	case reasonNotOwner, reasonDraining, PeerUnknown:
 		return unbegun
 	case reasonUnknown, reasonBroken:
 		return unknown

@@ -12,6 +12,6 @@
 // begun, or that is the same when it is made once more, goes to the next owner without its caller
 // hearing of it; no caller hears NOT_OWNER.
 //
-// The answer of a unary call that another node gave is [sent.Message], the bytes as they came,
-// unless the edge looks into it ([Method.Typed]): whoever takes it for a message has to decode it.
+// The answer of a unary call that another node gave is sent.Message, the bytes as they came:
+// whoever looks into it has to decode it.
 package route

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -61,12 +62,11 @@ func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http
 			delete(out.Header, name)
 		}
 	}
-	if at := r.cfg.Seat.enter(); at != nil {
-		defer r.cfg.Seat.leave(at)
-		ctx, leave := at.lasting.enter(ctx)
-		defer leave()
+	here := r.cfg.Seat.serve(ctx, w, func(ctx context.Context) *http.Request {
 		out.Body = body.again()
-		at.home.ServeHTTP(w, out.WithContext(ctx))
+		return out.WithContext(ctx)
+	})
+	if here {
 		return true, nil
 	}
 	to, ok := r.cfg.Directory.Owner()
@@ -83,7 +83,8 @@ func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http
 // nothing was answered.
 func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer) (err error) {
 	proxy := &httputil.ReverseProxy{
-		Transport: r.cfg.Peers.Transport(to), FlushInterval: -1,
+		// That an answer broke off in its middle its caller sees; it is no line of the log for each.
+		Transport: r.cfg.Peers.Transport(to), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
 			p.Out.Host = p.In.Host

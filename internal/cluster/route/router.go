@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
 // Peer is another node.
@@ -34,9 +31,9 @@ type Directory interface {
 // Peers reach other nodes. Their errors are those of the house there, NOT_OWNER, [Unsent], or of
 // the connection: UNAVAILABLE without a reason.
 type Peers interface {
-	// Call returns [sent.Message] in place of a message.
+	// Call returns the bytes of the answer as they came, [sent.Message].
 	Call(ctx context.Context, to Peer, method string, req any) (any, error)
-	// Stream opens a stream; it receives into *[sent.Message] too. Its header and trailer have
+	// Stream opens a stream; it receives into *[sent.Message]. Its header and trailer have
 	// what is for the caller alone.
 	Stream(ctx context.Context, to Peer, method string) (grpc.ClientStream, error)
 	// Transport carries requests over HTTP. NOT_OWNER is an answer with [RefusedHeader].
@@ -124,67 +121,63 @@ func (r *Router) call(ctx context.Context, method string, req any) (resp any, er
 			t.failed(err, m.again(ctx, req))
 		}
 	}
+	if err != nil && t.unsure && m.done != "" && reasonOf(err) == m.done {
+		return m.NewResponse(), nil
+	}
 	if err != nil {
 		return nil, t.told(err, m.Changes)
-	}
-	if raw, ok := resp.(sent.Message); ok && m.Typed() {
-		out := m.NewResponse()
-		return out, proto.Unmarshal(raw, out)
 	}
 	return resp, nil
 }
 
 // once makes a call where the store is believed to be.
 func (r *Router) once(ctx context.Context, method string, req any) (any, error) {
-	if at := r.cfg.Seat.enter(); at != nil {
-		defer r.cfg.Seat.leave(at)
-		resp, err := at.home.Call(ctx, method, req)
-		return resp, unlessFailed(at.home, err)
+	resp, here, err := r.cfg.Seat.call(ctx, method, req)
+	if here {
+		return resp, err
 	}
+	err = r.elsewhere(ctx, method, func(to Peer) (err error) {
+		resp, err = r.cfg.Peers.Call(ctx, to, method, req)
+		return err
+	})
+	return resp, err
+}
+
+// elsewhere makes a call at the node that has the store.
+func (r *Router) elsewhere(ctx context.Context, method string, call func(to Peer) error) error {
 	to, ok := r.cfg.Directory.Owner()
 	if !ok {
-		return nil, NotOwner()
+		return NotOwner()
 	}
-	resp, err := r.cfg.Peers.Call(ctx, to, method, req)
+	err := call(to)
 	r.forwarded(ctx, method, to, err)
-	return resp, err
+	return err
 }
 
 // Local makes a call at the house of this node; NOT_OWNER: it has none.
 func (r *Router) Local(ctx context.Context, method string, req any) (any, error) {
-	at := r.cfg.Seat.enter()
-	if at == nil {
+	resp, here, err := r.cfg.Seat.call(ctx, method, req)
+	if !here {
 		return nil, NotOwner()
 	}
-	defer r.cfg.Seat.leave(at)
-	resp, err := at.home.Call(ctx, method, req)
-	return resp, unlessFailed(at.home, err)
+	return resp, err
 }
 
 // LocalStream is Local for a stream.
 func (r *Router) LocalStream(method string, stream grpc.ServerStream) error {
-	at := r.cfg.Seat.enter()
-	if at == nil {
+	here, err := r.cfg.Seat.stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
+	if !here {
 		return NotOwner()
 	}
-	defer r.cfg.Seat.leave(at)
-	ctx, leave := at.lasting.enter(stream.Context())
-	defer leave()
-	return ended(ctx, unlessFailed(at.home, at.home.Stream(method, &within{stream, ctx})))
+	return err
 }
 
 // LocalHTTP is Local for a request to an agent.
 func (r *Router) LocalHTTP(w http.ResponseWriter, req *http.Request) {
-	at := r.cfg.Seat.enter()
-	if at == nil {
+	if !r.cfg.Seat.serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)
 		w.WriteHeader(http.StatusMisdirectedRequest)
-		return
 	}
-	defer r.cfg.Seat.leave(at)
-	ctx, leave := at.lasting.enter(req.Context())
-	defer leave()
-	at.home.ServeHTTP(w, req.WithContext(ctx))
 }
 
 // within is a stream in another context.

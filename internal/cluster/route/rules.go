@@ -107,12 +107,20 @@ var rules = map[string]Rule{
 	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: Once,
 }
 
+// repeated are reasons by which a repeat is known to have been done already.
+var repeated = map[string]string{
+	// Another acknowledgement of the consumer has come in between.
+	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
+}
+
 // Method is what is known of one.
 type Method struct {
 	Rule Rule
 	// Changes: what it does stays.
 	Changes bool
 	in, out protoreflect.MessageType
+	// done is the reason that a repeat hears where the call was made; empty: it hears the answer.
+	done string
 	// ids are the fields of the request by which a repeat is known.
 	ids []protoreflect.FieldDescriptor
 	// asks, answers: its caller, its server streams. agents: it is A2A's.
@@ -127,13 +135,6 @@ func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
 
 // Streams says whether it is no unary method.
 func (m *Method) Streams() bool { return m.asks || m.answers }
-
-// Typed: the edge looks into the response, which therefore is a message wherever it was made. The
-// audit names what was made by it, where the request cannot.
-func (m *Method) Typed() bool { return makes[string(m.in.Descriptor().FullName())] }
-
-// makes are requests whose responses name what they made.
-var makes = map[string]bool{"pawl.v1.StartRunRequest": true, "pawl.v1.RegisterPackRequest": true}
 
 // MethodOf is nil for what is not routed.
 func MethodOf(name string) *Method { return methods[name] }
@@ -158,7 +159,7 @@ var methods = func() map[string]*Method {
 				rule = Reads
 			}
 			out[name] = &Method{
-				Rule: rule, Changes: changes[name], in: typeOf(m.Input()), out: typeOf(m.Output()), ids: idsOf(m.Input()),
+				Rule: rule, Changes: changes[name], done: repeated[name], in: typeOf(m.Input()), out: typeOf(m.Output()), ids: idsOf(m.Input()),
 				asks: m.IsStreamingClient(), answers: m.IsStreamingServer(), agents: desc == &a2apb.A2AService_ServiceDesc,
 			}
 		}

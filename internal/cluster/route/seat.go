@@ -163,3 +163,41 @@ func (s *Seat) Take(ctx context.Context) (Home, error) {
 	s.now = nil
 	return now.home, err
 }
+
+// call makes a unary call at the house; false: there is none.
+func (s *Seat) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
+	at := s.enter()
+	if at == nil {
+		return nil, false, nil
+	}
+	defer s.leave(at)
+	resp, err = at.home.Call(ctx, method, req)
+	return resp, true, unlessFailed(at.home, err)
+}
+
+// stream makes a call that streams at the house, on a stream in a context that ends with the lease;
+// false: there is none.
+func (s *Seat) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
+	at := s.enter()
+	if at == nil {
+		return false, nil
+	}
+	defer s.leave(at)
+	ctx, leave := at.lasting.enter(ctx)
+	defer leave()
+	return true, ended(ctx, unlessFailed(at.home, at.home.Stream(method, on(ctx))))
+}
+
+// serve serves a request to an agent at the house, in a context that ends with the lease; false: there
+// is none.
+func (s *Seat) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
+	at := s.enter()
+	if at == nil {
+		return false
+	}
+	defer s.leave(at)
+	ctx, leave := at.lasting.enter(ctx)
+	defer leave()
+	at.home.ServeHTTP(w, in(ctx))
+	return true
+}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
@@ -69,19 +70,12 @@ func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStre
 
 // tellOnce reads a stream where the store is believed to be.
 func (r *Router) tellOnce(ctx context.Context, method string, req proto.Message, out *outlet) error {
-	if at := r.cfg.Seat.enter(); at != nil {
-		defer r.cfg.Seat.leave(at)
-		ctx, leave := at.lasting.enter(ctx)
-		defer leave()
-		return ended(ctx, unlessFailed(at.home, at.home.Stream(method, &inlet{outlet: out, ctx: ctx, req: req})))
+	here, err := r.cfg.Seat.stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
+	if here {
+		return err
 	}
-	to, ok := r.cfg.Directory.Owner()
-	if !ok {
-		return NotOwner()
-	}
-	err := r.tellFrom(ctx, to, method, req, out)
-	r.forwarded(ctx, method, to, err)
-	if methods[method].Rule == Follows && reasonOf(err) == reasonStalled {
+	err = r.elsewhere(ctx, method, func(to Peer) error { return r.tellFrom(ctx, to, method, req, out) })
+	if methods[method].Rule == Follows && reasonOf(err) == fault.OwnerLost {
 		// The other node did not wait for a slow reader when it gave the store back. What came
 		// of the stream was told in order: it goes on behind that.
 		return NotOwner()

@@ -38,20 +38,15 @@ func (r *Router) talk(ctx context.Context, method string, stream grpc.ServerStre
 	return nil
 }
 
+// talkOnce is a stream where the store is believed to be.
 func (r *Router) talkOnce(ctx context.Context, method string, stream grpc.ServerStream, said *said) error {
-	if at := r.cfg.Seat.enter(); at != nil {
-		defer r.cfg.Seat.leave(at)
-		ctx, leave := at.lasting.enter(ctx)
-		defer leave()
-		return ended(ctx, unlessFailed(at.home, at.home.Stream(method, &retold{answering: answering{stream, said}, ctx: ctx})))
+	here, err := r.cfg.Seat.stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
+		return &retold{answering: answering{stream, said}, ctx: ctx}
+	})
+	if here {
+		return err
 	}
-	to, ok := r.cfg.Directory.Owner()
-	if !ok {
-		return NotOwner()
-	}
-	err := r.talkTo(ctx, to, method, stream, said)
-	r.forwarded(ctx, method, to, err)
-	return err
+	return r.elsewhere(ctx, method, func(to Peer) error { return r.talkTo(ctx, to, method, stream, said) })
 }
 
 // talkTo hands on in both directions until the other node ends the stream. What its caller sends

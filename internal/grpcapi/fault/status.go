@@ -22,6 +22,10 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo of this server.
 const Domain = "pawl.dev"
 
+// OwnerLost is the reason of a stream that ended because the store went to another node: by the
+// edge, where nobody took anything of it, which whoever routes it tells from another end.
+const OwnerLost = "OWNER_LOST"
+
 // Bounds of what an error carries. Details travel in a trailer, and clients on
 // the C core drop a call whose trailers pass 8 KiB.
 const (

@@ -26,6 +26,8 @@ type Config struct {
 	Part int32
 	// Owner names who has it, in this process alone; Address says where that is.
 	Owner, Address string
+	// Formats are what this program keeps it in. Default: all.
+	Formats Formats
 	// Hot: pairs whose keys begin so are rewritten. Default: none is.
 	Hot func(kind byte) bool
 	// Via is what was reached already, and stays open; nil: this one reaches the database itself.
@@ -77,6 +79,7 @@ func (c Config) withDefaults() Config {
 	if c.Schema == "" {
 		c.Schema = "pawl"
 	}
+	c.Formats = c.Formats.withDefaults()
 	if c.Readers == 0 {
 		c.Readers = 16
 	}

@@ -14,6 +14,8 @@ type DB struct {
 	cfg   Config
 	text  statements
 	owner *fenced.Owner[*group]
+	// format is that of the partition, for as long as it is owned.
+	format uint32
 }
 
 var _ kv.KV = (*DB)(nil)
@@ -23,7 +25,8 @@ var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
 // Open makes or migrates the schema, unless that was done before, and takes the partition; it
 // waits until the lease of another owner has ended, unless somebody else looks after leases.
-// Errors: *[SchemaError], *[fenced.HeldError], *[fenced.AwayError], and what the database answers.
+// Errors: *[SchemaError], *[FormatError], *[fenced.HeldError], *[fenced.AwayError], and what the
+// database answers.
 func Open(cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -52,9 +55,11 @@ func (d *DB) letGo() {
 
 func (d *DB) open() (err error) {
 	if err = d.seed(); err == nil {
-		d.owner, err = fenced.Take(&server{cfg: d.cfg, conn: d.at.conn, pooled: d.at.pooled, text: d.text}, fenced.Config{
+		s := &server{cfg: d.cfg, conn: d.at.conn, pooled: d.at.pooled, text: d.text}
+		d.owner, err = fenced.Take(s, fenced.Config{
 			Lease: d.cfg.Lease, Patience: d.cfg.Waits.Patience, Leave: d.cfg.Waits.Leave, Kept: d.cfg.Kept, Told: d.told,
 		})
+		d.format = s.format
 	}
 	return err
 }
@@ -63,16 +68,19 @@ func (d *DB) open() (err error) {
 func (d *DB) seed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Waits.Read)
 	defer cancel()
-	if err := d.at.current(ctx, d.text.version); err != nil {
+	if err := d.at.current(ctx, d.text); err != nil {
 		return err
 	}
-	_, err := d.at.pool.Exec(ctx, d.text.seed, d.cfg.Part)
+	_, err := d.at.pool.Exec(ctx, d.text.seed, d.cfg.Part, int32(d.cfg.Formats.Oldest))
 	return err
 }
 
 func (d *DB) told(what string, err error) {
 	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "partition", d.cfg.Part, "error", err)
 }
+
+// Format is the one that the partition is kept in for as long as it is owned.
+func (d *DB) Format() uint32 { return d.format }
 
 // Last is the number of the newest group.
 func (d *DB) Last() uint64 { return d.owner.Last() }

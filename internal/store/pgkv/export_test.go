@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,4 +21,17 @@ func Says(cfg *pgx.ConnConfig, wait time.Duration, speak func(*pgx.Conn) error) 
 func CommitTexts(schema string) []string {
 	texts := statementsOf(schema)
 	return append(texts.commit[:], texts.over[:]...)
+}
+
+// Migrations are those of this program.
+var Migrations fs.FS = migrations
+
+// MigrateWith makes or migrates a schema as a program does that has these migrations.
+func MigrateWith(cfg Config, files fs.FS) error {
+	cfg = cfg.withDefaults()
+	conn, _, err := connection(cfg)
+	if err != nil {
+		return err
+	}
+	return migrate(conn, files, cfg.Schema)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pgurl"
 )
 
-// Reached is a database that answers, whose schema is what this program wants, with connections
+// Reached is a database that answers, whose schema this program works with, with connections
 // for views. Whoever may have to open a partition soon has it beforehand. Safe for concurrent use.
 type Reached struct {
 	url    pgurl.URL
@@ -24,7 +24,7 @@ type Reached struct {
 
 // Reach waits for a database that is about to start, and makes or migrates the schema; it takes
 // no partition. Of the configuration it uses what is the same for all: URL, schema, readers,
-// waits. Errors: *[SchemaError], and what the database answers.
+// waits. Errors: *[SchemaError], *[LivingError], and what the database answers.
 func Reach(cfg Config) (*Reached, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.reachable(); err != nil {
@@ -35,7 +35,7 @@ func Reach(cfg Config) (*Reached, error) {
 	if r.conn, r.pooled, err = reached(cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
 	}
-	if err = migrate(r.conn, cfg.Schema); err != nil {
+	if err = migrate(r.conn, migrations, cfg.Schema); err != nil {
 		return nil, fmt.Errorf("%s: make its tables: %w", cfg.URL, err)
 	}
 	if r.pool, err = r.readers(cfg); err != nil {
@@ -77,20 +77,21 @@ func (r *Reached) Schema() string { return r.schema }
 // Close ends the connections.
 func (r *Reached) Close() { r.pool.Close() }
 
-// current looks whether the schema is still what it was: a newer program may have changed it.
-func (r *Reached) current(ctx context.Context, text string) error {
-	steps, err := stepsOf(r.schema)
+// current looks whether this program still works with the schema: a newer one may have changed it.
+func (r *Reached) current(ctx context.Context, text statements) error {
+	steps, err := stepsOf(migrations, r.schema)
 	if err != nil {
 		return err
 	}
-	want, found := steps[len(steps)-1].Version, int64(0)
-	if err := r.pool.QueryRow(ctx, text).Scan(&found); err != nil {
+	known, found := steps[len(steps)-1].Version, int64(0)
+	if err := r.pool.QueryRow(ctx, text.version).Scan(&found); err != nil || found <= known {
 		return err
 	}
-	if found > want {
-		return &SchemaError{Schema: r.schema, Found: found, Want: want}
+	oldest := int64(0)
+	if err := r.pool.QueryRow(ctx, text.oldest).Scan(&oldest); err != nil {
+		return err
 	}
-	return nil
+	return works(r.schema, known, found, oldest)
 }
 
 // Talk is one connection, for whoever says something now and then and waits for no view.

@@ -18,6 +18,9 @@ type server struct {
 	text   statements
 	// line is nil until a take-over has connected.
 	line *line
+	// found is the format that the partition was in when it was looked at last, format the one in
+	// which it was taken first, and stays.
+	found, format uint32
 }
 
 var _ fenced.Server[*group] = (*server)(nil)
@@ -42,8 +45,23 @@ func (s *server) Take(again bool) (st fenced.State, err error) {
 		l.cut()
 		return st, judged(err)
 	}
-	s.line = l
+	if err = s.speaks(st); err != nil {
+		l.cut()
+		return st, err
+	}
+	if s.line = l; !again && st.Ours {
+		s.format = s.found
+	}
 	return st, nil
+}
+
+// speaks: what was not taken is in a format that it can be taken in.
+func (s *server) speaks(st fenced.State) error {
+	f := s.cfg.Formats
+	if st.Ours || f.Oldest <= s.found && s.found <= f.Newest {
+		return nil
+	}
+	return &fenced.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
 // take ends whoever keeps the row locked, and tries once more.
@@ -78,7 +96,9 @@ func (s *server) takeOnce(l *line, again bool) (st fenced.State, err error) {
 	run("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
 	run("SET LOCAL lock_timeout = '" + lockWait + "'")
 	run("SET LOCAL client_min_messages = 'warning'")
-	ours := run(s.text.take, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again) == 1
+	run(s.text.cut, s.cfg.Part, s.cfg.Lease.Microseconds())
+	ours := run(s.text.take, s.cfg.Part, s.cfg.Owner, s.cfg.Address, s.cfg.Lease.Microseconds(), again,
+		int32(s.cfg.Formats.Oldest), int32(s.cfg.Formats.Newest), s.cfg.Formats.Raise && !again) == 1
 	if err == nil {
 		st, err = s.look(l)
 		st.Ours = ours
@@ -91,7 +111,7 @@ func (s *server) takeOnce(l *line, again bool) (st fenced.State, err error) {
 func (s *server) look(l *line) (st fenced.State, err error) {
 	var lease, left int64
 	row := l.conn.QueryRow(context.Background(), s.text.look, pgx.QueryExecModeExec, s.cfg.Part)
-	err = row.Scan(&st.Epoch, &st.Commit, &st.Owner, &st.Address, &lease, &left)
+	err = row.Scan(&st.Epoch, &st.Commit, &st.Owner, &st.Address, &lease, &left, &s.found)
 	st.Lease, st.Left = time.UnixMicro(lease), time.Duration(left)*time.Microsecond
 	return st, err
 }

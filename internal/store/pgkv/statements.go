@@ -13,9 +13,10 @@ type statements struct {
 	commit, over            [1 << sorts]string
 	renew, release          string
 	seed, take, look, blame string
+	cut                     string
 	whose                   string
-	// version is the number of the newest migration.
-	version string
+	// version is the number of the newest migration, oldest that of the oldest program that works with it.
+	version, oldest string
 	// Those of the keys of runs.
 	keysRead, keysSize, keysWrite, keysVacuum string
 	// get and has are for the hot table and the cold one.
@@ -88,14 +89,22 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
 // seedText does not touch a row that is there: who has it locked would be waited for.
-const seedText = `INSERT INTO {s}.part (id) SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE id = $1) ON CONFLICT DO NOTHING`
+const seedText = `INSERT INTO {s}.part (id, format) SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE id = $1) ON CONFLICT DO NOTHING`
 
+// takeText raises the format before anything is read: a program that does not speak it cannot take
+// the partition from then on, whatever becomes of this one. A node that leaves takes nothing.
 const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
-	lease_until = clock_timestamp() + $4 * interval '1 microsecond'
-	WHERE id = $1 AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
+	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
+	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
+		SELECT min(n.speaks) FROM {s}.node n WHERE NOT n.leaving AND n.lease_until > now() AND n.lease_until <= now() + $4 * interval '2 microseconds'))) ELSE format END
+	WHERE id = $1 AND format BETWEEN $6::integer AND $7::integer AND (owner = $2 OR (NOT $5::bool AND lease_until <= now()))`
+
+// cutText is for a lease from before the database's clock was put back: it has more than any has.
+const cutText = `UPDATE {s}.part SET lease_until = clock_timestamp() + $2 * interval '1 microsecond'
+	WHERE id = $1 AND lease_until > clock_timestamp() + $2 * interval '2 microseconds'`
 
 const lookText = `SELECT epoch, commit_no, owner, address, (extract(epoch FROM greatest(lease_until, 'epoch')) * 1000000)::bigint,
-	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint)
+	greatest(0, (extract(epoch FROM greatest(lease_until, 'epoch') - clock_timestamp()) * 1000000)::bigint), format
 	FROM {s}.part WHERE id = $1`
 
 // blameText ends the session that has the row locked: the transaction that is writing it is
@@ -105,6 +114,8 @@ const blameText = `SELECT pg_catalog.pg_terminate_backend(l.pid) FROM {s}.part p
 	WHERE p.id = $1 AND (p.owner = $2 OR p.lease_until <= clock_timestamp())`
 
 const versionText = `SELECT coalesce(max(version_id), 0) FROM {s}.schema_version WHERE is_applied`
+
+const oldestText = `SELECT max(version) FROM {s}.schema_oldest`
 
 const whoseText = `SELECT owner, commit_no FROM {s}.part WHERE id = $1`
 
@@ -129,7 +140,7 @@ func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
 		renew: in(renewText), release: in(releaseText),
-		seed: in(seedText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText),
+		seed: in(seedText), cut: in(cutText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText), oldest: in(oldestText),
 		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
 	}
 	for has := range texts.commit {

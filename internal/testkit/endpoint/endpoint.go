@@ -33,7 +33,7 @@ type Answer struct {
 	Status            int
 	Error, RetryAfter string
 	// Body is sent as it is, of the media type Media (default an event stream), instead of
-	// all that is above.
+	// all that is above but Status.
 	Body, Media string
 	// Cut ends the stream before the answer does.
 	Cut bool
@@ -96,8 +96,12 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a Answer, n int) {
 		if a.RetryAfter != "" {
 			w.Header().Set("Retry-After", a.RetryAfter)
 		}
-		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Type", cmp.Or(a.Media, "application/json"))
 		w.WriteHeader(a.Status)
+		if a.Body != "" {
+			_, _ = io.WriteString(w, a.Body) // who does not read it has gone
+			return
+		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{"type": "scripted", "message": a.Error}})
 		return
 	}

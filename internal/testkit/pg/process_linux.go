@@ -7,12 +7,13 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/testkit/child"
 )
 
 // What servers are told: to wait, to go on, to end soon, to end now, to read their settings.
@@ -62,28 +63,12 @@ func prepare(cmd *exec.Cmd) error {
 	return nil
 }
 
-// launches are made by one thread that lives as long as the process: the kernel sends the
-// signal of a parent's death when the thread ends that started the child.
-var launches = sync.OnceValue(func() chan<- func() {
-	work := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for launch := range work {
-			launch()
-		}
-	}()
-	return work
-})
-
 // launch starts a process that is sent SIGQUIT when this one ends, however it does.
 func launch(cmd *exec.Cmd) error {
 	if err := prepare(cmd); err != nil {
 		return err
 	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
-	started := make(chan error)
-	launches() <- func() { started <- cmd.Start() }
-	return <-started
+	return child.Start(cmd, syscall.SIGQUIT)
 }
 
 // children are the processes that a process started and that still run.

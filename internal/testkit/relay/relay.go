@@ -110,8 +110,13 @@ func (r *Relay) accept() {
 // join passes a connection on until both its sides have ended.
 func (r *Relay) join(client net.Conn) {
 	r.mu.Lock()
-	target := r.target
+	target, refuses := r.target, r.refuses
 	r.mu.Unlock()
+	if refuses {
+		// The server hears nothing of it.
+		reset(client)
+		return
+	}
 	server, err := net.Dial("tcp", target)
 	if err != nil {
 		reset(client)

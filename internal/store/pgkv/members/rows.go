@@ -34,6 +34,8 @@ type Node struct {
 	Key         [32]byte
 	// Leaving: it gives away what it has and takes nothing.
 	Leaving bool
+	// Speaks is the newest format that it keeps the store in.
+	Speaks uint32
 }
 
 // View is what there is at one moment.
@@ -45,6 +47,8 @@ type View struct {
 	Owner Node
 	// Lease is what is left of the owner's, at least, from the moment of the call.
 	Lease time.Duration
+	// Format is the one that the store is kept in; zero: nobody has made it yet.
+	Format uint32
 }
 
 // Rows are those of a cluster. Safe for concurrent use.
@@ -74,7 +78,8 @@ func (r *Rows) Beat(ctx context.Context, me Node) (View, error) {
 	var v View
 	err := r.say(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, r.text.beat, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec,
-			me.ID, me.Address, me.Key[:], me.Leaving, int64(r.cfg.Kept.Load()), r.cfg.Lease.Microseconds(), fmt.Sprintf("%dms", max(1, r.cfg.Wait.Milliseconds()/2)))
+			me.ID, me.Address, me.Key[:], me.Leaving, int64(r.cfg.Kept.Load()), r.cfg.Lease.Microseconds(), fmt.Sprintf("%dms", max(1, r.cfg.Wait.Milliseconds()/2)),
+			int32(me.Speaks))
 		if err != nil {
 			return err
 		}
@@ -91,7 +96,7 @@ func read(rows pgx.Rows) (v View, err error) {
 		var n Node
 		var sort, left int64
 		var key []byte
-		if err := rows.Scan(&sort, &n.ID, &n.Address, &key, &n.Leaving, nil, &left, nil); err != nil {
+		if err := rows.Scan(&sort, &n.ID, &n.Address, &key, &n.Leaving, &n.Speaks, nil, &left, &v.Format, nil); err != nil {
 			return v, err
 		}
 		copy(n.Key[:], key)

@@ -387,3 +387,35 @@ func TestABeatIsOneTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDatabasesClockIsPutBack: what stands for an hour by what was written before ends as ever;
+// who lives says so, and who has the store keeps it.
+func TestTheDatabasesClockIsPutBack(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	a, b := start(t, url, "a"), start(t, url, "b")
+	a.beat(t)
+	db := mustTake(t, a)
+	back := func() {
+		for _, table := range []string{"node", "part"} {
+			say(t, a, "UPDATE pawl."+table+" SET lease_until = lease_until + interval '1 h'")
+		}
+	}
+	back()
+	mustSee(t, b.beat(t), a.Node, b.Node)
+	back()
+	mustSee(t, a.beat(t), a.Node, a.Node)
+	mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
+	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
+	back()
+	// Its owner is gone.
+	if _, err := b.take(); !is[*fenced.HeldError](err) {
+		t.Fatalf("%v", err)
+	}
+	age(t, b, "part")
+	age(t, b, "part")
+	other := mustTake(t, b)
+	if err := errors.Join(db.Close(), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,3 +1,4 @@
+-- oldest: 1
 -- What is in the partitions of a database, and who owns each.
 CREATE TABLE {schema}.part (
     id          integer     PRIMARY KEY,

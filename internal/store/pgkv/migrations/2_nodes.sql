@@ -1,3 +1,4 @@
+-- oldest: 2
 -- Sidecars that share the database. One that does not renew its lease is gone.
 CREATE TABLE {schema}.node (
     id          text        PRIMARY KEY,

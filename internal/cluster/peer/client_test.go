@@ -1,0 +1,84 @@
+package peer
+
+import (
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/cluster/route"
+)
+
+// throne says who is the owner.
+type throne struct {
+	mu      sync.Mutex
+	owner   route.Peer
+	changed chan struct{}
+}
+
+func (d *throne) elect(owner route.Peer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owner = owner
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+func (d *throne) Owner() (route.Peer, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owner, true
+}
+
+func (d *throne) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+func (*throne) Refresh() {}
+
+// stuck is a connection whose end takes as long as the test wants it to.
+type stuck struct {
+	net.Conn
+	begun, over chan struct{}
+}
+
+func (s *stuck) Close() error {
+	close(s.begun)
+	<-s.over
+	return nil
+}
+
+// TestAConnectionThatDoesNotEnd: calls go to the next owner while those to the one before it are
+// still being cut off.
+func TestAConnectionThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	identity, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := route.Peer{ID: "a", Address: "127.0.0.1:1"}, route.Peer{ID: "b", Address: "127.0.0.1:2"}
+	owner := &throne{owner: before, changed: make(chan struct{})}
+	c := NewClients(identity, owner)
+	l, err := c.to(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := &stuck{begun: make(chan struct{}), over: make(chan struct{})}
+	l.http.conns[&tracked{plain: ends, of: l.http}] = struct{}{}
+	owner.elect(after)
+	if _, err := c.to(after); err != nil {
+		t.Fatal(err)
+	}
+	<-ends.begun
+	if next, err := c.to(after); err != nil || next == l {
+		t.Errorf("the next owner's: %v, %v", next, err)
+	}
+	if again, err := c.to(before); err != nil || again == l {
+		t.Errorf("it is used on: %v", err)
+	}
+	close(ends.over)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

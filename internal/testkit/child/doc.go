@@ -1,0 +1,3 @@
+// Package child starts processes that do not outlive the tests that started them, however those
+// end.
+package child

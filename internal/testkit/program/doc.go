@@ -1,0 +1,2 @@
+// Package program builds the commands of this repository for tests that run them as processes.
+package program

@@ -26,6 +26,9 @@ func (w *world) onDatabase(name string) bool {
 // url is where the node's database is.
 func (n *node) url() string { return "postgres://" + n.name + ".db/pawl" }
 
+// waits bound what a simulated server is waited for.
+var waits = pgkv.Waits{Statement: 2 * time.Second, Read: 2 * time.Second, Patience: time.Second, Leave: 2 * time.Second}
+
 // dbLease is how long a node's store stays its own without a word of it.
 const dbLease = 3 * time.Second
 
@@ -36,8 +39,7 @@ func (n *node) engine() func(store.Options) (engine.Engine, error) {
 	}
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := database.Open(database.Config{
-			URL: pgurl.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger,
-			Waits: pgkv.Waits{Statement: 2 * time.Second, Read: 2 * time.Second, Patience: time.Second, Leave: 2 * time.Second},
+			URL: pgurl.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger, Waits: waits,
 		})
 		if err != nil {
 			return nil, err

@@ -8,11 +8,13 @@
 //   - plan: what a seed decides beforehand, actions and knobs.
 //   - world: a simulation from its beginning to its end; faults: what befalls it.
 //   - machine, node: a machine with its disk, and one life of the process on it; clock, wire.
+//   - cluster, members: a node that is several sidecars on one database; visits: who calls any of them.
 //   - people, workers, readers, receivers: everybody around the two, one file each.
 //   - oracle: what is held against the pure machine after every step; heal: what must hold
 //     once all faults are over; shrink: a shorter plan that breaks the same promise.
 //
-// Below the store lie internal/sim/disk and its faces badger, hostos and hostunix. The
+// Below the store lie internal/sim/disk and its faces badger, hostos and hostunix, or pgkv; between
+// sidecars that share a database, pipes. The
 // invariant of it all: what happens in a simulation comes from its plan and from the seeded
 // generator alone, never from time, the system or another simulation.
 package sim

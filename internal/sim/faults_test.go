@@ -13,7 +13,13 @@ import (
 func (w *world) do(a action) {
 	dice := rand.New(rand.NewPCG(a.dice, 1))
 	n := w.nodes[a.node]
+	if n.cluster != nil && n.cluster.does(a.kind, dice) {
+		return
+	}
 	if n.database != nil && n.befalls(a.kind, dice) {
+		if n.cluster != nil {
+			n.cluster.sick = time.Now().Add(longestFault)
+		}
 		return
 	}
 	switch a.kind {
@@ -50,6 +56,9 @@ func (w *world) do(a action) {
 		w.people.act(a.kind, n, dice)
 	}
 }
+
+// longestFault is that of what befalls a database.
+const longestFault = 6 * time.Second
 
 // trip is a fault that waits for executors of turns by models: each of them passes the places
 // between two of its steps, and after so many something befalls the node, its wires or a worker.

@@ -32,7 +32,7 @@ func (w *world) heal() {
 	w.healing = true
 	w.knobs.late = 0
 	// What was put off until a wall clock's time is due by the one that was furthest ahead.
-	ahead := max(w.nodes[0].clock.ahead, w.nodes[1].clock.ahead)
+	ahead := max(w.nodes[0].ahead(), w.nodes[1].ahead())
 	for _, n := range w.nodes {
 		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
 		if n.database != nil {
@@ -42,6 +42,9 @@ func (w *world) heal() {
 		n.wires.late, n.wires.repeat = 0, false
 		n.wires.mu.Unlock()
 		n.clock.jump(ahead - n.clock.skew)
+		if n.cluster != nil {
+			n.cluster.heal(ahead)
+		}
 		n.start()
 	}
 	for range int(healTime / healLook) {
@@ -179,12 +182,24 @@ func (w *world) final() {
 	for _, r := range w.readers {
 		r.complete(w.oracle(r.node))
 	}
+	for i, n := range w.nodes {
+		if n.cluster != nil {
+			n.cluster.final(w.oracles[i])
+		}
+	}
 	synctest.Wait()
 	w.bounded()
 }
 
 // maxGoroutines are those of two sidecars with everybody around them, when nothing is under way.
 const maxGoroutines = 700
+
+// memberGoroutines and memberHeap are those of each sidecar of a cluster besides, with its two
+// servers.
+const (
+	memberGoroutines = 500
+	memberHeap       = 8 << 20
+)
 
 // Of one seed in heapEvery the heap is measured, which takes a collection of garbage. What
 // is reachable then is of both sidecars and of what the simulator remembers.
@@ -195,14 +210,21 @@ const (
 
 // bounded: what is held in the end does not follow from what happened.
 func (w *world) bounded() {
+	heap, most := uint64(maxHeap), maxGoroutines
+	for _, n := range w.nodes {
+		if n.cluster != nil {
+			heap += memberHeap * uint64(len(n.cluster.members))
+			most += memberGoroutines * len(n.cluster.members)
+		}
+	}
 	if w.seed%heapEvery == 0 {
 		goruntime.GC()
 		var m goruntime.MemStats
-		if goruntime.ReadMemStats(&m); m.HeapAlloc > maxHeap {
-			w.fail("memory is bounded", "%d bytes are reachable, %d may be", m.HeapAlloc, maxHeap)
+		if goruntime.ReadMemStats(&m); m.HeapAlloc > heap {
+			w.fail("memory is bounded", "%d bytes are reachable, %d may be", m.HeapAlloc, heap)
 		}
 	}
-	if n := goruntime.NumGoroutine(); n > maxGoroutines {
+	if n := goruntime.NumGoroutine(); n > most {
 		stacks := make([]byte, 1<<20)
 		w.fail("memory is bounded", "%d goroutines, of which some:\n%s", n, stacks[:goruntime.Stack(stacks, true)])
 	}

@@ -29,9 +29,11 @@ type node struct {
 	disk  *disk.Disk
 	// database keeps the store in the disk's place; nil: the disk does.
 	database *pgkv.Server
-	clock    *clock
-	other    *node
-	wires    wires
+	// cluster: the database is of several sidecars; nil: of one, or there is none.
+	cluster *cluster
+	clock   *clock
+	other   *node
+	wires   wires
 	// calls is everybody's connection for calls over the wire, whichever process is there.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
@@ -54,7 +56,9 @@ func newNode(w *world, name string) *node {
 	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock(w.knobs.evening)}
 	n.disk = disk.New(n.dir)
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
-	if w.onDatabase(name) {
+	if at, members := clustered(w.seed); at >= 0 && name == [2]string{"n0", "n1"}[at] {
+		n.cluster = newCluster(n, members)
+	} else if w.onDatabase(name) {
 		n.database = pgkv.NewServer(n.url())
 		n.database.SetFaults(func(f *pgkv.Faults) { f.Sync = w.knobs.sync })
 	}
@@ -70,6 +74,9 @@ func (n *node) call() {
 		return
 	}
 	n.calls, n.runs = conn, pawlv1.NewRunServiceClient(conn)
+	if n.cluster != nil {
+		n.cluster.call()
+	}
 }
 
 const plenty = 1 << 40
@@ -100,6 +107,10 @@ func (n *node) end() {
 
 // start boots the node if it is down.
 func (n *node) start() {
+	if n.cluster != nil {
+		n.cluster.start()
+		return
+	}
 	if !n.begin() {
 		return
 	}
@@ -178,6 +189,11 @@ func (n *node) crash(p *process, power bool) {
 	n.mu.Lock()
 	if p == nil || n.live != p {
 		n.mu.Unlock()
+		return
+	}
+	if n.cluster != nil {
+		n.mu.Unlock()
+		p.life.of.kill()
 		return
 	}
 	n.live = nil

@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 	"github.com/pawl-dev/pawl/internal/sim/disk"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 )
 
 // process is one life of a node: a whole sidecar as package app builds it, without
@@ -33,14 +35,20 @@ type process struct {
 	box   *deliver.Outbox
 	// accounts are the operator's, over runs.
 	accounts *account.Ledger
+	// server is nil for one that has the store of a cluster: that of its life serves.
 	server   *grpcapi.Server
+	services *grpcapi.Services
 	peers    *grpc.ClientConn
+	clock    *clock
 	halt     context.CancelFunc
-	// ctx ends with the process: nothing of it is answered then.
-	ctx  context.Context
-	loop chan error
+	// ctx ends with the process: nothing of it is answered then. Of one that has the store of a
+	// cluster it ends when the lease may have, and works is over later.
+	ctx, works context.Context
+	loop       chan error
 	// executing ends when the sidecar's own executor has.
-	executing sync.WaitGroup
+	executing *sync.WaitGroup
+	// life is the process of a cluster that has the store so; nil: there is no cluster.
+	life *life
 }
 
 // agents is the house as A2A asks it, as in package app.
@@ -52,35 +60,50 @@ func (a agents) HandedOut(s *machine.State) bool { return a.Work.HandedOut(s) }
 type feed struct{ p *process }
 
 func (f feed) Open(ctx context.Context, sub *machine.Subscription) (deliver.Events, error) {
-	return f.p.server.Own().RecordFeed(ctx, sub)
+	return f.p.services.RecordFeed(ctx, sub)
 }
 
 func (f feed) May(sub *machine.Subscription) error {
-	return f.p.server.Own().MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
+	return f.p.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
 }
 
 // boot starts a process on what the disk of a node holds.
 func (n *node) boot() (*process, error) {
-	p := &process{loop: make(chan error, 4)}
-	p.ctx, p.halt = context.WithCancel(context.Background())
+	p := newProcess(n.clock)
 	var err error
-	p.store, err = store.Open(store.Options{
-		Dir: n.dir, MinFree: minFree, FreeSpace: disk.Free, MarkInterval: n.world.knobs.marks, Hooks: n.hooks(), Engine: n.engine(),
-	})
+	p.store, err = store.Open(n.storage(n.hooks(), n.engine()))
 	if err != nil {
 		return nil, err
 	}
 	if err := n.build(p); err != nil {
 		return nil, fmt.Errorf("build: %w", err)
 	}
-	for _, run := range []func() error{
-		func() error { return p.house.Run(p.ctx) }, p.server.Serve,
-		func() error { return p.box.Run(p.ctx) }, func() error { return p.house.Blobs.Run(p.ctx) },
-	} {
+	if err := n.serve(p); err != nil {
+		return nil, fmt.Errorf("build: %w", err)
+	}
+	p.run(p.server.Serve)
+	p.keepTime(n)
+	return p, n.execute(p.works, p.server, p.executing)
+}
+
+func newProcess(clock *clock) *process {
+	p := &process{clock: clock, loop: make(chan error, 4), executing: &sync.WaitGroup{}}
+	p.works, p.halt = context.WithCancel(context.Background())
+	p.ctx = p.works
+	return p
+}
+
+// storage is what the store of a node is opened with.
+func (n *node) storage(hooks store.Hooks, open func(store.Options) (engine.Engine, error)) store.Options {
+	return store.Options{Dir: n.dir, MinFree: minFree, FreeSpace: disk.Free, MarkInterval: n.world.knobs.marks, Hooks: hooks, Engine: open}
+}
+
+// run begins what happens by itself, and whatever else is to run with it.
+func (p *process) run(more ...func() error) {
+	of := func(run func(context.Context) error) func() error { return func() error { return run(p.works) } }
+	for _, run := range slices.Concat([]func() error{of(p.house.Run)}, more, []func() error{of(p.box.Run), of(p.house.Blobs.Run)}) {
 		go func() { p.loop <- run() }()
 	}
-	p.keepTime(n)
-	return p, p.execute(n)
 }
 
 const minFree = 1 << 20
@@ -92,7 +115,7 @@ func (n *node) build(p *process) (err error) {
 	}
 	if p.house, err = house.New(house.Config{
 		Config: runtime.Config{
-			Store: p.store, Accounts: p.accounts, Clock: n.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
+			Store: p.store, Accounts: p.accounts, Clock: p.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
@@ -107,21 +130,32 @@ func (n *node) build(p *process) (err error) {
 	if p.peers, err = n.other.dial(); err != nil {
 		return err
 	}
-	if p.box, err = deliver.New(deliver.Config{
+	p.box, err = deliver.New(deliver.Config{
 		Delegations: p.house.Delegations, Subscriptions: p.house.Subscriptions, Post: n.world.receivers, Tries: 4, MaxRetry: 5 * time.Second,
 		Directory: directory{peer.NewDirectory(nil, p.peers, "http://"+n.name)},
 		Feeds:     map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: feed{p}},
-	}); err != nil {
-		return err
+	})
+	return err
+}
+
+// serve puts the server before the house.
+func (n *node) serve(p *process) (err error) {
+	p.server, err = grpcapi.New(grpcapi.Config{House: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Guest: guestOf[*grpcapi.Server](n, p)})
+	if err == nil {
+		p.services = p.server.Own()
 	}
-	p.server, err = grpcapi.New(grpcapi.Config{House: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Guest: func(s *grpcapi.Server) (grpcapi.Guest, error) {
-		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.name}, s)
+	return err
+}
+
+// guestOf puts the node's agents beside what answers calls.
+func guestOf[H a2a.Host](n *node, p *process) func(H) (grpcapi.Guest, error) {
+	return func(host H) (grpcapi.Guest, error) {
+		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.name}, host)
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
 		return grpcapi.Guest{Desc: &a2apb.A2AService_ServiceDesc, Impl: service.GRPC(), HTTP: service.Handler(), Takes: a2a.Takes}, nil
-	}})
-	return err
+	}
 }
 
 // directory sends every delegation to the other node, over its A2A service.

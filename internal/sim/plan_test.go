@@ -52,12 +52,15 @@ func (a action) String() string {
 
 type kind string
 
-// What can happen, and how often of some 100 times.
-var kinds = []struct {
+// chance is how often something happens of some 100 times; fault: something goes wrong by it.
+type chance struct {
 	kind   kind
 	weight int
 	fault  bool
-}{
+}
+
+// What can happen, and how often of some 100 times.
+var kinds = []chance{
 	{"start", 14, false}, {"emit", 12, false}, {"decide", 6, false}, {"input", 5, false}, {"drive", 10, false},
 	{"cancel", 2, false}, {"pause", 4, false}, {"resume", 4, false}, {"resolve", 3, false}, {"again", 12, false},
 	{"answer", 6, false}, {"crowd", 6, false}, {"delete", 4, false}, {"put webhook", 4, false}, {"delete webhook", 4, false}, {"ack", 3, false}, {"list", 3, false},
@@ -82,6 +85,7 @@ func newPlan(seed uint64, steps int) plan {
 	for range steps {
 		p.actions = append(p.actions, newAction(dice, p.knobs.calm))
 	}
+	p.actions = withMembers(p.actions, seed, p.knobs.calm)
 	return p
 }
 
@@ -96,11 +100,12 @@ func newAction(dice *rand.Rand, calm bool) action {
 	case 5:
 		a.after = time.Duration(dice.IntN(4000)) * time.Millisecond
 	}
-	a.kind = pickKind(dice, calm)
+	a.kind = pickKind(dice, calm, kinds, "wait")
 	return a
 }
 
-func pickKind(dice *rand.Rand, calm bool) kind {
+// pickKind is one of them, of the calm ones if nothing is to go wrong.
+func pickKind(dice *rand.Rand, calm bool, kinds []chance, otherwise kind) kind {
 	total := 0
 	for _, k := range kinds {
 		if !calm || !k.fault {
@@ -116,7 +121,7 @@ func pickKind(dice *rand.Rand, calm bool) kind {
 			return k.kind
 		}
 	}
-	return "wait"
+	return otherwise
 }
 
 func pick[T any](dice *rand.Rand, of ...T) T { return of[dice.IntN(len(of))] }

@@ -42,16 +42,16 @@ func (p *process) keepTime(n *node) {
 		return
 	}
 	p.executing.Go(func() {
-		for p.ctx.Err() == nil {
-			now := n.clock.Now()
-			if p.house.Schedules.Replace(p.ctx, agenda()) == nil {
+		for p.works.Err() == nil {
+			now := p.clock.Now()
+			if p.house.Schedules.Replace(p.works, agenda()) == nil {
 				if n.agendaSince.IsZero() {
 					n.agendaSince = now
 				}
-				_ = p.house.Schedules.Run(p.ctx)
+				_ = p.house.Schedules.Run(p.works)
 				return
 			}
-			_ = pause(p.ctx, 500*time.Millisecond)
+			_ = pause(p.works, 500*time.Millisecond)
 		}
 	})
 }

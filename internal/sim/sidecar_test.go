@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/executor"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/model"
 )
 
@@ -37,8 +39,8 @@ func (itself) GetRequestMetadata(context.Context, ...string) (map[string]string,
 func (itself) RequireTransportSecurity() bool { return false }
 
 // execute runs the sidecar's own executor until the process ends, as package app does.
-func (p *process) execute(n *node) error {
-	conn, err := p.server.Dial(grpc.WithPerRPCCredentials(itself{}))
+func (n *node) execute(ctx context.Context, server *grpcapi.Server, executing *sync.WaitGroup) error {
+	conn, err := server.Dial(grpc.WithPerRPCCredentials(itself{}))
 	if err != nil {
 		return err
 	}
@@ -47,8 +49,8 @@ func (p *process) execute(n *node) error {
 	if err != nil {
 		return err
 	}
-	p.executing.Go(func() {
-		_ = e.Run(p.ctx) // its stream ends with the process
+	executing.Go(func() {
+		_ = e.Run(ctx) // its stream ends with the process
 		_ = conn.Close()
 	})
 	return nil

@@ -20,6 +20,7 @@ var (
 	steps = flag.Int("steps", 60, "actions of a seed")
 	first = flag.Bool("first", false, "end with status 255 at the first violation, and do not shorten")
 	sums  = flag.Bool("sums", false, "print the sum of each trace")
+	share = flag.Bool("clusters", false, "the seeds of a block are those that have a cluster")
 )
 
 // blockSize is how many seeds a process simulates, always the same ones: where memory lies,
@@ -72,6 +73,9 @@ func TestSim(t *testing.T) {
 	var total stats
 	for i := range uint64(blockSize) {
 		seed := *block*blockSize + i + 1
+		if *share {
+			seed = (seed-1)*clusterEvery + clusterEvery/2
+		}
 		p := newPlan(seed, *steps)
 		out := simulate(t, p, true)
 		total.add(out.stats)

@@ -68,6 +68,16 @@ func (o *oracle) spoken(e *machine.Entry, r *machine.Record, s *spent) {
 	}
 }
 
+// repeated: a request before that of a step was answered from the record, which asks something else.
+func (t *talk) repeated(step uint32) bool {
+	for other := range t.other {
+		if other < step {
+			return true
+		}
+	}
+	return false
+}
+
 // takes: a fork has the answered steps of its source under new numbers.
 func (t *talk) takes(b *machine.Origin) {
 	if len(b.Steps) == 0 {

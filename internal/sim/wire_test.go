@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi"
 )
 
 // wires are the open transports to one node. They are cut by the simulator, and late as
@@ -35,6 +37,10 @@ var errDown = errors.New("connection refused")
 type wire struct {
 	net.Conn
 	all *wires
+	// to is the process of a cluster at the other end; nil: a node that is one.
+	to   *life
+	over chan struct{}
+	once sync.Once
 }
 
 // Write takes its time; order is kept.
@@ -42,7 +48,22 @@ func (w *wire) Write(b []byte) (int, error) {
 	if d := w.all.delay(); d > 0 {
 		time.Sleep(d)
 	}
+	w.pass()
 	return w.Conn.Write(b)
+}
+
+// Read gives what a process has sent, unless it is stopped.
+func (w *wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.pass()
+	return n, err
+}
+
+// pass waits for a process that is stopped.
+func (w *wire) pass() {
+	if w.to != nil {
+		w.to.gate.Pass(w.over)
+	}
 }
 
 // Close ends it.
@@ -50,6 +71,7 @@ func (w *wire) Close() error {
 	w.all.mu.Lock()
 	w.all.open = slices.DeleteFunc(w.all.open, func(other *wire) bool { return other == w })
 	w.all.mu.Unlock()
+	w.once.Do(func() { close(w.over) })
 	return w.Conn.Close()
 }
 
@@ -74,34 +96,66 @@ func (ws *wires) twice(ctx context.Context, method string, req, reply any, conn 
 }
 
 // cut breaks all transports.
-func (ws *wires) cut() {
+func (ws *wires) cut() { ws.cutOf(nil) }
+
+// cutOf breaks those to one process of a cluster; nil: all.
+func (ws *wires) cutOf(to *life) {
 	ws.mu.Lock()
-	all := ws.open
-	ws.open = nil
+	var all, rest []*wire
+	for _, w := range ws.open {
+		if to == nil || w.to == to {
+			all = append(all, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	ws.open = rest
 	ws.mu.Unlock()
 	for _, w := range all {
+		w.once.Do(func() { close(w.over) })
 		_ = w.Conn.Close()
 	}
 }
 
 // dial is a client's connection to a node, whichever process it is at the time.
-func (n *node) dial() (*grpc.ClientConn, error) {
+func (n *node) dial() (*grpc.ClientConn, error) { return n.dialTo(nil) }
+
+// dialTo is a connection to one member of a cluster; nil: to any.
+func (n *node) dialTo(m *member) (*grpc.ClientConn, error) {
+	var interceptors []grpc.UnaryClientInterceptor
+	if m == nil {
+		interceptors = append(interceptors, n.wires.twice)
+	}
+	if n.cluster != nil {
+		interceptors = append(interceptors, n.owns)
+	}
 	return grpc.NewClient("passthrough:///"+n.name,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(n.wires.twice),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(interceptors...),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second}),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			p := n.process()
-			if p == nil {
+			server, to := n.server(m)
+			if server == nil {
 				return nil, errDown
 			}
-			conn, err := p.server.Pipe(ctx)
+			conn, err := server.Pipe(ctx)
 			if err != nil {
 				return nil, err
 			}
-			w := &wire{Conn: conn, all: &n.wires}
+			w := &wire{Conn: conn, all: &n.wires, to: to, over: make(chan struct{})}
 			n.wires.mu.Lock()
 			defer n.wires.mu.Unlock()
 			n.wires.open = append(n.wires.open, w)
 			return w, nil
 		}))
+}
+
+// server is what answers callers of a node now; nil: nobody does.
+func (n *node) server(m *member) (*grpcapi.Server, *life) {
+	if n.cluster != nil {
+		return n.cluster.server(m)
+	}
+	if p := n.process(); p != nil {
+		return p.server, nil
+	}
+	return nil, nil
 }

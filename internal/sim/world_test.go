@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/sim/disk"
 	"github.com/pawl-dev/pawl/internal/sim/pgkv"
+	"github.com/pawl-dev/pawl/internal/sim/pipes"
 )
 
 //go:embed testdata/pack.json
@@ -144,6 +145,7 @@ func run(p plan, keep bool) (out outcome) {
 	for _, n := range w.nodes {
 		n.start()
 	}
+	w.settle()
 	w.enter()
 	for _, a := range p.actions {
 		if w.failed() != nil {
@@ -180,6 +182,24 @@ func (w *world) enter() {
 	for _, r := range w.readers {
 		w.busy.Go(r.run)
 	}
+	for _, n := range w.nodes {
+		if n.cluster != nil {
+			n.cluster.followed()
+			w.busy.Go(n.cluster.watch)
+		}
+	}
+}
+
+// settle waits until each cluster has an owner.
+func (w *world) settle() {
+	for _, n := range w.nodes {
+		for range 100 {
+			if n.cluster == nil || n.process() != nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
 }
 
 // look is made after every step, when nobody can go on without time passing.
@@ -204,17 +224,24 @@ func (w *world) leave() {
 		if p := n.process(); p != nil {
 			n.crash(p, false)
 		}
+		if n.cluster != nil {
+			n.cluster.end()
+		}
 	}
 	w.people.wait()
 	w.busy.Wait()
 	for _, n := range w.nodes {
 		_ = n.calls.Close()
+		if n.cluster != nil {
+			n.cluster.hangUp()
+		}
 	}
 	for _, n := range w.nodes {
 		n.buried.Wait()
 		disk.Forget(n.dir)
 		pgkv.Forget(n.url())
 	}
+	pipes.Forget()
 	// What was under way on the wires, and what only times out, ends meanwhile.
 	time.Sleep(lastSleep)
 }

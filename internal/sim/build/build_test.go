@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,7 @@ func TestEveryFaultCanBeBuilt(t *testing.T) {
 	t.Parallel()
 	for _, m := range all() {
 		o := overlay{dir: t.TempDir(), module: "../../.."}
-		if err := o.store(); err != nil {
+		if err := errors.Join(o.store(), o.peers()); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.mutate(m.name); err != nil {
@@ -35,15 +36,15 @@ func TestRuntimeIsKnown(t *testing.T) {
 func TestStoreBuildsOverTheDisk(t *testing.T) {
 	t.Parallel()
 	o := overlay{dir: t.TempDir(), module: "../../..", Replace: map[string]string{}}
-	if err := o.store(); err != nil {
+	if err := errors.Join(o.store(), o.peers()); err != nil {
 		t.Fatal(err)
 	}
 	index, err := o.write()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dependOn(t, "../badger/*.go", "../disk/*.go", "../hostos/*.go", "../hostunix/*.go", "../pgkv/*.go")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", index, "./internal/store/...")
+	dependOn(t, "../badger/*.go", "../disk/*.go", "../hostos/*.go", "../hostunix/*.go", "../pgkv/*.go", "../pipes/*.go")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", index, "./internal/store/...", "./internal/cluster/peer")
 	cmd.Dir = o.module
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)

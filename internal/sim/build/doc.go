@@ -4,7 +4,8 @@
 //   - Go's runtime: who runs next, which ready case a select takes and what a map begins with
 //     are functions of one seed (runtime.go).
 //   - What is below the store: imports of Badger, os and unix become those of
-//     internal/sim/{badger,hostos,hostunix}, a disk in memory that can crash (store.go).
+//     internal/sim/{badger,hostos,hostunix}, a disk in memory that can crash (store.go); and where
+//     nodes of a cluster listen and dial, which is internal/sim/pipes then (peer.go).
 //   - With -mutant, one fault that the simulator must find (mutants.go).
 //
 // Every exchange is of a text that must be there as often as is said: a source that has changed

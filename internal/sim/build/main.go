@@ -38,6 +38,9 @@ func build(out, work, mutant string) error {
 	if err := o.store(); err != nil {
 		return err
 	}
+	if err := o.peers(); err != nil {
+		return err
+	}
 	if err := o.mutate(mutant); err != nil {
 		return err
 	}

@@ -16,7 +16,9 @@ type mutant struct {
 }
 
 // all are those of every list.
-func all() []mutant { return slices.Concat(mutants, effectMutants, moneyMutants, databaseMutants) }
+func all() []mutant {
+	return slices.Concat(mutants, effectMutants, moneyMutants, databaseMutants, clusterMutants)
+}
 
 // mutate builds in the named fault; "" = none.
 func (o *overlay) mutate(name string) error {

@@ -28,10 +28,14 @@ type Config struct {
 	Waits                  Waits
 	Via                    *Reached
 	Kept                   *atomic.Uint64
+	Formats                Formats
 }
 
 // Reached is that of the package that it stands for, and means nothing here.
 type Reached = upstream.Reached
+
+// Formats are those of the package that it stands for; there is one program.
+type Formats = upstream.Formats
 
 // Waits are those of the package that it stands for; all are required.
 type Waits = upstream.Waits
@@ -65,6 +69,9 @@ func Open(cfg Config) (*DB, error) {
 
 // IsFull: the server has no room.
 func IsFull(err error) bool { return errors.Is(err, errFull) }
+
+// Format is the newest: nobody else is there.
+func (d *DB) Format() uint32 { return d.cfg.Formats.Newest }
 
 // Last is the newest group.
 func (d *DB) Last() uint64 { return d.owner.Last() }

@@ -10,9 +10,10 @@ type keys struct{ db *DB }
 
 // at is the state, with the server's lock held until done is called.
 func (k *keys) at() (s *state, done func(), err error) {
+	k.db.server.stopped(k.db.cfg.Address)
 	k.db.server.pass()
 	k.db.server.mu.Lock()
-	if err := k.db.server.alive(k.db.life); err != nil {
+	if err := k.db.server.alive(k.db.life, k.db.cfg.Address); err != nil {
 		k.db.server.mu.Unlock()
 		return nil, nil, err
 	}

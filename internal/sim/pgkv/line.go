@@ -2,6 +2,7 @@ package pgkv
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/sim/disk"
@@ -20,6 +21,9 @@ var _ fenced.Server[*batch] = (*line)(nil)
 
 // talk does something at the server, as one statement: with the standby, if it is to be for good.
 func (l *line) talk(durable bool, do func(s *state) error) error {
+	l.server.stopped(l.address)
+	// What it says may reach a process that was stopped meanwhile.
+	defer l.server.stopped(l.address)
 	l.server.pass()
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
@@ -37,7 +41,7 @@ func (l *line) talk(durable bool, do func(s *state) error) error {
 
 // answers is called with the server's lock. A process that has ended finds out nothing more.
 func (l *line) answers() error {
-	err := l.server.alive(l.life)
+	err := l.server.alive(l.life, l.address)
 	if errors.Is(err, disk.ErrCrashed) {
 		return &fenced.FinalError{Err: err}
 	}
@@ -56,6 +60,7 @@ func (l *line) Take(again bool) (st fenced.State, err error) {
 		now := time.Now()
 		if st.Ours = s.owner == l.owner || !again && !s.lease.After(now); st.Ours {
 			s.epoch++
+			l.server.newest = s.epoch
 			s.owner, s.address, s.lease = l.owner, l.address, now.Add(l.lease)
 		}
 		st.Epoch, st.Commit, st.Owner, st.Address, st.Lease, st.Left = s.epoch, s.commit, s.owner, s.address, s.lease, max(0, s.lease.Sub(now))
@@ -69,6 +74,9 @@ func (l *line) Commit(epoch, number uint64, b *batch) error {
 	store := func(s *state) error {
 		if s.epoch != epoch || s.commit != number-1 {
 			return fenced.ErrNoFence
+		}
+		if epoch < l.server.newest && l.server.told != nil {
+			l.server.told(fmt.Sprintf("group %d is stored under epoch %d, and %d was taken", number, epoch, l.server.newest))
 		}
 		b.store(s, number)
 		s.lease = time.Now().Add(l.lease)
@@ -91,11 +99,40 @@ func (l *line) Commit(epoch, number uint64, b *batch) error {
 		return errNotice
 	case None:
 	}
-	return l.talk(true, func(s *state) error {
+	lives := l.lives()
+	err := l.talk(true, func(s *state) error {
 		if l.server.faults.Full {
 			return errFull
 		}
 		return store(s)
+	})
+	if lives && errors.Is(err, disk.ErrCrashed) {
+		l.afterlife(store)
+	}
+	return err
+}
+
+// lives says whether the process can still say something.
+func (l *line) lives() bool {
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	return !errors.Is(l.answers(), disk.ErrCrashed)
+}
+
+// afterlife has a commit come that was under way when its process was killed.
+func (l *line) afterlife(store func(s *state) error) {
+	l.server.mu.Lock()
+	late := l.server.faults.Afterlife
+	l.server.mu.Unlock()
+	if late == 0 {
+		return
+	}
+	time.AfterFunc(late, func() {
+		l.server.mu.Lock()
+		defer l.server.mu.Unlock()
+		if store(&l.server.now) == nil {
+			l.server.standby = l.server.now.clone()
+		}
 	})
 }
 

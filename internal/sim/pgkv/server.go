@@ -18,6 +18,11 @@ type Server struct {
 	// lines counts what broke all connections, life the deaths of the process that uses it.
 	lines, life int
 	faults      Faults
+	// clients are the processes that something befalls, by their addresses.
+	clients map[string]*Client
+	// newest is the newest epoch that was taken; told hears of what must not be.
+	newest uint64
+	told   func(what string)
 }
 
 // Faults are how a server is beside itself.
@@ -28,6 +33,8 @@ type Faults struct {
 	Sync time.Duration
 	// Next befalls the next commit.
 	Next Fault
+	// Afterlife: a commit that is under way when its process is killed comes so long after that.
+	Afterlife time.Duration
 }
 
 // Fault of one commit.
@@ -49,6 +56,8 @@ type state struct {
 	owner, address string
 	lease          time.Time
 	keys           []byte
+	// nodes are never changed in place.
+	nodes []row
 }
 
 type pair struct {
@@ -72,6 +81,9 @@ var (
 
 // servers are those of this process by URL.
 var servers sync.Map
+
+// Watch has somebody told of a commit under an epoch that another one has followed.
+func (s *Server) Watch(told func(what string)) { s.told = told }
 
 // NewServer is an empty one at a URL, in place of an earlier one.
 func NewServer(url string) *Server {
@@ -111,17 +123,18 @@ func (s *Server) Failover() {
 	defer s.mu.Unlock()
 	s.lines++
 	s.now = s.standby.clone()
+	s.newest = s.now.epoch
 }
 
-// alive is called with the lock: what keeps a process of that life from being answered.
-func (s *Server) alive(life int) error {
+// alive is called with the lock: what keeps a process of that life and address from being answered.
+func (s *Server) alive(life int, address string) error {
 	switch {
 	case life != s.life:
 		return disk.ErrCrashed
 	case s.faults.Away:
 		return errAway
 	}
-	return nil
+	return s.reaches(address)
 }
 
 // pass takes the time of a commit.

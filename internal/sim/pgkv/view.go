@@ -38,9 +38,10 @@ func (s *snapshot) begin() error {
 
 func (s *snapshot) look() error {
 	server := s.db.server
+	server.stopped(s.db.cfg.Address)
 	server.mu.Lock()
 	defer server.mu.Unlock()
-	if err := server.alive(s.db.life); err != nil {
+	if err := server.alive(s.db.life, s.db.cfg.Address); err != nil {
 		return err
 	}
 	if server.now.owner != s.db.cfg.Owner || server.now.commit < s.asked {

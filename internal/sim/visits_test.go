@@ -1,0 +1,439 @@
+//go:build sim
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// visits are the calls that people make over the wire at any member of a cluster.
+type visits struct {
+	mu sync.Mutex
+	// asked are calls with an id, which are repeated at other members.
+	asked []*visit
+	// runs are those that answers named, shown the newest record of each that anybody was told of.
+	runs  []string
+	shown map[string]uint64
+	ids   int
+	// followers read everything through one member each.
+	followers []*follower
+}
+
+// visit is a call with an id.
+type visit struct {
+	name string
+	do   func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error)
+	// first is its first answer.
+	first *answer
+}
+
+// answer is what a call was told of a run.
+type answer struct {
+	run string
+	seq uint64
+	// record is that which the call made; 0: none.
+	record uint64
+}
+
+func newVisits() *visits { return &visits{shown: map[string]uint64{}} }
+
+// id is a new one.
+func (v *visits) id() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ids++
+	return fmt.Sprintf("visit-%d", v.ids)
+}
+
+// recent is one of the newest runs; "": there is none.
+func (v *visits) recent(dice *rand.Rand) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.runs) == 0 {
+		return ""
+	}
+	return v.runs[max(0, len(v.runs)-1-dice.IntN(4))]
+}
+
+// visit has somebody call a member.
+func (c *cluster) visit(m *member, dice *rand.Rand) {
+	v := c.visits
+	id, run := v.id(), v.recent(dice)
+	v.mu.Lock()
+	var old *visit
+	if len(v.asked) > 0 {
+		old = v.asked[max(0, len(v.asked)-1-dice.IntN(8))]
+	}
+	v.mu.Unlock()
+	what := dice.IntN(12)
+	switch {
+	case run == "" || what < 2:
+		c.ask(m, startVisit(id, dice))
+	case what < 5:
+		c.ask(m, emitVisit(id, run, dice))
+	case what < 7:
+		c.ask(m, inputVisit(id, run))
+	case what == 7:
+		c.once(m, id, run)
+	case what == 8:
+		c.await(m, run)
+	case what == 9 && old != nil:
+		c.ask(m, old)
+	default:
+		c.see(m, run)
+	}
+}
+
+func startVisit(id string, dice *rand.Rand) *visit {
+	execution := pick(dice, pawlv1.Execution_EXECUTION_WORKERS, pawlv1.Execution_EXECUTION_CALLER, pawlv1.Execution_EXECUTION_SIDECAR)
+	return &visit{name: "start " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
+		got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "sim", RequestId: id, Execution: execution, Input: textParts(id)})
+		return answer{run: got.GetRun().GetRunId(), seq: got.GetRun().GetSeq(), record: got.GetRecord().GetSeq()}, err
+	}}
+}
+
+func emitVisit(id, run string, dice *rand.Rand) *visit {
+	// What approvers decide is left to them.
+	event := pick(dice, "Taken", "Round", "Closed", "Again")
+	return &visit{name: "emit " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
+		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: run, Event: event, EventId: id})
+		return answer{run: run, seq: got.GetSeq(), record: got.GetTransition().GetSeq()}, err
+	}}
+}
+
+func inputVisit(id, run string) *visit {
+	return &visit{name: "input " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
+		got, err := runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: run, Parts: textParts(id), MessageId: id})
+		return answer{run: run, seq: got.GetSeq(), record: got.GetRecord().GetSeq()}, err
+	}}
+}
+
+func textParts(text string) []*pawlv1.Part {
+	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}}
+}
+
+// calls makes a call of a member in its own goroutine; who has nobody to ask hears nothing.
+func (c *cluster) calls(m *member, name string, do func(ctx context.Context) error) {
+	w := c.node.world
+	w.people.calls++
+	w.people.busy.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err := do(ctx)
+		w.note("%s at %s: %s", name, m.name, reasonOfStatus(err))
+		c.judge(name, err)
+	})
+}
+
+// ask makes a call with an id, whose repeats have the first answer.
+func (c *cluster) ask(m *member, v *visit) {
+	c.visits.mu.Lock()
+	if v.first == nil {
+		c.visits.asked = append(c.visits.asked, v)
+	}
+	c.visits.mu.Unlock()
+	c.calls(m, v.name, func(ctx context.Context) error {
+		got, err := v.do(ctx, m.runs)
+		if err == nil {
+			c.told(v, &got)
+		}
+		return err
+	})
+}
+
+func (c *cluster) told(v *visit, got *answer) {
+	c.visits.mu.Lock()
+	if v.first == nil {
+		v.first = got
+		if strings.HasPrefix(v.name, "start") {
+			c.visits.runs = append(c.visits.runs, got.run)
+			c.node.world.people.runs[c.node] = append(c.node.world.people.runs[c.node], got.run)
+		}
+	}
+	first := *v.first
+	c.visits.mu.Unlock()
+	if gone := c.node.world.oracle(c.node).deleting[first.run]; !gone && (first.run != got.run || first.record != got.record) {
+		c.node.world.fail("an id has one answer", "%s was answered with record %d of %s, and with record %d of %s", v.name, first.record, first.run, got.record, got.run)
+	}
+	c.learn(got.run, got.seq)
+}
+
+// learn remembers what somebody was told of a run.
+func (c *cluster) learn(run string, seq uint64) {
+	c.visits.mu.Lock()
+	defer c.visits.mu.Unlock()
+	c.visits.shown[run] = max(c.visits.shown[run], seq)
+}
+
+// known is the newest record of a run that anybody was told of.
+func (c *cluster) known(run string) uint64 {
+	c.visits.mu.Lock()
+	defer c.visits.mu.Unlock()
+	return c.visits.shown[run]
+}
+
+// once makes a call without an id: what it does it does at most once, whatever it hears.
+func (c *cluster) once(m *member, id, run string) {
+	c.calls(m, "once "+id, func(ctx context.Context) error {
+		got, err := m.runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: run, Parts: textParts(nameless + id)})
+		if err == nil {
+			c.learn(run, got.GetSeq())
+		}
+		return err
+	})
+}
+
+// nameless begins the text of inputs without an id.
+const nameless = "nameless "
+
+// see reads a run: no answer is older than what anybody was told before it was asked for.
+func (c *cluster) see(m *member, run string) {
+	floor := c.known(run)
+	c.calls(m, "see "+short(run), func(ctx context.Context) error {
+		got, err := m.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run})
+		if err == nil {
+			c.newest(m, run, floor, got.GetRun().GetSeq())
+		}
+		return err
+	})
+}
+
+// await waits for the end of a run.
+func (c *cluster) await(m *member, run string) {
+	floor := c.known(run)
+	c.calls(m, "await "+short(run), func(ctx context.Context) error {
+		got, err := m.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(3 * time.Second)})
+		if err == nil {
+			c.newest(m, run, floor, got.GetRun().GetSeq())
+		}
+		return err
+	})
+}
+
+func (c *cluster) newest(m *member, run string, floor, seq uint64) {
+	if seq < floor {
+		c.node.world.fail("nobody reads what is past", "%s shows run %s at %d, and somebody was told of %d", m.name, run, seq, floor)
+	}
+	c.learn(run, seq)
+}
+
+// judge takes errors that no call over the wire may have.
+func (c *cluster) judge(name string, err error) {
+	if err == nil {
+		return
+	}
+	switch code, reason := status.Code(err), reasonOfStatus(err); {
+	case reason == "NOT_OWNER" || reason == "PEER_UNKNOWN" || reason == "CONNECTION_BROKEN":
+		c.node.world.fail("NOT_OWNER reaches no caller", "%s: %v", name, err)
+	case code == codes.Internal || code == codes.DataLoss || code == codes.Unknown || code == codes.Unimplemented:
+		c.node.world.fail("no internal errors", "%s: %v", name, err)
+	}
+}
+
+// reasonOfStatus is the reason that an error names, else what it says.
+func reasonOfStatus(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return status.Code(err).String()
+}
+
+// owns is what every client of a cluster checks: who has the store is nobody's business.
+func (n *node) owns(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, conn, opts...)
+	if reasonOfStatus(err) == "NOT_OWNER" {
+		n.world.fail("NOT_OWNER reaches no caller", "%s: %v", method, err)
+	}
+	return err
+}
+
+// followed has followers read everything through each member, one of them under a name.
+func (c *cluster) followed() {
+	for i, m := range c.members {
+		c.visits.followers = append(c.visits.followers, &follower{cluster: c, m: m, name: "f" + m.name})
+		if i == 0 {
+			c.visits.followers = append(c.visits.followers, &follower{cluster: c, m: m, name: "named", named: true})
+		}
+	}
+	for _, f := range c.visits.followers {
+		c.node.world.busy.Go(f.run)
+	}
+}
+
+// follower reads the stream of everything through one member, and goes on by itself only where
+// that stream has ended.
+type follower struct {
+	cluster *cluster
+	m       *member
+	name    string
+	named   bool
+	cursor  string
+	got     []place
+	has     map[place]int
+	// acked is how many of them were acknowledged for certain.
+	acked   int
+	resumed bool
+	streams int
+}
+
+func (f *follower) run() {
+	w := f.cluster.node.world
+	f.has = map[place]int{}
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			select {
+			case <-w.over:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		err := f.read(ctx)
+		over := ctx.Err() != nil
+		cancel()
+		if over {
+			return
+		}
+		w.note("%s: the stream ends: %s", f.name, reasonOfStatus(err))
+		f.cluster.judge("stream of "+f.name, err)
+		select {
+		case <-w.over:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (f *follower) read(ctx context.Context) error {
+	req := &pawlv1.StreamTransitionsRequest{Kinds: wireKinds, Follow: true, AfterCursor: f.cursor}
+	if f.named {
+		req.Consumer, req.AfterCursor = f.name, ""
+	}
+	f.resumed = f.named
+	stream, err := f.m.runs.StreamTransitions(ctx, req)
+	if err != nil {
+		return err
+	}
+	f.streams++
+	for {
+		in, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if r := in.GetRecord(); r != nil {
+			f.take(r)
+			f.acknowledge(ctx, r)
+		}
+		if beat := in.GetHeartbeat(); beat != nil && !f.named {
+			f.cursor = beat.GetCursor()
+		}
+	}
+}
+
+// take notes a record, which nobody has told it before on this stream.
+func (f *follower) take(r *pawlv1.Record) {
+	at, w := place{run: r.GetRunId(), seq: r.GetSeq()}, f.cluster.node.world
+	if f.resumed {
+		f.goOn(at)
+	}
+	if _, again := f.has[at]; again {
+		w.fail("a stream tells each record once", "%s is told record %d of %s again", f.name, at.seq, at.run)
+	}
+	f.has[at] = len(f.got)
+	f.got = append(f.got, at)
+	f.cursor = r.GetCursor()
+	f.cluster.learn(at.run, at.seq)
+}
+
+// goOn forgets what a named reader is told again behind what it has acknowledged.
+func (f *follower) goOn(from place) {
+	f.resumed = false
+	i, known := f.has[from]
+	if !known {
+		i = len(f.got)
+	}
+	if i < f.acked {
+		f.cluster.node.world.fail("what was acknowledged is not told again", "%s has acknowledged %d records and is told the %dth", f.name, f.acked, i+1)
+	}
+	for _, at := range f.got[i:] {
+		delete(f.has, at)
+	}
+	f.got = f.got[:i]
+}
+
+// acknowledge says now and then how far a named reader is.
+func (f *follower) acknowledge(ctx context.Context, r *pawlv1.Record) {
+	if !f.named || len(f.got)%3 > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := pawlv1.NewDeliveryServiceClient(f.m.calls).AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: f.name, Cursor: r.GetCursor()})
+	f.cluster.judge("ack of "+f.name, err)
+	if err == nil {
+		f.acked = len(f.got)
+	}
+}
+
+// final compares what was told over the wire with the journal.
+func (c *cluster) final(o *oracle) {
+	for _, f := range c.visits.followers {
+		r := &reader{world: o.world, node: c.node, name: fmt.Sprintf("%s (%d streams)", f.name, f.streams)}
+		for _, at := range f.got {
+			r.got = append(r.got, read{place: at})
+		}
+		r.complete(o)
+	}
+	inputs := map[string]uint64{}
+	for i := range o.journal {
+		c.nameless(&o.journal[i], inputs)
+	}
+	for run, seq := range c.visits.shown {
+		if s := o.states[run]; !o.deleting[run] && (s == nil || s.Seq < seq) {
+			c.node.world.fail("what was acknowledged is there", "somebody was told of record %d of %s", seq, run)
+		}
+	}
+	c.node.world.note("%s: nobody had the store for %v at most", c.node.name, c.longest)
+}
+
+// nameless: an input without an id took effect once.
+func (c *cluster) nameless(e *machine.Entry, inputs map[string]uint64) {
+	input, ok := e.Input.Command.(machine.SendInput)
+	if !ok || len(input.Parts) != 1 || !strings.HasPrefix(input.Parts[0].Text, nameless) {
+		return
+	}
+	text := input.Parts[0].Text
+	if before, again := inputs[text]; again {
+		c.node.world.fail("a call takes effect once", "%s in records %d and %d of %s", text, before, e.First, e.RunID)
+	}
+	inputs[text] = e.First
+}
+
+// wireKinds are all kinds of records.
+var wireKinds = func() (kinds []pawlv1.RecordKind) {
+	for k := range int32(64) {
+		if k > 0 && pawlv1.RecordKind_name[k] != "" {
+			kinds = append(kinds, pawlv1.RecordKind(k))
+		}
+	}
+	return kinds
+}()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -31,7 +33,9 @@ func childMain(args []string) int {
 		spec.CPUProfile, args = args[1], args[2:]
 	}
 	spec.Args = args[1:]
-	if err := Child(context.Background(), spec); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := Child(ctx, spec); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -68,7 +72,7 @@ func tinySizes() Sizes {
 	sizes.Rounds, sizes.Warm, sizes.Window, sizes.Fsyncs = 1, 0.1, 0.4, 5
 	sizes.ManyRuns, sizes.ListedRuns = 300, 300
 	sizes.WaitingRuns, sizes.Late, sizes.HistoryStep, sizes.StoredTransitions = 200, 150, 10, 60
-	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers, sizes.ModelPairs = 1, 10, 20, 2
+	sizes.IdleStarts, sizes.IdleWatchers, sizes.IdleWorkers, sizes.Moves, sizes.ModelPairs = 1, 10, 20, 1, 2
 	return sizes
 }
 

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime/pprof"
 	"slices"
 	"sync"
+
+	"github.com/pawl-dev/pawl/internal/bench/host"
 )
 
 // ChildSpec is what one child process of the bench is asked to be.
@@ -70,7 +70,7 @@ func Child(ctx context.Context, spec ChildSpec) error {
 	if !ok {
 		return fmt.Errorf("role %q; want one of %v", spec.Role, ChildRoles())
 	}
-	stopProfile, err := startProfile(spec.CPUProfile)
+	stopProfile, err := host.Profile(spec.CPUProfile)
 	if err != nil {
 		return err
 	}
@@ -83,24 +83,6 @@ func Child(ctx context.Context, spec ChildSpec) error {
 		return err
 	}
 	return nil
-}
-
-func startProfile(path string) (func(), error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("CPU profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("CPU profile: %w", err)
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		f.Close()
-	}, nil
 }
 
 // serveChild is the sidecar itself: nothing but its own serve command.

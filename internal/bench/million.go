@@ -36,8 +36,7 @@ func (s *suite) millionArm(ctx context.Context, dir string) (map[string]float64,
 
 // overMany is the start of a sidecar with args over them, and one run that is driven then.
 func (s *suite) overMany(ctx context.Context, name string, args []string) (map[string]float64, error) {
-	// They are as many as a sidecar has in flight by default.
-	up, err := s.timed(ctx, append(args, "--limits-runs-in-flight", strconv.Itoa(2*s.sizes.ManyRuns)))
+	up, err := s.timed(ctx, append(args, s.allowMany()...))
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +48,11 @@ func (s *suite) overMany(ctx context.Context, name string, args []string) (map[s
 	}
 	got, err := s.load(ctx, s.job("emit", up.target, 1))
 	return map[string]float64{name + "_ready_ms": up.readyMs, name + "_rss_mb": rss, name + "_emit_p50_us": got.P50us}, err
+}
+
+// allowMany is said because they are as many as a sidecar has in flight by default.
+func (s *suite) allowMany() []string {
+	return []string{"--limits-runs-in-flight", strconv.Itoa(2 * s.sizes.ManyRuns)}
 }
 
 func (s *suite) aloneArm(ctx context.Context) (map[string]float64, error) {

@@ -59,7 +59,7 @@ func (l *launcher) start(ctx context.Context, role string, args ...string) (*chi
 func (l *launcher) spawn(role string, cmd *exec.Cmd) (*child, error) {
 	c := &child{role: role, cmd: cmd, answers: make(chan answer, unread), errs: &host.Tail{}, done: make(chan struct{})}
 	c.cmd.Stderr = c.errs
-	c.cmd.SysProcAttr = dieWithParent()
+	c.cmd.SysProcAttr = host.DieWithParent()
 	c.cmd.WaitDelay = time.Second
 	in, err := c.cmd.StdinPipe()
 	if err != nil {

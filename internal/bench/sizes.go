@@ -45,6 +45,8 @@ type Sizes struct {
 	StoredRunBytes    int64 `json:"stored_run_bytes"`
 	// IdleStarts of an empty sidecar.
 	IdleStarts int `json:"idle_starts"`
+	// Moves of the store from one sidecar to another, of each kind.
+	Moves int `json:"moves"`
 	// ModelPairs of turns are compared in each sample of calls of models.
 	ModelPairs int `json:"model_pairs"`
 }
@@ -58,7 +60,7 @@ func FullSizes() Sizes {
 		Early: 100, Late: 20_000, HistoryStep: 400, LateRunBytes: 64 << 20,
 		WaitingRuns: 100_000, Restarts: 3, ManyRuns: 1_000_000, ListedRuns: 100_000,
 		StoredTransitions: 800, StoredBytes: 2048, StoredRunBytes: 4 << 20,
-		IdleStarts: 5, ModelPairs: 24,
+		IdleStarts: 5, Moves: 10, ModelPairs: 24,
 	}
 }
 
@@ -68,7 +70,7 @@ func QuickSizes() Sizes {
 	s.Rounds, s.Warm, s.Window, s.Fsyncs = 3, 0.2, 0.5, 200
 	s.Late, s.HistoryStep = 4000, 150
 	s.WaitingRuns, s.Restarts, s.ManyRuns, s.ListedRuns = 10_000, 1, 30_000, 10_000
-	s.IdleStarts, s.ModelPairs = 3, 8
+	s.IdleStarts, s.Moves, s.ModelPairs = 3, 3, 8
 	return s
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/bench/cluster"
 	"github.com/pawl-dev/pawl/internal/bench/many"
 )
 
@@ -83,7 +84,7 @@ func (s *suite) roundTrips(ctx context.Context) (map[string]float64, error) {
 }
 
 // storeMillionPart starts a sidecar, again and again after SIGKILL, over very many waiting
-// runs in the database.
+// runs in the database, and has one of several sidecars taken over by another.
 func (s *suite) storeMillionPart(ctx context.Context) (Samples, error) {
 	dir, cleanup, err := tempDir(s.root, "store-million")
 	if err != nil {
@@ -95,13 +96,17 @@ func (s *suite) storeMillionPart(ctx context.Context) (Samples, error) {
 	if err := s.seed(ctx, dir, seedJob{Runs: s.sizes.ManyRuns, Place: place}); err != nil {
 		return nil, err
 	}
-	return interleave(s.sizes.Restarts, []arm{{"start over them", func(int) (map[string]float64, error) {
+	start := func(int) (map[string]float64, error) {
 		args, err := place.Flags(dir)
 		if err != nil {
 			return nil, err
 		}
 		return s.overMany(ctx, "store_million", s.serveFrom(args))
-	}}}, s.tellRound)
+	}
+	takeOver := func(int) (map[string]float64, error) {
+		return cluster.TakeOver(ctx, s.joins(dir, place, s.allowMany()...))
+	}
+	return interleave(s.sizes.Restarts, []arm{{"start over them", start}, {"take-over by another node", takeOver}}, s.tellRound)
 }
 
 // onPlace runs use against a fresh sidecar on a fresh store.
@@ -131,7 +136,7 @@ func (s *suite) figures() (list []figure) {
 	if s.database == nil {
 		return nil
 	}
-	for _, f := range s.database.Figures() {
+	for _, f := range slices.Concat(s.database.Figures(), cluster.Figures()) {
 		from := measured(f.Key)
 		if f.Num != "" {
 			from = quotient(f.Num, f.Den)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,10 +59,44 @@ func TestBothStoresAreMeasured(t *testing.T) {
 	}
 }
 
+// TestAClusterIsMeasured: three sidecars on a database, of which owners end and are killed.
+func TestAClusterIsMeasured(t *testing.T) {
+	t.Parallel()
+	server := pg.Start(t)
+	report, err := Run(t.Context(), Options{
+		Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"cluster"}, Store: pgurl.Of(server.URL("postgres")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range report.Faults {
+		t.Error(fault)
+	}
+	doc := document(t, report)
+	for _, key := range clusterKeys {
+		if value, ok := doc[key].(float64); !ok || value <= 0 {
+			t.Errorf("%s is %v", key, doc[key])
+		}
+	}
+	if left := server.Query(t, "postgres", "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'pawl%'"); left != "0" {
+		t.Errorf("%s schemas stay", left)
+	}
+}
+
+// clusterKeys are the keys that scripts read of a cluster.
+var clusterKeys = strings.Fields(`
+cluster_local_emit_p50_us cluster_forward_emit_p50_us cluster_forward_emit_ratio
+cluster_local_get_p50_us cluster_forward_get_p50_us cluster_forward_get_ratio
+cluster_owner_emit_tps_64 cluster_spread_emit_tps_64 cluster_spread_64_ratio
+cluster_owner_emit_tps_256 cluster_spread_emit_tps_256 cluster_spread_256_ratio
+cluster_handover_p50_ms cluster_handover_most_ms cluster_failover_p50_ms cluster_failover_most_ms`)
+
 func TestPartsOfStoresNeedADatabase(t *testing.T) {
 	t.Parallel()
-	_, err := Run(t.Context(), Options{Self: self(t), Dir: t.TempDir(), Parts: []string{"store"}})
-	if err == nil || !strings.Contains(err.Error(), `part "store" needs a database: --store`) {
-		t.Errorf("%v", err)
+	for _, part := range []string{"store", "store-million", "cluster"} {
+		_, err := Run(t.Context(), Options{Self: self(t), Dir: t.TempDir(), Parts: []string{part}})
+		if want := fmt.Sprintf("part %q needs a database: --store", part); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -52,6 +52,9 @@ const QuietWait = 2 * time.Minute
 // its own part only.
 const partTimeout = 10 * time.Minute
 
+// manyTimeout is that of parts over very many runs, which are stored first.
+const manyTimeout = time.Hour
+
 // suite is one bench under way.
 type suite struct {
 	launcher
@@ -87,7 +90,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 		s.foreign, missing = lang.Installed(ctx, opts.Python, opts.Node)
 	}
 	for _, p := range s.parts() {
-		if !wanted(opts.Parts, p.name) || s.database == nil && strings.HasPrefix(p.name, "store") {
+		if !wanted(opts.Parts, p.name) || s.database == nil && ofDatabases(p.name) {
 			continue
 		}
 		got, err := s.part(ctx, p)
@@ -118,6 +121,11 @@ func (s *suite) sync() string {
 	return syncMode + "; " + s.database.Sync()
 }
 
+// ofDatabases: a part of that name needs one.
+func ofDatabases(name string) bool {
+	return strings.HasPrefix(name, "store") || strings.HasPrefix(name, "cluster")
+}
+
 // part measures some figures that nothing else needs.
 type part struct {
 	name string
@@ -146,6 +154,7 @@ func (s *suite) parts() []part {
 		{"idle", s.idlePart},
 		{"binary", s.binaryPart},
 		{"store", s.storePart},
+		{"cluster", s.clusterPart},
 		{"store-million", s.storeMillionPart},
 	}
 }
@@ -166,7 +175,7 @@ func wanted(parts []string, name string) bool {
 // checkParts refuses a name that is none.
 func checkParts(parts []string, kept pgurl.URL) error {
 	for _, name := range parts {
-		if strings.HasPrefix(name, "store") && kept.IsZero() && slices.Contains(PartNames(), name) {
+		if ofDatabases(name) && kept.IsZero() && slices.Contains(PartNames(), name) {
 			return fmt.Errorf("bench: part %q needs a database: --store", name)
 		}
 		if !slices.Contains(PartNames(), name) {
@@ -177,7 +186,11 @@ func checkParts(parts []string, kept pgurl.URL) error {
 }
 
 func (s *suite) part(ctx context.Context, p part) (Samples, error) {
-	ctx, cancel := context.WithTimeout(ctx, partTimeout)
+	timeout := partTimeout
+	if strings.HasSuffix(p.name, "million") {
+		timeout = manyTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return p.run(ctx)
 }

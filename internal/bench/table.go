@@ -5,8 +5,6 @@ import (
 
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 )
 
@@ -17,7 +15,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "%-58s %14s %-3s %9s  %-9s %s\n", "figure", "median", "", "spread", "bar", "verdict")
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "%-58s %14s %-3s %9s  %-9s %s\n",
-			f.Title, amount(f.Median), f.Unit, spreadText(f.Stat), barText(f.Bar), string(f.Verdict))
+			f.Title, stat.Amount(f.Median), f.Unit, f.SpreadText(), f.Bar.Text(), string(f.Verdict))
 	}
 	for _, fault := range r.Faults {
 		fmt.Fprintf(&b, "not measured: %s\n", fault)
@@ -52,50 +50,4 @@ func (r *Report) summary() string {
 	}
 	return fmt.Sprintf("%d bars reached, %d missed, %d inconclusive, %d not measured",
 		counts[stat.Reached], counts[stat.Missed], counts[stat.Inconclusive], counts[stat.NotMeasured])
-}
-
-// amount keeps three or four digits that mean something.
-func amount(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case math.Abs(v) >= 1000:
-		return grouped(int64(math.Round(v)))
-	case math.Abs(v) >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case math.Abs(v) >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	default:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
-}
-
-// grouped writes an integer with thin groups of three digits.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + " " + digits[i:]
-	}
-	return digits
-}
-
-func spreadText(s stat.Stat) string {
-	switch len(s.Rounds) {
-	case 0:
-		return ""
-	case 1:
-		return "once"
-	}
-	return "±" + amount(s.Spread)
-}
-
-func barText(b *stat.Bar) string {
-	switch {
-	case b == nil:
-		return ""
-	case b.AtMost:
-		return "<= " + strconv.FormatFloat(b.Limit, 'f', -1, 64)
-	default:
-		return ">= " + strconv.FormatFloat(b.Limit, 'f', -1, 64)
-	}
 }

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/bench/many"
+	"github.com/pawl-dev/pawl/internal/bench/stat"
+)
+
+// loads are how many runs are driven at once.
+var loads = []int{64, 256}
+
+// Bars of sidecars that share a database.
+const (
+	// ForwardRatio is what a call through another node may take of one at the owner.
+	ForwardRatio = 1.6
+	// HandOverMs and FailoverMs are how long callers may stand still.
+	HandOverMs, FailoverMs = 500, 5000
+)
+
+// Figures of a cluster.
+func Figures() []many.Figure {
+	ratio, handOver, failover := stat.AtMost(ForwardRatio), stat.AtMost(HandOverMs), stat.AtMost(FailoverMs)
+	var list []many.Figure
+	for _, call := range []struct{ key, name string }{{"emit", "EmitEvent"}, {"get", "GetRun"}} {
+		local, through := "cluster_local_"+call.key+"_p50_us", "cluster_forward_"+call.key+"_p50_us"
+		list = append(list,
+			many.Figure{Key: local, Unit: "us", Title: "cluster, " + call.name + " alone at the owner, p50"},
+			many.Figure{Key: through, Unit: "us", Title: "cluster, " + call.name + " alone through another node, p50"},
+			many.Figure{Key: "cluster_forward_" + call.key + "_ratio", Unit: "x", Bar: &ratio, Num: through, Den: local,
+				Title: "cluster, " + call.name + " through another node against at the owner"},
+		)
+	}
+	for _, runs := range loads {
+		owner, spread := keyOf(runs, false), keyOf(runs, true)
+		list = append(list,
+			many.Figure{Key: owner, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs, all calls at the owner", runs)},
+			many.Figure{Key: spread, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs, calls at three nodes", runs)},
+			many.Figure{Key: fmt.Sprintf("cluster_spread_%d_ratio", runs), Unit: "x", Num: spread, Den: owner,
+				Title: fmt.Sprintf("cluster, EmitEvent, %d runs, at three nodes against at the owner", runs)},
+		)
+	}
+	return append(list,
+		many.Figure{Key: "cluster_handover_p50_ms", Unit: "ms", Title: "cluster, standstill at another node, owner ends (SIGTERM), p50"},
+		many.Figure{Key: "cluster_handover_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &handOver},
+		many.Figure{Key: "cluster_failover_p50_ms", Unit: "ms", Title: "cluster, standstill at another node, owner killed, p50"},
+		many.Figure{Key: "cluster_failover_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &failover},
+		many.Figure{Key: "store_million_takeover_ms", Unit: "ms", Bar: &failover,
+			Title: "cluster, owner of a million waiting runs killed, first commit at another node"},
+		many.Figure{Key: "store_million_takeover_start_ms", Unit: "ms", Title: "cluster, the same, first StartRun"},
+	)
+}
+
+// keyOf a throughput.
+func keyOf(runs int, spread bool) string {
+	where := "owner"
+	if spread {
+		where = "spread"
+	}
+	return fmt.Sprintf("cluster_%s_emit_tps_%d", where, runs)
+}

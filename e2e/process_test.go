@@ -21,7 +21,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit/child"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/testkit/program"
 )
 
 // patience bounds every wait of these tests; none of them takes near as long.
@@ -29,19 +31,11 @@ const patience = 60 * time.Second
 
 // buildOnce builds the binary under test; all tests of the package share it.
 var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pawl-e2e-*")
-	if err != nil {
-		return "", err
+	bin, err := program.Build("cmd/sidecar")
+	if err == nil && pg.StoreWanted() {
+		return onPostgres(bin)
 	}
-	bin := filepath.Join(dir, "sidecar")
-	out, err := exec.Command("go", "build", "-o", bin, "../cmd/sidecar").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	if pg.StoreWanted() {
-		return onPostgres(dir, bin)
-	}
-	return bin, nil
+	return bin, err
 })
 
 // postgres is the server that has the stores of these tests, by PAWL_TEST_STORE=postgres.
@@ -49,11 +43,10 @@ var postgres *pg.Server
 
 // onPostgres is a program in place of the sidecar's that has each of them keep its store in
 // PostgreSQL instead of its directory.
-func onPostgres(dir, sidecar string) (string, error) {
-	bin := filepath.Join(dir, "onpostgres")
-	out, err := exec.Command("go", "build", "-o", bin, "../internal/testkit/onpostgres").CombinedOutput()
+func onPostgres(sidecar string) (string, error) {
+	bin, err := program.Build("internal/testkit/onpostgres")
 	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		return "", err
 	}
 	if postgres, err = pg.Launch(pg.Setting("max_connections", "500")); err != nil {
 		return "", err
@@ -80,9 +73,7 @@ func TestMain(m *testing.M) {
 	if postgres != nil {
 		postgres.End()
 	}
-	if bin, err := buildOnce(); err == nil {
-		os.RemoveAll(filepath.Dir(bin))
-	}
+	program.Remove()
 	os.Exit(code)
 }
 
@@ -182,7 +173,7 @@ func (s *sidecar) launch() (<-chan firstLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := child.Start(s.cmd, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
 	s.done = make(chan struct{})

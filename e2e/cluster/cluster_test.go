@@ -38,6 +38,8 @@ type cluster struct {
 	nodes  []*node
 	random *rand.Rand
 	waits  *standstills
+	// hands are the workers that are processes.
+	hands []*hand
 }
 
 // newCluster starts nodes on a database of their own.
@@ -46,13 +48,14 @@ func newCluster(t *testing.T, nodes int, args ...string) *cluster {
 	pg.Require(t)
 	seed := uint64(number("PAWL_SEED", 1))
 	t.Logf("seed %d", seed)
-	c := &cluster{t: t, db: newDatabase(t), random: rand.New(rand.NewPCG(seed, 13)), waits: &standstills{}}
+	c := &cluster{t: t, db: newDatabase(t), random: rand.New(rand.NewPCG(seed, 13))}
+	c.waits = &standstills{pulse: pg.Listen(t, c.db.way(&c.db.pulse))}
 	var broken context.CancelFunc
 	c.ctx, broken = context.WithCancel(t.Context())
 	t.Cleanup(broken)
 	for i := range nodes {
 		n := newNode(t, string(rune('a'+i)), args...)
-		n.args, n.broken = append(n.args, "--store", c.db.way(n)), broken
+		n.args, n.broken = append(n.args, "--store", c.db.way(&n.database)), broken
 		if nodes > 1 {
 			n.joins()
 		}
@@ -124,7 +127,7 @@ func packs(t *testing.T) []string {
 // answered has an order, a reader of everything sees each record once and in order, every run
 // ends, and no node is without an owner for long.
 func TestClusterUnderFaults(t *testing.T) {
-	faults, runs := number("PAWL_FAULTS", 12), number("PAWL_RUNS", 40)
+	faults, runs := number("PAWL_FAULTS", len(deck)), number("PAWL_RUNS", 40)
 	c := newCluster(t, number("PAWL_NODES", 3), packs(t)...)
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute+time.Duration(faults)*patience)
 	defer cancel()
@@ -150,7 +153,7 @@ func TestClusterUnderFaults(t *testing.T) {
 	beside.Wait()
 	l.judge(driven)
 	calls.Judge(t, "../testdata/desk.pack.yaml")
-	c.waits.judge(t)
+	c.waits.judge(t, c.nodes)
 	c.compared(driven)
 	c.stopped()
 	testkit.Tried(t, faults, "faults of nodes, connections and the database")

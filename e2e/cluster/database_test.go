@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 	"github.com/pawl-dev/pawl/internal/testkit/relay"
@@ -18,6 +20,8 @@ type database struct {
 	primary int
 	// ways are the relays to each place.
 	ways [2][]*relay.Relay
+	// pulse are those of who watches whether it commits.
+	pulse [2]*relay.Relay
 }
 
 // waits is what a server waits for once it is the primary: the first standby that it gets.
@@ -31,17 +35,36 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
-// way is a URL of the store by relays of a node's own.
-func (d *database) way(n *node) string {
+// way is a URL of the store by relays of somebody's own.
+func (d *database) way(own *[2]*relay.Relay) string {
 	d.t.Helper()
 	for i, server := range d.places {
-		n.database[i] = relay.Start(d.t, server.Addr())
-		d.ways[i] = append(d.ways[i], n.database[i])
+		own[i] = relay.Start(d.t, server.Addr())
+		d.ways[i] = append(d.ways[i], own[i])
 	}
-	return pg.URL("postgres", n.database[0].Addr(), n.database[1].Addr())
+	return pg.URL("postgres", own[0].Addr(), own[1].Addr())
 }
 
-func (d *database) server() *pg.Server { return d.places[d.primary] }
+func (d *database) server() *pg.Server  { return d.places[d.primary] }
+func (d *database) standby() *pg.Server { return d.places[1-d.primary] }
+
+// slow has each sync of the primary wait for a tenth of a second more, with what it keeps others
+// from meanwhile, as on a slow disk.
+func (d *database) slow(is bool) {
+	d.t.Helper()
+	settings := map[string]string{"commit_delay": "0", "commit_siblings": "5"}
+	if is {
+		settings = map[string]string{"commit_delay": "100000", "commit_siblings": "0"}
+	}
+	d.server().Set(d.t, settings)
+}
+
+// jump sets the clock of the database, as it looks from all that it has stored.
+func (d *database) jump(by time.Duration) {
+	d.t.Helper()
+	shift := fmt.Sprintf("lease_until - interval '%d s'", int(by.Seconds()))
+	d.server().Query(d.t, "postgres", "UPDATE pawl.node SET lease_until = "+shift+"; UPDATE pawl.part SET lease_until = "+shift)
+}
 
 // failOver kills the primary, has the script promote the standby, and gives that one a standby.
 func (d *database) failOver() {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 	"github.com/pawl-dev/pawl/internal/testkit/relay"
 )
 
@@ -19,7 +20,10 @@ type fault struct {
 	several bool
 }
 
-// deck has each fault as often as it comes in a round; twelve are one round.
+// workerKilled is what concerns no node.
+const workerKilled = "worker killed"
+
+// deck has each fault as often as it comes in a round.
 var deck = []fault{
 	{"SIGKILL", (*cluster).kill, false},
 	{"SIGKILL", (*cluster).kill, false},
@@ -31,8 +35,13 @@ var deck = []fault{
 	{"no database for one node", (*cluster).isolate, true},
 	{"connections between nodes cut", func(_ *cluster, n *node) { n.peers.Cut() }, true},
 	{"one node reached by no other", (*cluster).hide, true},
-	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.failOver() }, false},
-	{"the database stands still", func(c *cluster, _ *node) { c.stall() }, false},
+	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.db.failOver() }, false},
+	{"the database stands still", func(c *cluster, _ *node) { c.still((*database).server) }, false},
+	{"the standby stands still", func(c *cluster, _ *node) { c.still((*database).standby) }, false},
+	{"slow disk of the database", func(c *cluster, _ *node) { c.creep() }, false},
+	{"the database's clock is put back an hour", func(c *cluster, _ *node) { c.db.jump(-time.Hour) }, false},
+	{workerKilled, (*cluster).dismiss, false},
+	{workerKilled, (*cluster).dismiss, false},
 }
 
 // faults deals one fault after the other from a deck that is shuffled anew when it is used up.
@@ -61,7 +70,7 @@ func (c *cluster) faults(progress func(context.Context, *atomic.Int64)) func(con
 		if ctx.Err() != nil {
 			return
 		}
-		c.t.Logf("%s: %s, %s, over after %v", f.what, n.name, whose, time.Since(began).Round(time.Millisecond))
+		c.t.Logf("%s %s: %s, %s, over after %v", stamp(began), f.what, n.name, whose, time.Since(began).Round(time.Millisecond))
 	}
 }
 
@@ -82,7 +91,7 @@ func (c *cluster) restart(n *node) {
 func (c *cluster) gone(n *node) {
 	c.t.Helper()
 	c.db.server().Await(c.t, "postgres", fmt.Sprintf(
-		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until > now()) AND EXISTS (SELECT FROM pawl.part WHERE id = 0 AND lease_until > now() AND address <> '%[1]s')",
+		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until BETWEEN now() AND now() + interval '6 s') AND EXISTS (SELECT FROM pawl.part WHERE id = 0 AND lease_until > now() AND address <> '%[1]s')",
 		n.peers.Addr()))
 }
 
@@ -124,26 +133,25 @@ func (c *cluster) hide(n *node) {
 	}
 }
 
-func (c *cluster) failOver() {
-	for _, one := range c.nodes {
-		one.excused()
-	}
-	c.db.failOver()
-	for _, one := range c.nodes {
-		one.accountable()
-	}
+// still has a server of the database do nothing for up to two leases.
+func (c *cluster) still(which func(*database) *pg.Server) {
+	server := which(c.db)
+	server.Pause(c.t)
+	c.linger(time.Duration(500+c.random.IntN(5500)) * time.Millisecond)
+	server.Resume(c.t)
 }
 
-// stall has the primary do nothing for up to two leases.
-func (c *cluster) stall() {
-	for _, one := range c.nodes {
-		one.excused()
-	}
-	c.db.server().Pause(c.t)
-	c.linger(time.Duration(500+c.random.IntN(5500)) * time.Millisecond)
-	c.db.server().Resume(c.t)
-	for _, one := range c.nodes {
-		one.accountable()
+// creep has the database be slow for a lease.
+func (c *cluster) creep() {
+	c.db.slow(true)
+	c.linger(3 * time.Second)
+	c.db.slow(false)
+}
+
+// dismiss kills a worker, and starts another one in its place.
+func (c *cluster) dismiss(*node) {
+	if len(c.hands) > 0 {
+		c.hands[c.random.IntN(len(c.hands))].replace()
 	}
 }
 

@@ -25,12 +25,14 @@ type load struct {
 	// patient ends when what was under way at the end should have ended.
 	patient context.Context
 	lose    context.CancelFunc
+	conn    spread
 	runs    pawlv1.RunServiceClient
 	book    *ledger
 	// languages serve; each has so many runs under way.
 	languages []language
 	each      int
 	read      *reader
+	consumers []*consumer
 
 	mu  sync.Mutex
 	ids map[string]bool
@@ -39,16 +41,20 @@ type load struct {
 }
 
 func newLoad(ctx context.Context, c *cluster, runs int) *load {
-	l := &load{t: c.t, c: c, ctx: ctx, runs: pawlv1.NewRunServiceClient(c.spread()), book: newLedger(c.t), ids: map[string]bool{}}
+	l := &load{t: c.t, c: c, ctx: ctx, conn: c.spread(), book: newLedger(c.t), ids: map[string]bool{}}
+	l.runs = pawlv1.NewRunServiceClient(l.conn)
 	l.patient, l.lose = context.WithCancel(ctx)
 	l.languages = languages(c.t)
 	l.each = max(1, runs*3/4/len(l.languages))
 	l.read = &reader{load: l, seqs: map[string]uint64{}}
+	for _, name := range []string{"books", "ledger"} {
+		l.consumers = append(l.consumers, newConsumer(l, name))
+	}
 	return l
 }
 
 // begin starts all of it: workers of each language at two nodes, their runs, a probe of each
-// node, and a reader of everything.
+// node, a reader of everything and consumers of it.
 func (l *load) begin(beside *sync.WaitGroup) {
 	for n, speaks := range l.languages {
 		for i := range 2 {
@@ -62,6 +68,9 @@ func (l *load) begin(beside *sync.WaitGroup) {
 		beside.Go(func() { l.probe(n) })
 	}
 	go l.read.everything()
+	for _, one := range l.consumers {
+		go one.work()
+	}
 }
 
 // end lets what is under way end.
@@ -118,7 +127,11 @@ func (l *load) judge(driven []*play.Driver) {
 	for _, d := range driven {
 		l.ids[d.Run] = true
 	}
-	l.read.judge()
+	l.judgeSeen("the reader of everything", l.read.seq, func() bool { return false })
+	for _, one := range l.consumers {
+		l.judgeSeen("consumer "+one.name, one.seq, one.lost.Load)
+		l.t.Log(one)
+	}
 	l.t.Logf("%d runs of %d languages worked on, %d effects, %d driven, %d records read in order over %d streams",
 		len(l.worked), len(l.languages), len(l.book.calls), len(driven), l.read.count.Load(), l.read.streams.Load())
 }
@@ -130,7 +143,7 @@ func (l *load) judgeWorked(run string) {
 	got, err := l.runs.GetRun(l.ctx, &pawlv1.GetRunRequest{RunId: run})
 	r := got.GetRun()
 	if err != nil || r.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || r.GetVisits()["work"] != 4 || r.GetVisits()["end"] != 1 || r.GetToolCalls() != 8 {
-		l.t.Errorf("run %s: %v (%s), visits %v, %d tool calls, %v", run, r.GetStatus(), r.GetReason(), r.GetVisits(), r.GetToolCalls(), err)
+		l.t.Errorf("run %s: %v (%s), visits %v, %d tool calls, %v: %v", run, r.GetStatus(), r.GetReason(), r.GetVisits(), r.GetToolCalls(), err, play.Journal(l.ctx, l.t, l.runs, run))
 	}
 	for _, record := range play.Journal(l.ctx, l.t, l.runs, run) {
 		step := record.GetStepResolved()
@@ -198,21 +211,22 @@ func (r *reader) take(got *pawlv1.StreamTransitionsResponse) {
 	r.seqs[record.GetRunId()] = record.GetSeq()
 }
 
-// judge waits until the reader has seen the end of every run that is known.
-func (r *reader) judge() {
-	r.t.Helper()
-	for run := range r.ids {
-		got, err := r.runs.GetRun(r.ctx, &pawlv1.GetRunRequest{RunId: run})
+// judgeSeen waits until somebody has seen the end of every run that is known, unless he has lost
+// his place.
+func (l *load) judgeSeen(who string, seq func(run string) uint64, lost func() bool) {
+	l.t.Helper()
+	for run := range l.ids {
+		got, err := l.runs.GetRun(l.ctx, &pawlv1.GetRunRequest{RunId: run})
 		if err != nil {
-			r.t.Errorf("run %s: %v", run, err)
+			l.t.Errorf("run %s: %v", run, err)
 			continue
 		}
 		want := got.GetRun().GetSeq()
-		for r.seq(run) < want && r.ctx.Err() == nil {
-			r.pause()
+		for seq(run) < want && l.ctx.Err() == nil && !lost() {
+			l.read.pause()
 		}
-		if seen := r.seq(run); seen != want {
-			r.t.Errorf("the reader of everything saw run %s up to %d, it has %d", run, seen, want)
+		if seen := seq(run); seen != want {
+			l.t.Errorf("%s saw run %s up to %d, it has %d", who, run, seen, want)
 		}
 	}
 }

@@ -21,7 +21,9 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pawl-dev/pawl/internal/testkit/child"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
+	"github.com/pawl-dev/pawl/internal/testkit/program"
 	"github.com/pawl-dev/pawl/internal/testkit/relay"
 )
 
@@ -33,22 +35,12 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv("PAWL_SIDECAR"); bin != "" {
 		return bin, nil
 	}
-	dir, err := os.MkdirTemp("", "pawl-cluster-*")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "sidecar")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/sidecar").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
+	return program.Build("cmd/sidecar")
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if bin, err := buildOnce(); err == nil && os.Getenv("PAWL_SIDECAR") == "" {
-		_ = os.RemoveAll(filepath.Dir(bin))
-	}
+	program.Remove()
 	os.Exit(code)
 }
 
@@ -69,6 +61,8 @@ type node struct {
 	dir    string
 	socket string
 	args   []string
+	// program is what is started; "": the program under test.
+	program string
 	// database are the ways to the two servers, peers the one of other nodes to this one.
 	database [2]*relay.Relay
 	peers    *relay.Relay
@@ -132,7 +126,11 @@ func quietPort(t *testing.T) int64 {
 func (n *node) start() {
 	n.t.Helper()
 	_ = os.Remove(n.socket)
-	n.cmd = exec.Command(binary(n.t), append([]string{"serve", "--listen", "127.0.0.1:0", "--socket", n.socket}, n.args...)...)
+	program := n.program
+	if program == "" {
+		program = binary(n.t)
+	}
+	n.cmd = exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0", "--socket", n.socket}, n.args...)...)
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		n.t.Fatal(err)
@@ -143,7 +141,7 @@ func (n *node) start() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if err := n.cmd.Start(); err != nil {
+	if err := child.Start(n.cmd, syscall.SIGKILL); err != nil {
 		n.t.Fatal(err)
 	}
 	n.done, n.expected = make(chan struct{}), &atomic.Bool{}
@@ -205,6 +203,19 @@ func (n *node) said() string {
 		}
 	}
 	return string(raw[max(0, len(raw)-32<<10):])
+}
+
+// saidIn is what it said in a time.
+func (n *node) saidIn(from, to time.Time) string {
+	raw, _ := os.ReadFile(filepath.Join(n.dir, "log")) // none: it said nothing
+	var all strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		word, _, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+		if at, err := time.Parse(time.RFC3339Nano, word); err == nil && at.After(from) && at.Before(to) {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
 }
 
 // silent: a password is in no log.

@@ -5,62 +5,115 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
-// longest is what no node may be without an owner while it and the database are there; what
-// they are is told.
-const longest = 30 * time.Second
+const (
+	// longest is what no node may be without an owner while it is there and the database commits.
+	longest = 5 * time.Second
+	// noticed is what is remembered of how long a probe took.
+	noticed = 200 * time.Millisecond
+)
 
 // standstills are how long calls through nodes stood still, by what was done to others.
 type standstills struct {
-	mu   sync.Mutex
-	what string
-	all  map[string][]time.Duration
-	// worst is the longest since what was done last.
-	worst time.Duration
+	pulse *pg.Pulse
+
+	mu  sync.Mutex
+	all []*incident
+}
+
+// incident is a fault with the gaps between answers from when it began.
+type incident struct {
+	what  string
+	began time.Time
+	gaps  []gap
+}
+
+type gap struct {
+	node     string
+	from, to time.Time
 }
 
 // during says what is done from now on.
 func (s *standstills) during(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.close()
-	s.what, s.worst = what, 0
+	s.all = append(s.all, &incident{what: what, began: time.Now()})
 }
 
-func (s *standstills) close() {
-	if s.all == nil {
-		s.all = map[string][]time.Duration{}
-	}
-	if s.what != "" {
-		s.all[s.what] = append(s.all[s.what], s.worst)
-	}
-}
-
-func (s *standstills) add(d time.Duration) {
+func (s *standstills) add(g gap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.worst = max(s.worst, d)
-}
-
-// judge tells them.
-func (s *standstills) judge(t *testing.T) {
-	t.Helper()
-	s.during("")
-	for _, what := range slices.Sorted(maps.Keys(s.all)) {
-		all := slices.Sorted(slices.Values(s.all[what]))
-		t.Logf("standstill at other nodes, %s: %d times, p50 %v, most %v", what, len(all), all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond))
-		if most := all[len(all)-1]; most > longest {
-			t.Errorf("%s: no owner for %v", what, most)
-		}
+	if len(s.all) > 0 && g.to.Sub(g.from) > noticed {
+		last := s.all[len(s.all)-1]
+		last.gaps = append(last.gaps, g)
 	}
 }
+
+// worst is the longest gap, and the longest of the time in which the database committed.
+func (s *standstills) worst(i *incident) (whole, ours time.Duration, at gap) {
+	for _, g := range i.gaps {
+		d := g.to.Sub(g.from)
+		whole = max(whole, d)
+		if d -= s.pulse.Silent(g.from, g.to); d > ours {
+			ours, at = d, g
+		}
+	}
+	return whole, ours, at
+}
+
+// judge tells them, and which were too long, with what the nodes said meanwhile.
+func (s *standstills) judge(t *testing.T, nodes []*node) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wholes, owns := map[string][]time.Duration{}, map[string][]time.Duration{}
+	machine := s.machine()
+	t.Logf("while workers alone were killed, calls took up to %v: that is the machine's", machine)
+	for _, i := range s.all {
+		whole, ours, at := s.worst(i)
+		wholes[i.what], owns[i.what] = append(wholes[i.what], whole), append(owns[i.what], ours)
+		if ours > longest+machine {
+			t.Errorf("%s, begun at %s: at node %s there was no owner for %v while the database committed, from %s to %s",
+				i.what, stamp(i.began), at.node, ours.Round(time.Millisecond), stamp(at.from), stamp(at.to))
+			for _, n := range nodes {
+				t.Logf("node %s said then:\n%s", n.name, n.saidIn(at.from.Add(-time.Second), at.to.Add(time.Second)))
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(wholes)) {
+		t.Logf("standstill at other nodes, %s: %d times, p50 %s, most %s; while the database committed, p50 %s, most %s",
+			what, len(wholes[what]), middle(wholes[what]), most(wholes[what]), middle(owns[what]), most(owns[what]))
+	}
+}
+
+// machine is how long calls took at most while nothing happened that concerns who has the store:
+// as much of every other standstill is not of our making.
+func (s *standstills) machine() (d time.Duration) {
+	for _, i := range s.all {
+		if strings.HasPrefix(i.what, workerKilled) {
+			_, ours, _ := s.worst(i)
+			d = max(d, ours)
+		}
+	}
+	return d.Round(time.Millisecond)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }
+
+func middle(all []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(all))[len(all)/2].Round(time.Millisecond)
+}
+
+func most(all []time.Duration) time.Duration { return slices.Max(all).Round(time.Millisecond) }
 
 // probe makes changes through a node, one after the other, and tells how long it took from one
 // to the next while the node was accountable.
@@ -89,7 +142,7 @@ func (l *load) probe(n *node) {
 		}
 		now := time.Now()
 		if since := n.since.Load(); since != 0 {
-			l.c.waits.add(now.Sub(time.Unix(0, max(since, last.UnixNano()))))
+			l.c.waits.add(gap{n.name, time.Unix(0, max(since, last.UnixNano())), now})
 		}
 		last = now
 		<-tick.C

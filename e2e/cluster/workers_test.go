@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,10 +14,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/testkit/child"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -83,29 +86,57 @@ func chargePacks(t *testing.T) []string {
 	return files
 }
 
-// serveProcess runs a worker until the test ends. It lives over all faults.
-func serveProcess(l *load, name, program string, args ...string) {
+// hand is a worker that is a process. It lives over all faults but those that it is meant by.
+type hand struct {
+	t    *testing.T
+	name string
+	args []string
+	said bytes.Buffer
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// serveProcess runs a worker until the test ends.
+func serveProcess(l *load, name string, args ...string) {
 	l.t.Helper()
-	cmd := exec.Command(program, args...)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	h := &hand{t: l.t, name: name, args: args}
+	h.start()
+	l.c.hands = append(l.c.hands, h)
 	l.t.Cleanup(func() {
-		select {
-		case err := <-done:
-			l.t.Errorf("a worker in %s ended: %v", name, err)
-		default:
-			_ = cmd.Process.Kill()
-			<-done
-		}
+		h.kill()
 		if l.t.Failed() {
-			l.t.Logf("a worker in %s said:\n%s", name, said.Bytes()[max(0, said.Len()-8<<10):])
+			l.t.Logf("a worker in %s said:\n%s", name, h.said.Bytes()[max(0, h.said.Len()-8<<10):])
 		}
 	})
+}
+
+func (h *hand) start() {
+	h.t.Helper()
+	h.cmd = exec.Command(h.args[0], h.args[1:]...)
+	h.cmd.Stdout, h.cmd.Stderr = &h.said, &h.said
+	if err := child.Start(h.cmd, syscall.SIGKILL); err != nil {
+		h.t.Fatal(err)
+	}
+	h.done = make(chan error, 1)
+	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(h.cmd, h.done)
+}
+
+// kill ends it by SIGKILL. It must not have ended before.
+func (h *hand) kill() {
+	h.t.Helper()
+	select {
+	case err := <-h.done:
+		h.t.Errorf("a worker in %s ended: %v", h.name, err)
+	default:
+		_ = h.cmd.Process.Kill()
+		<-h.done
+	}
+}
+
+func (h *hand) replace() {
+	h.t.Helper()
+	h.kill()
+	h.start()
 }
 
 func serveGo(l *load, at *node, _ string) {
@@ -139,10 +170,11 @@ func workGo(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
 	if _, err := turn.Step(ctx, "charge", "charge", `{}`); err != nil {
 		return worker.Completion{}, err
 	}
-	if _, err := turn.Step(ctx, "once", "once", `{}`); err != nil && ctx.Err() != nil {
+	_, err := turn.Step(ctx, "once", "once", `{}`)
+	if _, failed := errors.AsType[*worker.Failure](err); err != nil && !failed {
 		return worker.Completion{}, err
 	}
-	// An error of it says that nobody knows whether it was done, so it is not done again.
+	// A failure of it says that nobody knows whether it was done, so it is not done again.
 	return worker.Completion{Event: "More"}, ctx.Err()
 }
 

@@ -129,32 +129,37 @@ func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 	}
 }
 
+// refund begins a run of refundPack.
+func (r *rig) refund(id string) runtime.Answer {
+	r.t.Helper()
+	req := startRequest(id)
+	req.Pack = "refunds"
+	return r.startWith(req)
+}
+
+// ask asks for an effect under a business key.
+func (r *rig) ask(run, token, key, payload string) runtime.StepAnswer {
+	r.t.Helper()
+	request := call("run_tests", payload)
+	request.Key = key
+	answer, err := r.request(run, token, request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer.Steps[0]
+}
+
 // TestARefusalIsWordedOnce: a repeated execution of a turn whose effect another step has is told
 // what it was told before, though that step has an answer by now: the transcript says so, too.
 func TestARefusalIsWordedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.register("", refundPack)
-	start := func(id string) runtime.Answer {
-		req := startRequest(id)
-		req.Pack = "refunds"
-		return r.startWith(req)
-	}
-	first, second := start("first"), start("second")
-	ask := func(run, token, key string) *machine.Denial {
-		t.Helper()
-		request := call("run_tests", `{"path": "x"}`)
-		request.Key = key
-		answer, err := r.request(run, token, request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.Steps[0].Denial
-	}
-	if denial := ask(first.RunID, first.Turn.Token, "k"); denial != nil {
+	first, second := r.refund("first"), r.refund("second")
+	if denial := r.ask(first.RunID, first.Turn.Token, "k", `{"path": "x"}`).Denial; denial != nil {
 		t.Fatalf("nobody has it: %+v", denial)
 	}
-	told := ask(second.RunID, second.Turn.Token, "k")
+	told := r.ask(second.RunID, second.Turn.Token, "k", `{"path": "x"}`).Denial
 	if told == nil || told.Code != machine.DuplicateEffect {
 		t.Fatalf("the first run has it: %+v", told)
 	}
@@ -168,10 +173,10 @@ func TestARefusalIsWordedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := ask(second.RunID, turn.Token, "k"); again == nil || again.Message != told.Message {
+	if again := r.ask(second.RunID, turn.Token, "k", `{"path": "x"}`).Denial; again == nil || again.Message != told.Message {
 		t.Errorf("asked again it is told %+v, first %+v", again, told)
 	}
-	if anew := ask(second.RunID, turn.Token, "another"); anew == nil || !strings.HasSuffix(anew.Message, `answered "done"`) {
+	if anew := r.ask(second.RunID, turn.Token, "another", `{"path": "x"}`).Denial; anew == nil || !strings.HasSuffix(anew.Message, `answered "done"`) {
 		t.Errorf("asked for anew it is told %+v", anew)
 	}
 }
@@ -183,26 +188,11 @@ func TestARefusedEffectStaysRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.register("", refundPack)
-	start := func(id string) runtime.Answer {
-		req := startRequest(id)
-		req.Pack = "refunds"
-		return r.startWith(req)
-	}
-	first, second := start("first"), start("second")
-	ask := func(run, token, key, payload string) runtime.StepAnswer {
-		t.Helper()
-		request := call("run_tests", payload)
-		request.Key = key
-		answer, err := r.request(run, token, request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.Steps[0]
-	}
-	if had := ask(first.RunID, first.Turn.Token, "k", `{"path": "x"}`); had.Denial != nil {
+	first, second := r.refund("first"), r.refund("second")
+	if had := r.ask(first.RunID, first.Turn.Token, "k", `{"path": "x"}`); had.Denial != nil {
 		t.Fatalf("nobody has it: %+v", had.Denial)
 	}
-	told := ask(second.RunID, second.Turn.Token, "k", `{"path": "x"}`)
+	told := r.ask(second.RunID, second.Turn.Token, "k", `{"path": "x"}`)
 	if told.Denial == nil || told.Denial.Code != machine.DuplicateEffect {
 		t.Fatalf("the first run has it: %+v", told)
 	}
@@ -221,16 +211,16 @@ func TestARefusedEffectStaysRefused(t *testing.T) {
 		return got.Token
 	}
 	token := turn(second.RunID)
-	if again := ask(second.RunID, token, "k", `{"path": "x"}`); again.Denial == nil || again.Denial.Message != told.Denial.Message {
+	if again := r.ask(second.RunID, token, "k", `{"path": "x"}`); again.Denial == nil || again.Denial.Message != told.Denial.Message {
 		t.Errorf("asked again it is told %+v, first %+v", again, told.Denial)
 	}
-	if other := ask(second.RunID, token, "k", `{"path": "y"}`); other.Denial != nil {
+	if other := r.ask(second.RunID, token, "k", `{"path": "y"}`); other.Denial != nil {
 		t.Errorf("another effect is refused: %+v", other.Denial)
 	}
-	if free := ask(second.RunID, token, "later", `{"path": "x"}`); free.Denial != nil {
+	if free := r.ask(second.RunID, token, "later", `{"path": "x"}`); free.Denial != nil {
 		t.Errorf("asked for anew it is refused: %+v", free.Denial)
 	}
-	if late := ask(first.RunID, turn(first.RunID), "later", `{"path": "x"}`); late.Denial == nil {
+	if late := r.ask(first.RunID, turn(first.RunID), "later", `{"path": "x"}`); late.Denial == nil {
 		t.Error("two runs have it")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/condition"
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -78,9 +80,9 @@ type Cache struct {
 	store Shelf
 	opts  pack.Options
 
-	// making is held by who makes a pack or a program that nobody has yet: of a crowd that comes
-	// for the same one the others find it.
-	making sync.Mutex
+	// loading makes packs, by their digests: of a crowd that comes for one that nobody has yet the
+	// first makes it. compiling makes programs, by digest and entry.
+	loading, compiling singleflight.Group
 
 	mu sync.Mutex
 	// held are by digest and weigh at most limit bytes, but for one pack that is larger.
@@ -134,16 +136,20 @@ func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, e
 	if err != nil {
 		return nil, err
 	}
-	p.making.Lock()
-	defer p.making.Unlock()
-	if prog := p.compiled(key); prog != nil {
-		return prog, nil
-	}
-	graph, err := loaded.Compile(key.entry)
+	prog, err, _ := p.compiling.Do(fmt.Sprintf("%s %q %q", key.digest, key.entry.Agent, key.entry.State), func() (any, error) {
+		if prog := p.compiled(key); prog != nil {
+			return prog, nil
+		}
+		graph, err := loaded.Compile(key.entry)
+		if err != nil {
+			return nil, EntryRefused(err)
+		}
+		return p.hold(loaded, &key.entry, graph), nil
+	})
 	if err != nil {
-		return nil, EntryRefused(err)
+		return nil, err
 	}
-	return p.hold(loaded, &key.entry, graph), nil
+	return prog.(*Program), nil
 }
 
 func (p *Cache) compiled(key programKey) *Program {
@@ -247,8 +253,15 @@ func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack,
 	if err != nil {
 		return nil, err
 	}
-	p.making.Lock()
-	defer p.making.Unlock()
+	loaded, err, _ := p.loading.Do(digest, func() (any, error) { return p.load(row, digest) })
+	if err != nil {
+		return nil, err
+	}
+	return loaded.(*pack.Pack), nil
+}
+
+// load checks a stored pack, unless somebody has.
+func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	if loaded := p.loaded(digest); loaded != nil {
 		return loaded, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a"
@@ -20,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -294,20 +296,46 @@ func (a *app) take(ctx context.Context) (node.Tenure, error) {
 	}
 	t.records.services = h.Services
 	a.tenure.Store(t)
-	// What is wrong with these was told when the process started. No pack goes again, and callers
-	// wait for the compiling of all.
-	if !a.shares.offered.Load() {
-		if _, err := t.registerPacks(ctx, t.opts.config.Packs); err != nil {
-			t.opts.log.Error("packs of the configuration are not registered", "error", err)
-		}
-	}
-	if err := t.agree(ctx); err != nil {
-		t.opts.log.Error("schedules of the configuration do not hold", "error", err)
+	if err := a.furnish(ctx, t); err != nil {
+		a.tenure.CompareAndSwap(t, nil)
+		return nil, errors.Join(err, t.drain(ctx), t.close())
 	}
 	t.start()
 	go h.attend()
 	a.shares.counts.Took()
 	return h, nil
+}
+
+// furnish puts the packs and schedules of the configuration into a store. What is wrong with these was
+// told when the process started; an error is one of the store's, which is to be taken again.
+func (a *app) furnish(ctx context.Context, t *tenure) error {
+	// No pack goes again, and callers wait for the compiling of all.
+	if !a.shares.offered.Load() {
+		_, err := t.registerPacks(ctx, t.opts.config.Packs)
+		if isAway(err) {
+			return err
+		}
+		if err != nil {
+			t.opts.log.Error("packs of the configuration are not registered", "error", err)
+		}
+	}
+	err := t.agree(ctx)
+	if isAway(err) {
+		return err
+	}
+	if err != nil {
+		t.opts.log.Error("schedules of the configuration do not hold", "error", err)
+	}
+	return nil
+}
+
+// isAway: it was nobody's fault who asked, and may be otherwise a moment later.
+func isAway(err error) bool {
+	if err == nil {
+		return false
+	}
+	st, _ := fault.Status(err)
+	return st.Code() == codes.Unavailable
 }
 
 // attend tells of a failure.
@@ -363,11 +391,32 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 		if err != nil {
 			return names, &PackError{Path: path, Diagnostics: found, Err: err}
 		}
-		_, err = a.shares.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)
-		if err != nil {
+		if err := a.offerPack(ctx, content); err != nil {
 			return names, &PackError{Path: path, Err: err}
 		}
 		names = append(names, loaded.ID+"@"+loaded.Version)
 	}
 	return names, nil
+}
+
+// offerAgain is the pause between two tries to register a pack.
+const offerAgain = 200 * time.Millisecond
+
+// offerPack registers a pack. While nobody can commit it waits: a sidecar that starts then serves as soon
+// as one that has served before.
+func (a *app) offerPack(ctx context.Context, content []byte) error {
+	for told := false; ; told = true {
+		_, err := a.shares.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)
+		if !isAway(err) {
+			return err
+		}
+		if !told {
+			a.opts.log.Warn("the packs of the configuration cannot be registered now, it is tried on", "error", err)
+		}
+		select {
+		case <-time.After(offerAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

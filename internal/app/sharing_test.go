@@ -1,12 +1,17 @@
 package app
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +155,67 @@ func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 	}
 	if err := <-answer; status.Code(err) != codes.Unavailable {
 		t.Errorf("the call got %v", err)
+	}
+}
+
+// TestOneStartsWhileTheDatabaseIsAway: a sidecar whose packs nobody can take yet waits, as one does that
+// has started before.
+func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	c := sharedSettings(t)
+	between := relay.Start(t, pg.Shared(t).Addr())
+	c.Store = pgurl.Of(strings.Replace(c.Store.Secret(), pg.Shared(t).Addr(), between.Addr(), 1))
+	begin(t, c)
+	// The file of the pack is there when the database is not.
+	content, err := os.ReadFile(packFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "pack.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Packs = []string{path}
+	out, in := io.Pipe()
+	logged, log := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Serve(t.Context(), c, in, log)
+		in.CloseWithError(errors.Join(err, io.EOF))
+		ended <- err
+	}()
+	waits := make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(logged); lines.Scan(); {
+			if strings.Contains(lines.Text(), "cannot be registered now") {
+				close(waits)
+			}
+		}
+	}()
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between.Refuse()
+	// Whoever reads it later finds a plain one.
+	if err := os.Rename(writeFile(t, "plain.json", string(content)), path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-waits:
+	case err := <-ended:
+		t.Fatalf("it ended with %v", err)
+	}
+	between.Accept()
+	var ready Ready
+	if err := json.NewDecoder(out).Decode(&ready); err != nil || len(ready.Packs) != 1 {
+		t.Errorf("ready with %v: %v", ready.Packs, err)
 	}
 }
 

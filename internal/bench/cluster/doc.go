@@ -1,7 +1,7 @@
 // Package cluster measures sidecars that share a database, one of which has the store.
 //
 // Owns: how long callers at other nodes stand still when the owner ends or is killed, what a call
-// through another node costs beside one at the owner, throughput with calls at all of them, these
+// through another node costs beside one at the owner, how late a stream there is, throughput with calls at all of them, these
 // figures and their bars. Called by: the bench, which starts the processes. May import: gen,
 // many, stat, latency.
 // Keeps: a call that fails, or leads elsewhere than its event does, ends the measurement; every

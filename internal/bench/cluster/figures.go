@@ -16,11 +16,14 @@ const (
 	ForwardRatio = 1.6
 	// HandOverMs and FailoverMs are how long callers may stand still.
 	HandOverMs, FailoverMs = 500, 5000
+	// LagMs is how long after it was made a transition is read at another node, at the 99th percentile.
+	LagMs = 500
 )
 
 // Figures of a cluster.
 func Figures() []many.Figure {
 	ratio, handOver, failover := stat.AtMost(ForwardRatio), stat.AtMost(HandOverMs), stat.AtMost(FailoverMs)
+	lag := stat.AtMost(LagMs)
 	var list []many.Figure
 	for _, call := range []struct{ key, name string }{{"emit", "EmitEvent"}, {"get", "GetRun"}} {
 		local, through := "cluster_local_"+call.key+"_p50_us", "cluster_forward_"+call.key+"_p50_us"
@@ -41,6 +44,8 @@ func Figures() []many.Figure {
 		)
 	}
 	return append(list,
+		many.Figure{Key: "cluster_lag_p50_ms", Unit: "ms", Title: "cluster, from a transition's stamp to a reader of all runs at another node, p50"},
+		many.Figure{Key: "cluster_lag_p99_ms", Unit: "ms", Title: "cluster, the same, p99", Bar: &lag},
 		many.Figure{Key: "cluster_handover_p50_ms", Unit: "ms", Title: "cluster, standstill at another node, owner ends (SIGTERM), p50"},
 		many.Figure{Key: "cluster_handover_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &handOver},
 		many.Figure{Key: "cluster_failover_p50_ms", Unit: "ms", Title: "cluster, standstill at another node, owner killed, p50"},

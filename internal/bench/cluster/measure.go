@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
 // Load drives runs at a node from a process of its own, and says how many transitions a second
@@ -59,6 +61,13 @@ func (m *measurement) round(ctx context.Context, round int) error {
 	for key, value := range got {
 		m.samples[key] = append(m.samples[key], value)
 	}
+	m.Tell(fmt.Sprintf("round %d/%d stream of all runs at another node", round+1, m.Rounds))
+	lags, err := m.lags(ctx, m.Warm, m.Window)
+	if err != nil {
+		return fmt.Errorf("stream of all runs: %w", err)
+	}
+	m.samples["cluster_lag_p50_ms"] = append(m.samples["cluster_lag_p50_ms"], millis(latency.Of(lags, 0.5)))
+	m.samples["cluster_lag_p99_ms"] = append(m.samples["cluster_lag_p99_ms"], millis(latency.Of(lags, 0.99)))
 	for _, runs := range loads {
 		for _, spread := range []bool{round%2 == 1, round%2 == 0} {
 			key := keyOf(runs, spread)

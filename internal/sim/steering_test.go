@@ -187,10 +187,14 @@ func (w *world) shows(n *node, id stepID, h *heeds) {
 	}
 }
 
+// otherHas is a tool's message that says who had an effect before.
+var otherHas = regexp.MustCompile(`(?m)^.*DUPLICATE_EFFECT.*(call-[\d-]+)"$`)
+
 // plain is what a model is shown, less what people said in between: an execution is told of
-// that with the answer to its request, which it need not have got.
+// that with the answer to its request, which it need not have got. Nor is it told who had an effect
+// in the words of a round before, if that is a fork's, which has its source's rounds, not its refusals.
 func plain(shown string) string {
-	lines := strings.SplitAfter(shown, "\n")
+	lines := strings.SplitAfter(otherHas.ReplaceAllString(shown, "refused $1"), "\n")
 	return strings.Join(slices.DeleteFunc(lines, words.MatchString), "")
 }
 

@@ -36,10 +36,11 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 	st := &Step{Assignment: a, w: w, cancel: cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.steps[a.GetLease().GetToken()] = st
 	if w.over {
 		cancel()
+		return
 	}
+	w.steps[a.GetLease().GetToken()] = st
 	w.execute(func() {
 		defer cancel()
 		st.execute(ctx)

@@ -43,10 +43,11 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turns[a.GetLease().GetToken()] = t
 	if w.over {
 		cancel()
+		return
 	}
+	w.turns[a.GetLease().GetToken()] = t
 	w.execute(func() {
 		defer cancel()
 		t.execute(ctx)

@@ -102,10 +102,10 @@ type Worker struct {
 	turns   map[string]*Turn
 	steps   map[string]*Step
 	stopped bool
-	// over: nothing is executed any more; what an assignment began that came before the
-	// stream ended is given up at once, or it would wait for a session that never comes.
+	// over: nothing is executed any more. An assignment that comes before the stream ends is
+	// left to the sidecar, which has it back with that.
 	over bool
-	// running counts the functions that are executed; idle, where there is one, is closed when
+	// running counts the functions that are executed; idle, where the worker stops, is closed when
 	// none is. A [sync.WaitGroup] would not do: an assignment may come while somebody waits.
 	running int
 	idle    chan struct{}
@@ -197,23 +197,26 @@ func (w *Worker) executed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	if w.running == 0 && w.idle != nil {
-		close(w.idle)
-		w.idle = nil
-	}
+	w.settle()
 }
 
-// settled returns a channel that is closed once nothing is executed.
+// settled returns a channel that is closed once nothing is executed; nothing is any more from then on.
 func (w *Worker) settled() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	idle := make(chan struct{})
-	if w.running == 0 {
-		close(idle)
-	} else {
-		w.idle = idle
-	}
+	w.idle = idle
+	w.settle()
 	return idle
+}
+
+// settle is called under mu.
+func (w *Worker) settle() {
+	if w.running == 0 && w.idle != nil {
+		w.over = true
+		close(w.idle)
+		w.idle = nil
+	}
 }
 
 // abandon ends the contexts of everything that the worker still has, and of what is on its

@@ -308,15 +308,18 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopsAmongAssignments: a worker may stop while work is on its way to it; every run
-// ends all the same.
+// TestStopsAmongAssignments: a worker may stop while work is on its way to it. Nothing is executed once it
+// has stopped, and every run ends at the next one.
 func TestStopsAmongAssignments(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
-	begun := make(chan struct{}, 1)
+	begun := make(chan struct{}, 100)
+	var running atomic.Int64
 	config := func(id int) worker.Config {
 		return worker.Config{ID: fmt.Sprint(id), Turns: 1, Prompts: map[string]worker.TurnFunc{
 			"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+				defer running.Add(-1)
+				running.Add(1)
 				select {
 				case begun <- struct{}{}:
 				default:
@@ -331,11 +334,17 @@ func TestStopsAmongAssignments(t *testing.T) {
 	const workers = 50
 	var runs []string
 	for id := range workers {
+		for len(begun) > 0 {
+			<-begun
+		}
 		stop := s.work(ctx, config(id))
 		runs = append(runs, s.start(ctx))
 		<-begun
 		runs = append(runs, s.start(ctx))
 		stop()
+		if left := running.Load(); left != 0 {
+			t.Fatalf("worker %d has stopped, and executes %d turns", id, left)
+		}
 	}
 	defer s.work(ctx, config(workers))()
 	for _, run := range runs {

@@ -405,13 +405,14 @@ const offerAgain = 200 * time.Millisecond
 // offerPack registers a pack. While nobody can commit it waits: a sidecar that starts then serves as soon
 // as one that has served before.
 func (a *app) offerPack(ctx context.Context, content []byte) error {
-	for told := false; ; told = true {
+	for said := ""; ; {
 		_, err := a.shares.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)
 		if !isAway(err) {
 			return err
 		}
-		if !told {
+		if why := err.Error(); why != said {
 			a.opts.log.Warn("the packs of the configuration cannot be registered now, it is tried on", "error", err)
+			said = why
 		}
 		select {
 		case <-time.After(offerAgain):

@@ -184,17 +184,31 @@ func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 		in.CloseWithError(errors.Join(err, io.EOF))
 		ended <- err
 	}()
-	waits := make(chan struct{})
+	waits := make(chan struct{}, 1)
 	go func() {
 		for lines := bufio.NewScanner(logged); lines.Scan(); {
 			if strings.Contains(lines.Text(), "cannot be registered now") {
-				close(waits)
+				select {
+				case waits <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}()
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
+	// It is open once it is read.
+	opened := make(chan *os.File)
+	go func() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- file
+	}()
+	var file *os.File
+	select {
+	case file = <-opened:
+	case err := <-ended:
+		t.Fatalf("it ended with %v", err)
 	}
 	between.Refuse()
 	// Whoever reads it later finds a plain one.

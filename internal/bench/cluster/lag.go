@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,6 +16,8 @@ import (
 // third: how long after its stamp, which is put on before the commit by the one clock of this machine, a
 // transition is there. What comes in warm counts nowhere; one that is missing is an error.
 func (c *Cluster) lags(ctx context.Context, warm, window time.Duration) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, warm+window+overdue)
+	defer cancel()
 	owner, others, err := c.parted(ctx)
 	if err != nil {
 		return nil, err
@@ -55,8 +58,16 @@ func (c *Cluster) lags(ctx context.Context, warm, window time.Duration) ([]time.
 			return nil, fmt.Errorf("run %s made %d transitions, %d were told at another node", one.run, one.made, seen.made[one.run])
 		}
 	}
+	if len(seen.lags) == 0 {
+		return nil, errNoLags
+	}
 	return seen.lags, nil
 }
+
+// overdue is how long the last transition is waited for.
+const overdue = 30 * time.Second
+
+var errNoLags = errors.New("no transition was made in the window")
 
 // callersOf are as many at each node.
 func (c *Cluster) callersOf(ctx context.Context, nodes ...*node) (all []*caller, err error) {

@@ -159,13 +159,30 @@ func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 }
 
 // TestOneStartsWhileTheDatabaseIsAway: a sidecar whose packs nobody can take yet waits, as one does that
-// has started before.
+// has started before; one that has just taken the store takes it again.
 func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		alone bool
+		says  string
+	}{
+		"beside an owner": {false, "cannot be registered now"},
+		"as the owner":    {true, "the store was not opened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			startsWhileAway(t, c.alone, c.says)
+		})
+	}
+}
+
+func startsWhileAway(t *testing.T, alone bool, says string) {
 	c := sharedSettings(t)
 	between := relay.Start(t, pg.Shared(t).Addr())
 	c.Store = pgurl.Of(strings.Replace(c.Store.Secret(), pg.Shared(t).Addr(), between.Addr(), 1))
-	begin(t, c)
+	if !alone {
+		begin(t, c)
+	}
 	// The file of the pack is there when the database is not.
 	content, err := os.ReadFile(packFile)
 	if err != nil {
@@ -187,7 +204,7 @@ func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 	waits := make(chan struct{}, 1)
 	go func() {
 		for lines := bufio.NewScanner(logged); lines.Scan(); {
-			if strings.Contains(lines.Text(), "cannot be registered now") {
+			if strings.Contains(lines.Text(), says) {
 				select {
 				case waits <- struct{}{}:
 				default:

@@ -56,6 +56,7 @@ const (
 	handedExport = 200 * time.Millisecond
 )
 
+// leaveOf is how long the last traces of a tenure may take.
 func leaveOf(c config.Config) time.Duration {
 	if c.PeerListen != "" {
 		return handedExport

@@ -30,14 +30,28 @@ type Pattern struct {
 // Compile compiles RE2 syntax and refuses a program that is too large before it
 // is made.
 func Compile(text string) (*Pattern, error) {
-	tree, err := syntax.Parse(text, syntax.Perl)
+	program, err := count(text)
 	if err != nil {
 		return nil, err
 	}
+	return compile(text, program)
+}
+
+// count counts the instructions of a pattern that is not too large.
+func count(text string) (int, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
 	program := programOf(tree)
 	if program > maxProgram {
-		return nil, fmt.Errorf("the pattern is a program of more than %d instructions; repeat less", maxProgram)
+		return 0, fmt.Errorf("the pattern is a program of more than %d instructions; repeat less", maxProgram)
 	}
+	return program, nil
+}
+
+// compile makes the program of a pattern that was counted.
+func compile(text string, program int) (*Pattern, error) {
 	compiled, err := regexp.Compile(text)
 	if err != nil {
 		return nil, err
@@ -54,20 +68,31 @@ type Patterns struct {
 	left int
 }
 
+// errPrograms refuses what is over the allowance of a pack.
+var errPrograms = fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
+
 // NewPatterns compiles those of one pack.
 func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
 
-// Compile is the engine of the library.
+// Compile is the engine of the library. The pattern that is one too many is not made, and none
+// after it is looked at: a pack may have 40 000 of them.
 func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
 	}
-	compiled, err := Compile(text)
+	if p.left < 0 {
+		return nil, errPrograms
+	}
+	program, err := count(text)
 	if err != nil {
 		return nil, err
 	}
-	if p.left -= compiled.program; p.left < 0 {
-		return nil, fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
+	if p.left -= program; p.left < 0 {
+		return nil, errPrograms
+	}
+	compiled, err := compile(text, program)
+	if err != nil {
+		return nil, err
 	}
 	p.known[text] = compiled
 	return compiled, nil

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"errors"
 	"regexp/syntax"
 	"strings"
 	"testing"
@@ -20,6 +21,15 @@ func TestPatternsOfAPack(t *testing.T) {
 	}
 	if budget.left >= 0 {
 		t.Error("all of them were taken")
+	}
+	made := len(budget.known)
+	for _, text := range []string{"a", "(", "x{999}"} {
+		if _, err := budget.Compile(text); !errors.Is(err, errPrograms) {
+			t.Errorf("%q was looked at though nothing is left: %v", text, err)
+		}
+	}
+	if len(budget.known) != made {
+		t.Error("a pattern was made that is refused")
 	}
 }
 

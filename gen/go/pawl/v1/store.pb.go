@@ -31,7 +31,10 @@ type BackupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the backup that this one is to follow on, from its file's header. Default: empty,
 	// a backup of everything.
-	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	After string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Number of the partition to take, below 64: see ListPartitions. Default: 0, the only one of
+	// a store that is not shared.
+	Partition     uint32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -71,6 +74,13 @@ func (x *BackupRequest) GetAfter() string {
 		return x.After
 	}
 	return ""
+}
+
+func (x *BackupRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
 }
 
 // BackupResponse is a piece of the file.
@@ -426,7 +436,9 @@ type CheckFault struct {
 	// The kind of the stored row.
 	Row string `protobuf:"bytes,4,opt,name=row,proto3" json:"row,omitempty"`
 	// What is wrong with it.
-	Detail        string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Number of the partition.
+	Partition     uint32 `protobuf:"varint,6,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +506,13 @@ func (x *CheckFault) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *CheckFault) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
 }
 
 // GetStoreStatsRequest asks for figures of the store.
@@ -582,7 +601,7 @@ func (x *GetStoreStatsResponse) GetStats() *StoreStats {
 // StoreStats is what a store holds and what that takes.
 type StoreStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each namespace that the store knows, served or not, by number.
+	// One for each namespace that the store knows, served or not, by partition and number.
 	Namespaces []*NamespaceStats `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// Rows that belong to no namespace.
 	Shared []*RowStats `protobuf:"bytes,2,rep,name=shared,proto3" json:"shared,omitempty"`
@@ -658,7 +677,7 @@ type NamespaceStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name; empty if only rows of its number are there.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its number; 0 is the default one.
+	// Its number in its partition; 0 is the default one.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// Runs by status, those without any included.
 	Runs []*StatusCount `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
@@ -683,7 +702,9 @@ type NamespaceStats struct {
 	// When the newest of the runs was started; absent without runs.
 	NewestRun *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=newest_run,json=newestRun,proto3" json:"newest_run,omitempty"`
 	// Stored rows by kind, as docs and faults name them, by name.
-	Rows          []*RowStats `protobuf:"bytes,14,rep,name=rows,proto3" json:"rows,omitempty"`
+	Rows []*RowStats `protobuf:"bytes,14,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Number of the partition that it is in.
+	Partition     uint32 `protobuf:"varint,15,opt,name=partition,proto3" json:"partition,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,6 +837,13 @@ func (x *NamespaceStats) GetRows() []*RowStats {
 	return nil
 }
 
+func (x *NamespaceStats) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
 // RowStats is what the rows of one kind take, before compression and without what was
 // superseded.
 type RowStats struct {
@@ -890,13 +918,171 @@ func (x *RowStats) GetValueBytes() int64 {
 	return 0
 }
 
+// ListPartitionsRequest asks for the partitions.
+type ListPartitionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPartitionsRequest) Reset() {
+	*x = ListPartitionsRequest{}
+	mi := &file_pawl_v1_store_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPartitionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPartitionsRequest) ProtoMessage() {}
+
+func (x *ListPartitionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_store_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPartitionsRequest.ProtoReflect.Descriptor instead.
+func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_store_proto_rawDescGZIP(), []int{11}
+}
+
+// ListPartitionsResponse has the partitions.
+type ListPartitionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All whose namespaces the sidecar serves that was asked, by number.
+	Partitions    []*Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPartitionsResponse) Reset() {
+	*x = ListPartitionsResponse{}
+	mi := &file_pawl_v1_store_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPartitionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPartitionsResponse) ProtoMessage() {}
+
+func (x *ListPartitionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_store_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPartitionsResponse.ProtoReflect.Descriptor instead.
+func (*ListPartitionsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_store_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListPartitionsResponse) GetPartitions() []*Partition {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+// Partition is a part of the store that has an owner of its own.
+type Partition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number, below 64.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The namespaces in it that the sidecar serves that was asked, by name.
+	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// HOST:PORT at which other sidecars reach the one that has it; empty: nobody has it at the
+	// moment, or a sidecar serves alone.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The sidecar that was asked has it.
+	Here          bool `protobuf:"varint,4,opt,name=here,proto3" json:"here,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Partition) Reset() {
+	*x = Partition{}
+	mi := &file_pawl_v1_store_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Partition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Partition) ProtoMessage() {}
+
+func (x *Partition) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_store_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Partition.ProtoReflect.Descriptor instead.
+func (*Partition) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_store_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Partition) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Partition) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *Partition) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Partition) GetHere() bool {
+	if x != nil {
+		return x.Here
+	}
+	return false
+}
+
 var File_pawl_v1_store_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x13pawl/v1/store.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11pawl/v1/run.proto\"?\n" +
+	"\x13pawl/v1/store.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11pawl/v1/run.proto\"f\n" +
 	"\rBackupRequest\x12.\n" +
-	"\x05after\x18\x01 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{32})?$R\x05after\"$\n" +
+	"\x05after\x18\x01 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{32})?$R\x05after\x12%\n" +
+	"\tpartition\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x10@R\tpartition\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x13\n" +
 	"\x11CheckStoreRequest\"\xab\x01\n" +
@@ -919,14 +1105,15 @@ const file_pawl_v1_store_proto_rawDesc = "" +
 	" \x01(\x03R\x05ready\x12\x18\n" +
 	"\aindexes\x18\v \x01(\x03R\aindexes\x12\x14\n" +
 	"\x05packs\x18\f \x01(\x03R\x05packs\x12\x18\n" +
-	"\adeleted\x18\r \x01(\x03R\adeleted\"\x8a\x01\n" +
+	"\adeleted\x18\r \x01(\x03R\adeleted\"\xa8\x01\n" +
 	"\n" +
 	"CheckFault\x12)\n" +
 	"\x10namespace_number\x18\x01 \x01(\rR\x0fnamespaceNumber\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03row\x18\x04 \x01(\tR\x03row\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1c\n" +
+	"\tpartition\x18\x06 \x01(\rR\tpartition\"\x16\n" +
 	"\x14GetStoreStatsRequest\"B\n" +
 	"\x15GetStoreStatsResponse\x12)\n" +
 	"\x05stats\x18\x01 \x01(\v2\x13.pawl.v1.StoreStatsR\x05stats\"\xb7\x01\n" +
@@ -938,7 +1125,7 @@ const file_pawl_v1_store_proto_rawDesc = "" +
 	"\x06shared\x18\x02 \x03(\v2\x11.pawl.v1.RowStatsR\x06shared\x12\x1d\n" +
 	"\n" +
 	"tree_bytes\x18\x03 \x01(\x03R\ttreeBytes\x12&\n" +
-	"\x0fvalue_log_bytes\x18\x04 \x01(\x03R\rvalueLogBytes\"\xf0\x03\n" +
+	"\x0fvalue_log_bytes\x18\x04 \x01(\x03R\rvalueLogBytes\"\x8e\x04\n" +
 	"\x0eNamespaceStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12(\n" +
@@ -956,18 +1143,32 @@ const file_pawl_v1_store_proto_rawDesc = "" +
 	"oldest_run\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\toldestRun\x129\n" +
 	"\n" +
 	"newest_run\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tnewestRun\x12%\n" +
-	"\x04rows\x18\x0e \x03(\v2\x11.pawl.v1.RowStatsR\x04rows\"p\n" +
+	"\x04rows\x18\x0e \x03(\v2\x11.pawl.v1.RowStatsR\x04rows\x12\x1c\n" +
+	"\tpartition\x18\x0f \x01(\rR\tpartition\"p\n" +
 	"\bRowStats\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1b\n" +
 	"\tkey_bytes\x18\x03 \x01(\x03R\bkeyBytes\x12\x1f\n" +
 	"\vvalue_bytes\x18\x04 \x01(\x03R\n" +
-	"valueBytes2\xfd\x01\n" +
+	"valueBytes\"\x17\n" +
+	"\x15ListPartitionsRequest\"L\n" +
+	"\x16ListPartitionsResponse\x122\n" +
+	"\n" +
+	"partitions\x18\x01 \x03(\v2\x12.pawl.v1.PartitionR\n" +
+	"partitions\"m\n" +
+	"\tPartition\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x02 \x03(\tR\n" +
+	"namespaces\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04here\x18\x04 \x01(\bR\x04here2\xee\x02\n" +
 	"\fStoreService\x12;\n" +
 	"\x06Backup\x12\x16.pawl.v1.BackupRequest\x1a\x17.pawl.v1.BackupResponse0\x01\x12G\n" +
 	"\n" +
 	"CheckStore\x12\x1a.pawl.v1.CheckStoreRequest\x1a\x1b.pawl.v1.CheckStoreResponse0\x01\x12g\n" +
-	"\rGetStoreStats\x12\x1d.pawl.v1.GetStoreStatsRequest\x1a\x1e.pawl.v1.GetStoreStatsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/store/statsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
+	"\rGetStoreStats\x12\x1d.pawl.v1.GetStoreStatsRequest\x1a\x1e.pawl.v1.GetStoreStatsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/store/stats\x12o\n" +
+	"\x0eListPartitions\x12\x1e.pawl.v1.ListPartitionsRequest\x1a\x1f.pawl.v1.ListPartitionsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/store/partitionsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
 var (
 	file_pawl_v1_store_proto_rawDescOnce sync.Once
@@ -981,21 +1182,24 @@ func file_pawl_v1_store_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_store_proto_rawDescData
 }
 
-var file_pawl_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_pawl_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_pawl_v1_store_proto_goTypes = []any{
-	(*BackupRequest)(nil),         // 0: pawl.v1.BackupRequest
-	(*BackupResponse)(nil),        // 1: pawl.v1.BackupResponse
-	(*CheckStoreRequest)(nil),     // 2: pawl.v1.CheckStoreRequest
-	(*CheckStoreResponse)(nil),    // 3: pawl.v1.CheckStoreResponse
-	(*CheckCounts)(nil),           // 4: pawl.v1.CheckCounts
-	(*CheckFault)(nil),            // 5: pawl.v1.CheckFault
-	(*GetStoreStatsRequest)(nil),  // 6: pawl.v1.GetStoreStatsRequest
-	(*GetStoreStatsResponse)(nil), // 7: pawl.v1.GetStoreStatsResponse
-	(*StoreStats)(nil),            // 8: pawl.v1.StoreStats
-	(*NamespaceStats)(nil),        // 9: pawl.v1.NamespaceStats
-	(*RowStats)(nil),              // 10: pawl.v1.RowStats
-	(*StatusCount)(nil),           // 11: pawl.v1.StatusCount
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*BackupRequest)(nil),          // 0: pawl.v1.BackupRequest
+	(*BackupResponse)(nil),         // 1: pawl.v1.BackupResponse
+	(*CheckStoreRequest)(nil),      // 2: pawl.v1.CheckStoreRequest
+	(*CheckStoreResponse)(nil),     // 3: pawl.v1.CheckStoreResponse
+	(*CheckCounts)(nil),            // 4: pawl.v1.CheckCounts
+	(*CheckFault)(nil),             // 5: pawl.v1.CheckFault
+	(*GetStoreStatsRequest)(nil),   // 6: pawl.v1.GetStoreStatsRequest
+	(*GetStoreStatsResponse)(nil),  // 7: pawl.v1.GetStoreStatsResponse
+	(*StoreStats)(nil),             // 8: pawl.v1.StoreStats
+	(*NamespaceStats)(nil),         // 9: pawl.v1.NamespaceStats
+	(*RowStats)(nil),               // 10: pawl.v1.RowStats
+	(*ListPartitionsRequest)(nil),  // 11: pawl.v1.ListPartitionsRequest
+	(*ListPartitionsResponse)(nil), // 12: pawl.v1.ListPartitionsResponse
+	(*Partition)(nil),              // 13: pawl.v1.Partition
+	(*StatusCount)(nil),            // 14: pawl.v1.StatusCount
+	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
 }
 var file_pawl_v1_store_proto_depIdxs = []int32{
 	4,  // 0: pawl.v1.CheckStoreResponse.progress:type_name -> pawl.v1.CheckCounts
@@ -1004,21 +1208,24 @@ var file_pawl_v1_store_proto_depIdxs = []int32{
 	8,  // 3: pawl.v1.GetStoreStatsResponse.stats:type_name -> pawl.v1.StoreStats
 	9,  // 4: pawl.v1.StoreStats.namespaces:type_name -> pawl.v1.NamespaceStats
 	10, // 5: pawl.v1.StoreStats.shared:type_name -> pawl.v1.RowStats
-	11, // 6: pawl.v1.NamespaceStats.runs:type_name -> pawl.v1.StatusCount
-	12, // 7: pawl.v1.NamespaceStats.oldest_run:type_name -> google.protobuf.Timestamp
-	12, // 8: pawl.v1.NamespaceStats.newest_run:type_name -> google.protobuf.Timestamp
+	14, // 6: pawl.v1.NamespaceStats.runs:type_name -> pawl.v1.StatusCount
+	15, // 7: pawl.v1.NamespaceStats.oldest_run:type_name -> google.protobuf.Timestamp
+	15, // 8: pawl.v1.NamespaceStats.newest_run:type_name -> google.protobuf.Timestamp
 	10, // 9: pawl.v1.NamespaceStats.rows:type_name -> pawl.v1.RowStats
-	0,  // 10: pawl.v1.StoreService.Backup:input_type -> pawl.v1.BackupRequest
-	2,  // 11: pawl.v1.StoreService.CheckStore:input_type -> pawl.v1.CheckStoreRequest
-	6,  // 12: pawl.v1.StoreService.GetStoreStats:input_type -> pawl.v1.GetStoreStatsRequest
-	1,  // 13: pawl.v1.StoreService.Backup:output_type -> pawl.v1.BackupResponse
-	3,  // 14: pawl.v1.StoreService.CheckStore:output_type -> pawl.v1.CheckStoreResponse
-	7,  // 15: pawl.v1.StoreService.GetStoreStats:output_type -> pawl.v1.GetStoreStatsResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	13, // 10: pawl.v1.ListPartitionsResponse.partitions:type_name -> pawl.v1.Partition
+	0,  // 11: pawl.v1.StoreService.Backup:input_type -> pawl.v1.BackupRequest
+	2,  // 12: pawl.v1.StoreService.CheckStore:input_type -> pawl.v1.CheckStoreRequest
+	6,  // 13: pawl.v1.StoreService.GetStoreStats:input_type -> pawl.v1.GetStoreStatsRequest
+	11, // 14: pawl.v1.StoreService.ListPartitions:input_type -> pawl.v1.ListPartitionsRequest
+	1,  // 15: pawl.v1.StoreService.Backup:output_type -> pawl.v1.BackupResponse
+	3,  // 16: pawl.v1.StoreService.CheckStore:output_type -> pawl.v1.CheckStoreResponse
+	7,  // 17: pawl.v1.StoreService.GetStoreStats:output_type -> pawl.v1.GetStoreStatsResponse
+	12, // 18: pawl.v1.StoreService.ListPartitions:output_type -> pawl.v1.ListPartitionsResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_store_proto_init() }
@@ -1038,7 +1245,7 @@ func file_pawl_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_store_proto_rawDesc), len(file_pawl_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,9 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	StoreService_Backup_FullMethodName        = "/pawl.v1.StoreService/Backup"
-	StoreService_CheckStore_FullMethodName    = "/pawl.v1.StoreService/CheckStore"
-	StoreService_GetStoreStats_FullMethodName = "/pawl.v1.StoreService/GetStoreStats"
+	StoreService_Backup_FullMethodName         = "/pawl.v1.StoreService/Backup"
+	StoreService_CheckStore_FullMethodName     = "/pawl.v1.StoreService/CheckStore"
+	StoreService_GetStoreStats_FullMethodName  = "/pawl.v1.StoreService/GetStoreStats"
+	StoreService_ListPartitions_FullMethodName = "/pawl.v1.StoreService/ListPartitions"
 )
 
 // StoreServiceClient is the client API for StoreService service.
@@ -35,19 +36,23 @@ const (
 // some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
 // while the sidecar works on; until it is read, what was superseded since keeps its room.
 //
+// Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+// is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+//
 // Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
 type StoreServiceClient interface {
-	// Streams a backup, the file that `sidecar restore` takes: everything, or what is new
-	// since an earlier one. The file ends with a digest of all its bytes; a stream that ended
+	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
 	// with an error, or without that end, is no backup. The store remembers that it was made,
 	// so that the next one can follow on it. gRPC only. Scope store:read.
 	//
 	// Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
 	// follow on: it is another store's, or of a copy that went another way, or the store was
-	// restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
-	// nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
+	// restored or repaired since; take one of everything), NOT_FOUND (PARTITION_NOT_FOUND),
+	// RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
+	// UNAVAILABLE (DRAINING).
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
@@ -61,6 +66,10 @@ type StoreServiceClient interface {
 	//
 	// Errors: UNAVAILABLE (DRAINING).
 	GetStoreStats(ctx context.Context, in *GetStoreStatsRequest, opts ...grpc.CallOption) (*GetStoreStatsResponse, error)
+	// Lists the partitions of the store with their namespaces, by number, and who has each. A
+	// sidecar that serves alone has the only one. It reads nothing of the store, and any number may be
+	// under way. Scope store:read.
+	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 }
 
 type storeServiceClient struct {
@@ -119,6 +128,16 @@ func (c *storeServiceClient) GetStoreStats(ctx context.Context, in *GetStoreStat
 	return out, nil
 }
 
+func (c *storeServiceClient) ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPartitionsResponse)
+	err := c.cc.Invoke(ctx, StoreService_ListPartitions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StoreServiceServer is the server API for StoreService service.
 // All implementations must embed UnimplementedStoreServiceServer
 // for forward compatibility.
@@ -128,19 +147,23 @@ func (c *storeServiceClient) GetStoreStats(ctx context.Context, in *GetStoreStat
 // some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
 // while the sidecar works on; until it is read, what was superseded since keeps its room.
 //
+// Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+// is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+//
 // Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
 type StoreServiceServer interface {
-	// Streams a backup, the file that `sidecar restore` takes: everything, or what is new
-	// since an earlier one. The file ends with a digest of all its bytes; a stream that ended
+	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
 	// with an error, or without that end, is no backup. The store remembers that it was made,
 	// so that the next one can follow on it. gRPC only. Scope store:read.
 	//
 	// Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
 	// follow on: it is another store's, or of a copy that went another way, or the store was
-	// restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
-	// nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
+	// restored or repaired since; take one of everything), NOT_FOUND (PARTITION_NOT_FOUND),
+	// RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
+	// UNAVAILABLE (DRAINING).
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
 	// Proves the store, as `sidecar check` does a directory: the journal of every run, that
 	// everything else follows from it, and that nothing is left over. It takes at most about
@@ -154,6 +177,10 @@ type StoreServiceServer interface {
 	//
 	// Errors: UNAVAILABLE (DRAINING).
 	GetStoreStats(context.Context, *GetStoreStatsRequest) (*GetStoreStatsResponse, error)
+	// Lists the partitions of the store with their namespaces, by number, and who has each. A
+	// sidecar that serves alone has the only one. It reads nothing of the store, and any number may be
+	// under way. Scope store:read.
+	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	mustEmbedUnimplementedStoreServiceServer()
 }
 
@@ -172,6 +199,9 @@ func (UnimplementedStoreServiceServer) CheckStore(*CheckStoreRequest, grpc.Serve
 }
 func (UnimplementedStoreServiceServer) GetStoreStats(context.Context, *GetStoreStatsRequest) (*GetStoreStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStoreStats not implemented")
+}
+func (UnimplementedStoreServiceServer) ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPartitions not implemented")
 }
 func (UnimplementedStoreServiceServer) mustEmbedUnimplementedStoreServiceServer() {}
 func (UnimplementedStoreServiceServer) testEmbeddedByValue()                      {}
@@ -234,6 +264,24 @@ func _StoreService_GetStoreStats_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StoreService_ListPartitions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPartitionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StoreServiceServer).ListPartitions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StoreService_ListPartitions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StoreServiceServer).ListPartitions(ctx, req.(*ListPartitionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StoreService_ServiceDesc is the grpc.ServiceDesc for StoreService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -244,6 +292,10 @@ var StoreService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStoreStats",
 			Handler:    _StoreService_GetStoreStats_Handler,
+		},
+		{
+			MethodName: "ListPartitions",
+			Handler:    _StoreService_ListPartitions_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

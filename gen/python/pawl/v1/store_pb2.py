@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from pawl.v1 import run_pb2 as pawl_dot_v1_dot_run__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pawl/v1/store.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11pawl/v1/run.proto\")\n\rBackupRequest\x12\x16\n\x05\x61\x66ter\x18\x01 \x01(\tB\x00R\x05\x61\x66ter:\x00\"(\n\x0e\x42\x61\x63kupResponse\x12\x14\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x00R\x04\x64\x61ta:\x00\"\x15\n\x11\x43heckStoreRequest:\x00\"\xb5\x01\n\x12\x43heckStoreResponse\x12\x34\n\x08progress\x18\x01 \x01(\x0b\x32\x14.pawl.v1.CheckCountsB\x00H\x00R\x08progress\x12,\n\x04\x64one\x18\x02 \x01(\x0b\x32\x14.pawl.v1.CheckCountsB\x00H\x00R\x04\x64one\x12-\n\x05\x66\x61ult\x18\x03 \x01(\x0b\x32\x13.pawl.v1.CheckFaultB\x00H\x00R\x05\x66\x61ult:\x00\x42\n\n\x06\x61nswer\x12\x00\"\xef\x02\n\x0b\x43heckCounts\x12\x14\n\x04runs\x18\x01 \x01(\x03\x42\x00R\x04runs\x12\x1a\n\x07\x65ntries\x18\x02 \x01(\x03\x42\x00R\x07\x65ntries\x12\x1a\n\x07records\x18\x03 \x01(\x03\x42\x00R\x07records\x12\"\n\x0b\x63heckpoints\x18\x04 \x01(\x03\x42\x00R\x0b\x63heckpoints\x12\x1e\n\tartifacts\x18\x05 \x01(\x03\x42\x00R\tartifacts\x12\x1c\n\x08messages\x18\x06 \x01(\x03\x42\x00R\x08messages\x12\x12\n\x03ids\x18\x07 \x01(\x03\x42\x00R\x03ids\x12\x18\n\x06timers\x18\x08 \x01(\x03\x42\x00R\x06timers\x12\x18\n\x06outbox\x18\t \x01(\x03\x42\x00R\x06outbox\x12\x16\n\x05ready\x18\n \x01(\x03\x42\x00R\x05ready\x12\x1a\n\x07indexes\x18\x0b \x01(\x03\x42\x00R\x07indexes\x12\x16\n\x05packs\x18\x0c \x01(\x03\x42\x00R\x05packs\x12\x1a\n\x07\x64\x65leted\x18\r \x01(\x03\x42\x00R\x07\x64\x65leted:\x00\"\x96\x01\n\nCheckFault\x12+\n\x10namespace_number\x18\x01 \x01(\rB\x00R\x0fnamespaceNumber\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x12\n\x03row\x18\x04 \x01(\tB\x00R\x03row\x12\x18\n\x06\x64\x65tail\x18\x05 \x01(\tB\x00R\x06\x64\x65tail:\x00\"\x18\n\x14GetStoreStatsRequest:\x00\"F\n\x15GetStoreStatsResponse\x12+\n\x05stats\x18\x01 \x01(\x0b\x32\x13.pawl.v1.StoreStatsB\x00R\x05stats:\x00\"\xc1\x01\n\nStoreStats\x12\x39\n\nnamespaces\x18\x01 \x03(\x0b\x32\x17.pawl.v1.NamespaceStatsB\x00R\nnamespaces\x12+\n\x06shared\x18\x02 \x03(\x0b\x32\x11.pawl.v1.RowStatsB\x00R\x06shared\x12\x1f\n\ntree_bytes\x18\x03 \x01(\x03\x42\x00R\ttreeBytes\x12(\n\x0fvalue_log_bytes\x18\x04 \x01(\x03\x42\x00R\rvalueLogBytes:\x00\"\x8e\x04\n\x0eNamespaceStats\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x06number\x18\x02 \x01(\rB\x00R\x06number\x12*\n\x04runs\x18\x03 \x03(\x0b\x32\x14.pawl.v1.StatusCountB\x00R\x04runs\x12\x1a\n\x07\x65ntries\x18\x04 \x01(\x03\x42\x00R\x07\x65ntries\x12\x1a\n\x07records\x18\x05 \x01(\x03\x42\x00R\x07records\x12#\n\x0c\x64\x65leted_runs\x18\x06 \x01(\x03\x42\x00R\x0b\x64\x65letedRuns\x12\x16\n\x05\x62lobs\x18\x07 \x01(\x03\x42\x00R\x05\x62lobs\x12\x1e\n\tconsumers\x18\x08 \x01(\x03\x42\x00R\tconsumers\x12\x1c\n\x08webhooks\x18\t \x01(\x03\x42\x00R\x08webhooks\x12#\n\x0cpush_configs\x18\n \x01(\x03\x42\x00R\x0bpushConfigs\x12#\n\x0c\x64\x65\x61\x64_letters\x18\x0b \x01(\x03\x42\x00R\x0b\x64\x65\x61\x64Letters\x12;\n\noldest_run\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\toldestRun\x12;\n\nnewest_run\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\tnewestRun\x12\'\n\x04rows\x18\x0e \x03(\x0b\x32\x11.pawl.v1.RowStatsB\x00R\x04rows:\x00\"z\n\x08RowStats\x12\x14\n\x04kind\x18\x01 \x01(\tB\x00R\x04kind\x12\x14\n\x04rows\x18\x02 \x01(\x03\x42\x00R\x04rows\x12\x1d\n\tkey_bytes\x18\x03 \x01(\x03\x42\x00R\x08keyBytes\x12!\n\x0bvalue_bytes\x18\x04 \x01(\x03\x42\x00R\nvalueBytes:\x00\x32\xfd\x01\n\x0cStoreService\x12;\n\x06\x42\x61\x63kup\x12\x16.pawl.v1.BackupRequest\x1a\x17.pawl.v1.BackupResponse0\x01\x12G\n\nCheckStore\x12\x1a.pawl.v1.CheckStoreRequest\x1a\x1b.pawl.v1.CheckStoreResponse0\x01\x12g\n\rGetStoreStats\x12\x1d.pawl.v1.GetStoreStatsRequest\x1a\x1e.pawl.v1.GetStoreStatsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/store/statsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pawl/v1/store.proto\x12\x07pawl.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11pawl/v1/run.proto\"I\n\rBackupRequest\x12\x16\n\x05\x61\x66ter\x18\x01 \x01(\tB\x00R\x05\x61\x66ter\x12\x1e\n\tpartition\x18\x02 \x01(\rB\x00R\tpartition:\x00\"(\n\x0e\x42\x61\x63kupResponse\x12\x14\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x42\x00R\x04\x64\x61ta:\x00\"\x15\n\x11\x43heckStoreRequest:\x00\"\xb5\x01\n\x12\x43heckStoreResponse\x12\x34\n\x08progress\x18\x01 \x01(\x0b\x32\x14.pawl.v1.CheckCountsB\x00H\x00R\x08progress\x12,\n\x04\x64one\x18\x02 \x01(\x0b\x32\x14.pawl.v1.CheckCountsB\x00H\x00R\x04\x64one\x12-\n\x05\x66\x61ult\x18\x03 \x01(\x0b\x32\x13.pawl.v1.CheckFaultB\x00H\x00R\x05\x66\x61ult:\x00\x42\n\n\x06\x61nswer\x12\x00\"\xef\x02\n\x0b\x43heckCounts\x12\x14\n\x04runs\x18\x01 \x01(\x03\x42\x00R\x04runs\x12\x1a\n\x07\x65ntries\x18\x02 \x01(\x03\x42\x00R\x07\x65ntries\x12\x1a\n\x07records\x18\x03 \x01(\x03\x42\x00R\x07records\x12\"\n\x0b\x63heckpoints\x18\x04 \x01(\x03\x42\x00R\x0b\x63heckpoints\x12\x1e\n\tartifacts\x18\x05 \x01(\x03\x42\x00R\tartifacts\x12\x1c\n\x08messages\x18\x06 \x01(\x03\x42\x00R\x08messages\x12\x12\n\x03ids\x18\x07 \x01(\x03\x42\x00R\x03ids\x12\x18\n\x06timers\x18\x08 \x01(\x03\x42\x00R\x06timers\x12\x18\n\x06outbox\x18\t \x01(\x03\x42\x00R\x06outbox\x12\x16\n\x05ready\x18\n \x01(\x03\x42\x00R\x05ready\x12\x1a\n\x07indexes\x18\x0b \x01(\x03\x42\x00R\x07indexes\x12\x16\n\x05packs\x18\x0c \x01(\x03\x42\x00R\x05packs\x12\x1a\n\x07\x64\x65leted\x18\r \x01(\x03\x42\x00R\x07\x64\x65leted:\x00\"\xb6\x01\n\nCheckFault\x12+\n\x10namespace_number\x18\x01 \x01(\rB\x00R\x0fnamespaceNumber\x12\x17\n\x06run_id\x18\x02 \x01(\tB\x00R\x05runId\x12\x12\n\x03seq\x18\x03 \x01(\x04\x42\x00R\x03seq\x12\x12\n\x03row\x18\x04 \x01(\tB\x00R\x03row\x12\x18\n\x06\x64\x65tail\x18\x05 \x01(\tB\x00R\x06\x64\x65tail\x12\x1e\n\tpartition\x18\x06 \x01(\rB\x00R\tpartition:\x00\"\x18\n\x14GetStoreStatsRequest:\x00\"F\n\x15GetStoreStatsResponse\x12+\n\x05stats\x18\x01 \x01(\x0b\x32\x13.pawl.v1.StoreStatsB\x00R\x05stats:\x00\"\xc1\x01\n\nStoreStats\x12\x39\n\nnamespaces\x18\x01 \x03(\x0b\x32\x17.pawl.v1.NamespaceStatsB\x00R\nnamespaces\x12+\n\x06shared\x18\x02 \x03(\x0b\x32\x11.pawl.v1.RowStatsB\x00R\x06shared\x12\x1f\n\ntree_bytes\x18\x03 \x01(\x03\x42\x00R\ttreeBytes\x12(\n\x0fvalue_log_bytes\x18\x04 \x01(\x03\x42\x00R\rvalueLogBytes:\x00\"\xae\x04\n\x0eNamespaceStats\x12\x14\n\x04name\x18\x01 \x01(\tB\x00R\x04name\x12\x18\n\x06number\x18\x02 \x01(\rB\x00R\x06number\x12*\n\x04runs\x18\x03 \x03(\x0b\x32\x14.pawl.v1.StatusCountB\x00R\x04runs\x12\x1a\n\x07\x65ntries\x18\x04 \x01(\x03\x42\x00R\x07\x65ntries\x12\x1a\n\x07records\x18\x05 \x01(\x03\x42\x00R\x07records\x12#\n\x0c\x64\x65leted_runs\x18\x06 \x01(\x03\x42\x00R\x0b\x64\x65letedRuns\x12\x16\n\x05\x62lobs\x18\x07 \x01(\x03\x42\x00R\x05\x62lobs\x12\x1e\n\tconsumers\x18\x08 \x01(\x03\x42\x00R\tconsumers\x12\x1c\n\x08webhooks\x18\t \x01(\x03\x42\x00R\x08webhooks\x12#\n\x0cpush_configs\x18\n \x01(\x03\x42\x00R\x0bpushConfigs\x12#\n\x0c\x64\x65\x61\x64_letters\x18\x0b \x01(\x03\x42\x00R\x0b\x64\x65\x61\x64Letters\x12;\n\noldest_run\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\toldestRun\x12;\n\nnewest_run\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x00R\tnewestRun\x12\'\n\x04rows\x18\x0e \x03(\x0b\x32\x11.pawl.v1.RowStatsB\x00R\x04rows\x12\x1e\n\tpartition\x18\x0f \x01(\rB\x00R\tpartition:\x00\"z\n\x08RowStats\x12\x14\n\x04kind\x18\x01 \x01(\tB\x00R\x04kind\x12\x14\n\x04rows\x18\x02 \x01(\x03\x42\x00R\x04rows\x12\x1d\n\tkey_bytes\x18\x03 \x01(\x03\x42\x00R\x08keyBytes\x12!\n\x0bvalue_bytes\x18\x04 \x01(\x03\x42\x00R\nvalueBytes:\x00\"\x19\n\x15ListPartitionsRequest:\x00\"P\n\x16ListPartitionsResponse\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32\x12.pawl.v1.PartitionB\x00R\npartitions:\x00\"w\n\tPartition\x12\x18\n\x06number\x18\x01 \x01(\rB\x00R\x06number\x12 \n\nnamespaces\x18\x02 \x03(\tB\x00R\nnamespaces\x12\x16\n\x05owner\x18\x03 \x01(\tB\x00R\x05owner\x12\x14\n\x04here\x18\x04 \x01(\x08\x42\x00R\x04here:\x00\x32\xee\x02\n\x0cStoreService\x12;\n\x06\x42\x61\x63kup\x12\x16.pawl.v1.BackupRequest\x1a\x17.pawl.v1.BackupResponse0\x01\x12G\n\nCheckStore\x12\x1a.pawl.v1.CheckStoreRequest\x1a\x1b.pawl.v1.CheckStoreResponse0\x01\x12g\n\rGetStoreStats\x12\x1d.pawl.v1.GetStoreStatsRequest\x1a\x1e.pawl.v1.GetStoreStatsResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/store/stats\x12o\n\x0eListPartitions\x12\x1e.pawl.v1.ListPartitionsRequest\x1a\x1f.pawl.v1.ListPartitionsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/store/partitionsB0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,28 +37,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1'
   _globals['_STORESERVICE'].methods_by_name['GetStoreStats']._loaded_options = None
   _globals['_STORESERVICE'].methods_by_name['GetStoreStats']._serialized_options = b'\202\323\344\223\002\021\022\017/v1/store/stats'
+  _globals['_STORESERVICE'].methods_by_name['ListPartitions']._loaded_options = None
+  _globals['_STORESERVICE'].methods_by_name['ListPartitions']._serialized_options = b'\202\323\344\223\002\026\022\024/v1/store/partitions'
   _globals['_BACKUPREQUEST']._serialized_start=114
-  _globals['_BACKUPREQUEST']._serialized_end=155
-  _globals['_BACKUPRESPONSE']._serialized_start=157
-  _globals['_BACKUPRESPONSE']._serialized_end=197
-  _globals['_CHECKSTOREREQUEST']._serialized_start=199
-  _globals['_CHECKSTOREREQUEST']._serialized_end=220
-  _globals['_CHECKSTORERESPONSE']._serialized_start=223
-  _globals['_CHECKSTORERESPONSE']._serialized_end=404
-  _globals['_CHECKCOUNTS']._serialized_start=407
-  _globals['_CHECKCOUNTS']._serialized_end=774
-  _globals['_CHECKFAULT']._serialized_start=777
-  _globals['_CHECKFAULT']._serialized_end=927
-  _globals['_GETSTORESTATSREQUEST']._serialized_start=929
-  _globals['_GETSTORESTATSREQUEST']._serialized_end=953
-  _globals['_GETSTORESTATSRESPONSE']._serialized_start=955
-  _globals['_GETSTORESTATSRESPONSE']._serialized_end=1025
-  _globals['_STORESTATS']._serialized_start=1028
-  _globals['_STORESTATS']._serialized_end=1221
-  _globals['_NAMESPACESTATS']._serialized_start=1224
-  _globals['_NAMESPACESTATS']._serialized_end=1750
-  _globals['_ROWSTATS']._serialized_start=1752
-  _globals['_ROWSTATS']._serialized_end=1874
-  _globals['_STORESERVICE']._serialized_start=1877
-  _globals['_STORESERVICE']._serialized_end=2130
+  _globals['_BACKUPREQUEST']._serialized_end=187
+  _globals['_BACKUPRESPONSE']._serialized_start=189
+  _globals['_BACKUPRESPONSE']._serialized_end=229
+  _globals['_CHECKSTOREREQUEST']._serialized_start=231
+  _globals['_CHECKSTOREREQUEST']._serialized_end=252
+  _globals['_CHECKSTORERESPONSE']._serialized_start=255
+  _globals['_CHECKSTORERESPONSE']._serialized_end=436
+  _globals['_CHECKCOUNTS']._serialized_start=439
+  _globals['_CHECKCOUNTS']._serialized_end=806
+  _globals['_CHECKFAULT']._serialized_start=809
+  _globals['_CHECKFAULT']._serialized_end=991
+  _globals['_GETSTORESTATSREQUEST']._serialized_start=993
+  _globals['_GETSTORESTATSREQUEST']._serialized_end=1017
+  _globals['_GETSTORESTATSRESPONSE']._serialized_start=1019
+  _globals['_GETSTORESTATSRESPONSE']._serialized_end=1089
+  _globals['_STORESTATS']._serialized_start=1092
+  _globals['_STORESTATS']._serialized_end=1285
+  _globals['_NAMESPACESTATS']._serialized_start=1288
+  _globals['_NAMESPACESTATS']._serialized_end=1846
+  _globals['_ROWSTATS']._serialized_start=1848
+  _globals['_ROWSTATS']._serialized_end=1970
+  _globals['_LISTPARTITIONSREQUEST']._serialized_start=1972
+  _globals['_LISTPARTITIONSREQUEST']._serialized_end=1997
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_start=1999
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_end=2079
+  _globals['_PARTITION']._serialized_start=2081
+  _globals['_PARTITION']._serialized_end=2200
+  _globals['_STORESERVICE']._serialized_start=2203
+  _globals['_STORESERVICE']._serialized_end=2569
 # @@protoc_insertion_point(module_scope)

@@ -12,10 +12,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class BackupRequest(_message.Message):
-    __slots__ = ("after",)
+    __slots__ = ("after", "partition")
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
     after: str
-    def __init__(self, after: _Optional[str] = ...) -> None: ...
+    partition: int
+    def __init__(self, after: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class BackupResponse(_message.Message):
     __slots__ = ("data",)
@@ -68,18 +70,20 @@ class CheckCounts(_message.Message):
     def __init__(self, runs: _Optional[int] = ..., entries: _Optional[int] = ..., records: _Optional[int] = ..., checkpoints: _Optional[int] = ..., artifacts: _Optional[int] = ..., messages: _Optional[int] = ..., ids: _Optional[int] = ..., timers: _Optional[int] = ..., outbox: _Optional[int] = ..., ready: _Optional[int] = ..., indexes: _Optional[int] = ..., packs: _Optional[int] = ..., deleted: _Optional[int] = ...) -> None: ...
 
 class CheckFault(_message.Message):
-    __slots__ = ("namespace_number", "run_id", "seq", "row", "detail")
+    __slots__ = ("namespace_number", "run_id", "seq", "row", "detail", "partition")
     NAMESPACE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
     namespace_number: int
     run_id: str
     seq: int
     row: str
     detail: str
-    def __init__(self, namespace_number: _Optional[int] = ..., run_id: _Optional[str] = ..., seq: _Optional[int] = ..., row: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+    partition: int
+    def __init__(self, namespace_number: _Optional[int] = ..., run_id: _Optional[str] = ..., seq: _Optional[int] = ..., row: _Optional[str] = ..., detail: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class GetStoreStatsRequest(_message.Message):
     __slots__ = ()
@@ -104,7 +108,7 @@ class StoreStats(_message.Message):
     def __init__(self, namespaces: _Optional[_Iterable[_Union[NamespaceStats, _Mapping]]] = ..., shared: _Optional[_Iterable[_Union[RowStats, _Mapping]]] = ..., tree_bytes: _Optional[int] = ..., value_log_bytes: _Optional[int] = ...) -> None: ...
 
 class NamespaceStats(_message.Message):
-    __slots__ = ("name", "number", "runs", "entries", "records", "deleted_runs", "blobs", "consumers", "webhooks", "push_configs", "dead_letters", "oldest_run", "newest_run", "rows")
+    __slots__ = ("name", "number", "runs", "entries", "records", "deleted_runs", "blobs", "consumers", "webhooks", "push_configs", "dead_letters", "oldest_run", "newest_run", "rows", "partition")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +123,7 @@ class NamespaceStats(_message.Message):
     OLDEST_RUN_FIELD_NUMBER: _ClassVar[int]
     NEWEST_RUN_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
     name: str
     number: int
     runs: _containers.RepeatedCompositeFieldContainer[_run_pb2.StatusCount]
@@ -133,7 +138,8 @@ class NamespaceStats(_message.Message):
     oldest_run: _timestamp_pb2.Timestamp
     newest_run: _timestamp_pb2.Timestamp
     rows: _containers.RepeatedCompositeFieldContainer[RowStats]
-    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[_run_pb2.StatusCount, _Mapping]]] = ..., entries: _Optional[int] = ..., records: _Optional[int] = ..., deleted_runs: _Optional[int] = ..., blobs: _Optional[int] = ..., consumers: _Optional[int] = ..., webhooks: _Optional[int] = ..., push_configs: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., newest_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[RowStats, _Mapping]]] = ...) -> None: ...
+    partition: int
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[_run_pb2.StatusCount, _Mapping]]] = ..., entries: _Optional[int] = ..., records: _Optional[int] = ..., deleted_runs: _Optional[int] = ..., blobs: _Optional[int] = ..., consumers: _Optional[int] = ..., webhooks: _Optional[int] = ..., push_configs: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., newest_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[RowStats, _Mapping]]] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class RowStats(_message.Message):
     __slots__ = ("kind", "rows", "key_bytes", "value_bytes")
@@ -146,3 +152,25 @@ class RowStats(_message.Message):
     key_bytes: int
     value_bytes: int
     def __init__(self, kind: _Optional[str] = ..., rows: _Optional[int] = ..., key_bytes: _Optional[int] = ..., value_bytes: _Optional[int] = ...) -> None: ...
+
+class ListPartitionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListPartitionsResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[Partition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+
+class Partition(_message.Message):
+    __slots__ = ("number", "namespaces", "owner", "here")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    namespaces: _containers.RepeatedScalarFieldContainer[str]
+    owner: str
+    here: bool
+    def __init__(self, number: _Optional[int] = ..., namespaces: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ..., here: bool = ...) -> None: ...

@@ -31,6 +31,9 @@ class StoreServiceStub(object):
     some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
     while the sidecar works on; until it is read, what was superseded since keeps its room.
 
+    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
@@ -57,6 +60,11 @@ class StoreServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_store__pb2.GetStoreStatsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_store__pb2.GetStoreStatsResponse.FromString,
                 _registered_method=True)
+        self.ListPartitions = channel.unary_unary(
+                '/pawl.v1.StoreService/ListPartitions',
+                request_serializer=pawl_dot_v1_dot_store__pb2.ListPartitionsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_store__pb2.ListPartitionsResponse.FromString,
+                _registered_method=True)
 
 
 class StoreServiceServicer(object):
@@ -65,21 +73,25 @@ class StoreServiceServicer(object):
     some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
     while the sidecar works on; until it is read, what was superseded since keeps its room.
 
+    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
     """
 
     def Backup(self, request, context):
-        """Streams a backup, the file that `sidecar restore` takes: everything, or what is new
-        since an earlier one. The file ends with a digest of all its bytes; a stream that ended
+        """Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+        is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
         with an error, or without that end, is no backup. The store remembers that it was made,
         so that the next one can follow on it. gRPC only. Scope store:read.
 
         Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
         follow on: it is another store's, or of a copy that went another way, or the store was
-        restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
-        nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
+        restored or repaired since; take one of everything), NOT_FOUND (PARTITION_NOT_FOUND),
+        RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
+        UNAVAILABLE (DRAINING).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,6 +119,15 @@ class StoreServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPartitions(self, request, context):
+        """Lists the partitions of the store with their namespaces, by number, and who has each. A
+        sidecar that serves alone has the only one. It reads nothing of the store, and any number may be
+        under way. Scope store:read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StoreServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -125,6 +146,11 @@ def add_StoreServiceServicer_to_server(servicer, server):
                     request_deserializer=pawl_dot_v1_dot_store__pb2.GetStoreStatsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_store__pb2.GetStoreStatsResponse.SerializeToString,
             ),
+            'ListPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPartitions,
+                    request_deserializer=pawl_dot_v1_dot_store__pb2.ListPartitionsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_store__pb2.ListPartitionsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'pawl.v1.StoreService', rpc_method_handlers)
@@ -138,6 +164,9 @@ class StoreService(object):
     sensitive values included, so that its requests name none, and principals that are kept to
     some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
     while the sidecar works on; until it is read, what was superseded since keeps its room.
+
+    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
 
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
@@ -215,6 +244,33 @@ class StoreService(object):
             '/pawl.v1.StoreService/GetStoreStats',
             pawl_dot_v1_dot_store__pb2.GetStoreStatsRequest.SerializeToString,
             pawl_dot_v1_dot_store__pb2.GetStoreStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.StoreService/ListPartitions',
+            pawl_dot_v1_dot_store__pb2.ListPartitionsRequest.SerializeToString,
+            pawl_dot_v1_dot_store__pb2.ListPartitionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/store.proto.
  */
 export const file_pawl_v1_store: GenFile = /*@__PURE__*/
-  fileDesc("ChNwYXdsL3YxL3N0b3JlLnByb3RvEgdwYXdsLnYxIjgKDUJhY2t1cFJlcXVlc3QSJwoFYWZ0ZXIYASABKAlCGLpIFXITMhFeKFswLTlhLWZdezMyfSk/JCIeCg5CYWNrdXBSZXNwb25zZRIMCgRkYXRhGAEgASgMIhMKEUNoZWNrU3RvcmVSZXF1ZXN0IpQBChJDaGVja1N0b3JlUmVzcG9uc2USKAoIcHJvZ3Jlc3MYASABKAsyFC5wYXdsLnYxLkNoZWNrQ291bnRzSAASJAoEZG9uZRgCIAEoCzIULnBhd2wudjEuQ2hlY2tDb3VudHNIABIkCgVmYXVsdBgDIAEoCzITLnBhd2wudjEuQ2hlY2tGYXVsdEgAQggKBmFuc3dlciLkAQoLQ2hlY2tDb3VudHMSDAoEcnVucxgBIAEoAxIPCgdlbnRyaWVzGAIgASgDEg8KB3JlY29yZHMYAyABKAMSEwoLY2hlY2twb2ludHMYBCABKAMSEQoJYXJ0aWZhY3RzGAUgASgDEhAKCG1lc3NhZ2VzGAYgASgDEgsKA2lkcxgHIAEoAxIOCgZ0aW1lcnMYCCABKAMSDgoGb3V0Ym94GAkgASgDEg0KBXJlYWR5GAogASgDEg8KB2luZGV4ZXMYCyABKAMSDQoFcGFja3MYDCABKAMSDwoHZGVsZXRlZBgNIAEoAyJgCgpDaGVja0ZhdWx0EhgKEG5hbWVzcGFjZV9udW1iZXIYASABKA0SDgoGcnVuX2lkGAIgASgJEgsKA3NlcRgDIAEoBBILCgNyb3cYBCABKAkSDgoGZGV0YWlsGAUgASgJIhYKFEdldFN0b3JlU3RhdHNSZXF1ZXN0IjsKFUdldFN0b3JlU3RhdHNSZXNwb25zZRIiCgVzdGF0cxgBIAEoCzITLnBhd2wudjEuU3RvcmVTdGF0cyKJAQoKU3RvcmVTdGF0cxIrCgpuYW1lc3BhY2VzGAEgAygLMhcucGF3bC52MS5OYW1lc3BhY2VTdGF0cxIhCgZzaGFyZWQYAiADKAsyES5wYXdsLnYxLlJvd1N0YXRzEhIKCnRyZWVfYnl0ZXMYAyABKAMSFwoPdmFsdWVfbG9nX2J5dGVzGAQgASgDIusCCg5OYW1lc3BhY2VTdGF0cxIMCgRuYW1lGAEgASgJEg4KBm51bWJlchgCIAEoDRIiCgRydW5zGAMgAygLMhQucGF3bC52MS5TdGF0dXNDb3VudBIPCgdlbnRyaWVzGAQgASgDEg8KB3JlY29yZHMYBSABKAMSFAoMZGVsZXRlZF9ydW5zGAYgASgDEg0KBWJsb2JzGAcgASgDEhEKCWNvbnN1bWVycxgIIAEoAxIQCgh3ZWJob29rcxgJIAEoAxIUCgxwdXNoX2NvbmZpZ3MYCiABKAMSFAoMZGVhZF9sZXR0ZXJzGAsgASgDEi4KCm9sZGVzdF9ydW4YDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCm5ld2VzdF9ydW4YDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEh8KBHJvd3MYDiADKAsyES5wYXdsLnYxLlJvd1N0YXRzIk4KCFJvd1N0YXRzEgwKBGtpbmQYASABKAkSDAoEcm93cxgCIAEoAxIRCglrZXlfYnl0ZXMYAyABKAMSEwoLdmFsdWVfYnl0ZXMYBCABKAMy/QEKDFN0b3JlU2VydmljZRI7CgZCYWNrdXASFi5wYXdsLnYxLkJhY2t1cFJlcXVlc3QaFy5wYXdsLnYxLkJhY2t1cFJlc3BvbnNlMAESRwoKQ2hlY2tTdG9yZRIaLnBhd2wudjEuQ2hlY2tTdG9yZVJlcXVlc3QaGy5wYXdsLnYxLkNoZWNrU3RvcmVSZXNwb25zZTABEmcKDUdldFN0b3JlU3RhdHMSHS5wYXdsLnYxLkdldFN0b3JlU3RhdHNSZXF1ZXN0Gh4ucGF3bC52MS5HZXRTdG9yZVN0YXRzUmVzcG9uc2UiF4LT5JMCERIPL3YxL3N0b3JlL3N0YXRzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_run]);
+  fileDesc("ChNwYXdsL3YxL3N0b3JlLnByb3RvEgdwYXdsLnYxIlQKDUJhY2t1cFJlcXVlc3QSJwoFYWZ0ZXIYASABKAlCGLpIFXITMhFeKFswLTlhLWZdezMyfSk/JBIaCglwYXJ0aXRpb24YAiABKA1CB7pIBCoCEEAiHgoOQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDCITChFDaGVja1N0b3JlUmVxdWVzdCKUAQoSQ2hlY2tTdG9yZVJlc3BvbnNlEigKCHByb2dyZXNzGAEgASgLMhQucGF3bC52MS5DaGVja0NvdW50c0gAEiQKBGRvbmUYAiABKAsyFC5wYXdsLnYxLkNoZWNrQ291bnRzSAASJAoFZmF1bHQYAyABKAsyEy5wYXdsLnYxLkNoZWNrRmF1bHRIAEIICgZhbnN3ZXIi5AEKC0NoZWNrQ291bnRzEgwKBHJ1bnMYASABKAMSDwoHZW50cmllcxgCIAEoAxIPCgdyZWNvcmRzGAMgASgDEhMKC2NoZWNrcG9pbnRzGAQgASgDEhEKCWFydGlmYWN0cxgFIAEoAxIQCghtZXNzYWdlcxgGIAEoAxILCgNpZHMYByABKAMSDgoGdGltZXJzGAggASgDEg4KBm91dGJveBgJIAEoAxINCgVyZWFkeRgKIAEoAxIPCgdpbmRleGVzGAsgASgDEg0KBXBhY2tzGAwgASgDEg8KB2RlbGV0ZWQYDSABKAMicwoKQ2hlY2tGYXVsdBIYChBuYW1lc3BhY2VfbnVtYmVyGAEgASgNEg4KBnJ1bl9pZBgCIAEoCRILCgNzZXEYAyABKAQSCwoDcm93GAQgASgJEg4KBmRldGFpbBgFIAEoCRIRCglwYXJ0aXRpb24YBiABKA0iFgoUR2V0U3RvcmVTdGF0c1JlcXVlc3QiOwoVR2V0U3RvcmVTdGF0c1Jlc3BvbnNlEiIKBXN0YXRzGAEgASgLMhMucGF3bC52MS5TdG9yZVN0YXRzIokBCgpTdG9yZVN0YXRzEisKCm5hbWVzcGFjZXMYASADKAsyFy5wYXdsLnYxLk5hbWVzcGFjZVN0YXRzEiEKBnNoYXJlZBgCIAMoCzIRLnBhd2wudjEuUm93U3RhdHMSEgoKdHJlZV9ieXRlcxgDIAEoAxIXCg92YWx1ZV9sb2dfYnl0ZXMYBCABKAMi/gIKDk5hbWVzcGFjZVN0YXRzEgwKBG5hbWUYASABKAkSDgoGbnVtYmVyGAIgASgNEiIKBHJ1bnMYAyADKAsyFC5wYXdsLnYxLlN0YXR1c0NvdW50Eg8KB2VudHJpZXMYBCABKAMSDwoHcmVjb3JkcxgFIAEoAxIUCgxkZWxldGVkX3J1bnMYBiABKAMSDQoFYmxvYnMYByABKAMSEQoJY29uc3VtZXJzGAggASgDEhAKCHdlYmhvb2tzGAkgASgDEhQKDHB1c2hfY29uZmlncxgKIAEoAxIUCgxkZWFkX2xldHRlcnMYCyABKAMSLgoKb2xkZXN0X3J1bhgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKbmV3ZXN0X3J1bhgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoEcm93cxgOIAMoCzIRLnBhd2wudjEuUm93U3RhdHMSEQoJcGFydGl0aW9uGA8gASgNIk4KCFJvd1N0YXRzEgwKBGtpbmQYASABKAkSDAoEcm93cxgCIAEoAxIRCglrZXlfYnl0ZXMYAyABKAMSEwoLdmFsdWVfYnl0ZXMYBCABKAMiFwoVTGlzdFBhcnRpdGlvbnNSZXF1ZXN0IkAKFkxpc3RQYXJ0aXRpb25zUmVzcG9uc2USJgoKcGFydGl0aW9ucxgBIAMoCzISLnBhd2wudjEuUGFydGl0aW9uIkwKCVBhcnRpdGlvbhIOCgZudW1iZXIYASABKA0SEgoKbmFtZXNwYWNlcxgCIAMoCRINCgVvd25lchgDIAEoCRIMCgRoZXJlGAQgASgIMu4CCgxTdG9yZVNlcnZpY2USOwoGQmFja3VwEhYucGF3bC52MS5CYWNrdXBSZXF1ZXN0GhcucGF3bC52MS5CYWNrdXBSZXNwb25zZTABEkcKCkNoZWNrU3RvcmUSGi5wYXdsLnYxLkNoZWNrU3RvcmVSZXF1ZXN0GhsucGF3bC52MS5DaGVja1N0b3JlUmVzcG9uc2UwARJnCg1HZXRTdG9yZVN0YXRzEh0ucGF3bC52MS5HZXRTdG9yZVN0YXRzUmVxdWVzdBoeLnBhd2wudjEuR2V0U3RvcmVTdGF0c1Jlc3BvbnNlIheC0+STAhESDy92MS9zdG9yZS9zdGF0cxJvCg5MaXN0UGFydGl0aW9ucxIeLnBhd2wudjEuTGlzdFBhcnRpdGlvbnNSZXF1ZXN0Gh8ucGF3bC52MS5MaXN0UGFydGl0aW9uc1Jlc3BvbnNlIhyC0+STAhYSFC92MS9zdG9yZS9wYXJ0aXRpb25zQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_run]);
 
 /**
  * BackupRequest asks for a backup.
@@ -33,6 +33,14 @@ export type BackupRequest = Message<"pawl.v1.BackupRequest"> & {
    * @generated from field: string after = 1;
    */
   after: string;
+
+  /**
+   * Number of the partition to take, below 64: see ListPartitions. Default: 0, the only one of
+   * a store that is not shared.
+   *
+   * @generated from field: uint32 partition = 2;
+   */
+  partition: number;
 };
 
 /**
@@ -268,6 +276,13 @@ export type CheckFault = Message<"pawl.v1.CheckFault"> & {
    * @generated from field: string detail = 5;
    */
   detail: string;
+
+  /**
+   * Number of the partition.
+   *
+   * @generated from field: uint32 partition = 6;
+   */
+  partition: number;
 };
 
 /**
@@ -320,7 +335,7 @@ export const GetStoreStatsResponseSchema: GenMessage<GetStoreStatsResponse> = /*
  */
 export type StoreStats = Message<"pawl.v1.StoreStats"> & {
   /**
-   * One for each namespace that the store knows, served or not, by number.
+   * One for each namespace that the store knows, served or not, by partition and number.
    *
    * @generated from field: repeated pawl.v1.NamespaceStats namespaces = 1;
    */
@@ -370,7 +385,7 @@ export type NamespaceStats = Message<"pawl.v1.NamespaceStats"> & {
   name: string;
 
   /**
-   * Its number; 0 is the default one.
+   * Its number in its partition; 0 is the default one.
    *
    * @generated from field: uint32 number = 2;
    */
@@ -459,6 +474,13 @@ export type NamespaceStats = Message<"pawl.v1.NamespaceStats"> & {
    * @generated from field: repeated pawl.v1.RowStats rows = 14;
    */
   rows: RowStats[];
+
+  /**
+   * Number of the partition that it is in.
+   *
+   * @generated from field: uint32 partition = 15;
+   */
+  partition: number;
 };
 
 /**
@@ -512,10 +534,92 @@ export const RowStatsSchema: GenMessage<RowStats> = /*@__PURE__*/
   messageDesc(file_pawl_v1_store, 10);
 
 /**
+ * ListPartitionsRequest asks for the partitions.
+ *
+ * @generated from message pawl.v1.ListPartitionsRequest
+ */
+export type ListPartitionsRequest = Message<"pawl.v1.ListPartitionsRequest"> & {
+};
+
+/**
+ * Describes the message pawl.v1.ListPartitionsRequest.
+ * Use `create(ListPartitionsRequestSchema)` to create a new message.
+ */
+export const ListPartitionsRequestSchema: GenMessage<ListPartitionsRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_store, 11);
+
+/**
+ * ListPartitionsResponse has the partitions.
+ *
+ * @generated from message pawl.v1.ListPartitionsResponse
+ */
+export type ListPartitionsResponse = Message<"pawl.v1.ListPartitionsResponse"> & {
+  /**
+   * All whose namespaces the sidecar serves that was asked, by number.
+   *
+   * @generated from field: repeated pawl.v1.Partition partitions = 1;
+   */
+  partitions: Partition[];
+};
+
+/**
+ * Describes the message pawl.v1.ListPartitionsResponse.
+ * Use `create(ListPartitionsResponseSchema)` to create a new message.
+ */
+export const ListPartitionsResponseSchema: GenMessage<ListPartitionsResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_store, 12);
+
+/**
+ * Partition is a part of the store that has an owner of its own.
+ *
+ * @generated from message pawl.v1.Partition
+ */
+export type Partition = Message<"pawl.v1.Partition"> & {
+  /**
+   * Its number, below 64.
+   *
+   * @generated from field: uint32 number = 1;
+   */
+  number: number;
+
+  /**
+   * The namespaces in it that the sidecar serves that was asked, by name.
+   *
+   * @generated from field: repeated string namespaces = 2;
+   */
+  namespaces: string[];
+
+  /**
+   * HOST:PORT at which other sidecars reach the one that has it; empty: nobody has it at the
+   * moment, or a sidecar serves alone.
+   *
+   * @generated from field: string owner = 3;
+   */
+  owner: string;
+
+  /**
+   * The sidecar that was asked has it.
+   *
+   * @generated from field: bool here = 4;
+   */
+  here: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.Partition.
+ * Use `create(PartitionSchema)` to create a new message.
+ */
+export const PartitionSchema: GenMessage<Partition> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_store, 13);
+
+/**
  * StoreService is for who operates the sidecar. What it tells is of all namespaces together,
  * sensitive values included, so that its requests name none, and principals that are kept to
  * some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
  * while the sidecar works on; until it is read, what was superseded since keeps its room.
+ *
+ * Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
+ * is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
  *
  * Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
  * Every RPC can, besides its own errors, answer what every RPC of RunService can,
@@ -525,15 +629,16 @@ export const RowStatsSchema: GenMessage<RowStats> = /*@__PURE__*/
  */
 export const StoreService: GenService<{
   /**
-   * Streams a backup, the file that `sidecar restore` takes: everything, or what is new
-   * since an earlier one. The file ends with a digest of all its bytes; a stream that ended
+   * Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
+   * is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
    * with an error, or without that end, is no backup. The store remembers that it was made,
    * so that the next one can follow on it. gRPC only. Scope store:read.
    *
    * Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
    * follow on: it is another store's, or of a copy that went another way, or the store was
-   * restored or repaired since; take one of everything), RESOURCE_EXHAUSTED (READER_STALLED:
-   * nothing was taken of the stream for two minutes), UNAVAILABLE (DRAINING).
+   * restored or repaired since; take one of everything), NOT_FOUND (PARTITION_NOT_FOUND),
+   * RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
+   * UNAVAILABLE (DRAINING).
    *
    * @generated from rpc pawl.v1.StoreService.Backup
    */
@@ -569,6 +674,18 @@ export const StoreService: GenService<{
     methodKind: "unary";
     input: typeof GetStoreStatsRequestSchema;
     output: typeof GetStoreStatsResponseSchema;
+  },
+  /**
+   * Lists the partitions of the store with their namespaces, by number, and who has each. A
+   * sidecar that serves alone has the only one. It reads nothing of the store, and any number may be
+   * under way. Scope store:read.
+   *
+   * @generated from rpc pawl.v1.StoreService.ListPartitions
+   */
+  listPartitions: {
+    methodKind: "unary";
+    input: typeof ListPartitionsRequestSchema;
+    output: typeof ListPartitionsResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_pawl_v1_store, 0);

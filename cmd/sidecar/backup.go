@@ -37,6 +37,10 @@ one copy of these (RUNKEYS) lies beside all backups and is written over by each:
 before the last one stays erased. A running sidecar gives its keys to nobody: copy RUNKEYS
 from its data directory then, behind each backup; a database's own backups have them.
 
+With --store each partition of the database but the first has a directory of its own in TO,
+partition-01 and so on, and one line is printed for each. Broken off, what has a name is whole:
+call it again.
+
 sidecar restore TO --data NEW makes a data directory of it, --store URL a schema. A sidecar asks for the scope
 store:read, and makes one backup at a time.
 
@@ -48,17 +52,11 @@ cannot be opened or reached.`,
 			if err := exclusive(cmd, "data", "store", "addr"); err != nil {
 				return err
 			}
-			done, err := takeBackup(cmd.Context(), c, data, to)
+			err := runBackup(cmd.Context(), p, c, data, to)
 			if errors.Is(err, app.ErrUnusable) {
 				return cli.Usage(err)
 			}
-			if err != nil {
-				return err
-			}
-			if len(to.Recipients) == 0 {
-				p.Warnf("%s is not encrypted and has everything: keep it as safe as the sidecar's data, or give --recipient", done.File)
-			}
-			return printBackup(p, done)
+			return err
 		},
 	}
 	dataOrTarget(cmd, &data, c)
@@ -67,21 +65,55 @@ cannot be opened or reached.`,
 	return cmd
 }
 
-func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.BackupTo) (done app.BackupDone, err error) {
-	if data.Given() {
-		return app.Backup(ctx, data, to)
-	}
-	err = c.Store(func(store pawlv1.StoreServiceClient) error {
-		done, err = app.BackupBy(ctx, func(ctx context.Context, after string, out io.Writer) error {
-			stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after})
-			if err != nil {
-				return err
-			}
-			return copyBackup(stream, out)
-		}, to)
-		return err
+// runBackup tells of each partition's as it is written, and as JSON of all at the end.
+func runBackup(ctx context.Context, p *cli.Printer, c *command.Client, data app.Data, to app.BackupTo) error {
+	var all []app.BackupDone
+	err := takeBackup(ctx, c, data, to, func(done app.BackupDone) {
+		if all = append(all, done); len(to.Recipients) == 0 {
+			p.Warnf("%s is not encrypted and has everything: keep it as safe as the sidecar's data, or give --recipient", done.File)
+		}
+		if !p.JSON {
+			printBackup(p, done)
+		}
 	})
-	return done, err
+	switch {
+	case !p.JSON:
+		return err
+	case err == nil:
+		return cli.WriteJSON(p.Out, backupsObject(all))
+	}
+	for _, done := range all {
+		p.Warnf("%s%s is whole", ofPart(done.Part), done.File)
+	}
+	return err
+}
+
+func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.BackupTo, told func(app.BackupDone)) error {
+	if data.Given() {
+		return app.Backup(ctx, data, to, told)
+	}
+	return c.Store(func(store pawlv1.StoreServiceClient) error {
+		all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
+		if err != nil {
+			return err
+		}
+		var parts []int32
+		for _, one := range all.GetPartitions() {
+			parts = append(parts, int32(one.GetNumber()))
+		}
+		return app.BackupServed(ctx, parts, func(part int32) app.TakeBackup { return servedBackup(store, part) }, to, told)
+	})
+}
+
+// servedBackup is that of a partition of a running sidecar's store.
+func servedBackup(store pawlv1.StoreServiceClient, part int32) app.TakeBackup {
+	return func(ctx context.Context, after string, out io.Writer) error {
+		stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after, Partition: uint32(part)})
+		if err != nil {
+			return err
+		}
+		return copyBackup(stream, out)
+	}
 }
 
 // copyBackup writes what a sidecar streams.
@@ -100,19 +132,29 @@ func copyBackup(stream grpc.ServerStreamingClient[pawlv1.BackupResponse], out io
 	}
 }
 
-func printBackup(p *cli.Printer, done app.BackupDone) error {
-	if p.JSON {
-		return cli.WriteJSON(p.Out, cli.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}})
+func backupObject(done app.BackupDone) cli.Object {
+	return cli.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.Follows}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
+}
+
+// backupsObject has that of the first partition, which was the last, and beside it those of the others.
+func backupsObject(all []app.BackupDone) cli.Object {
+	first := len(all) - 1
+	object, others := backupObject(all[first]), []any{}
+	for _, done := range all[:first] {
+		others = append(others, append(cli.Object{{Key: "partition", Value: done.Part}}, backupObject(done)...))
 	}
+	return append(object, cli.Object{{Key: "partitions", Value: others}}...)
+}
+
+func printBackup(p *cli.Printer, done app.BackupDone) {
 	what := "everything"
 	if done.Follows != "" {
 		what = "what is new since " + done.Follows
 	}
-	p.Printf("%s: %s, %d bytes\n", done.File, what, done.Bytes)
+	p.Printf("%s%s: %s, %d bytes\n", ofPart(done.Part), done.File, what, done.Bytes)
 	if done.RunKeys {
 		p.Printf("RUNKEYS beside it is the one copy of the keys of erasable runs, as of now\n")
 	}
-	return nil
 }
 
 func newRestore(p *cli.Printer) *cobra.Command {
@@ -131,13 +173,15 @@ is an encrypted directory, whatever the one was that was backed up.
 With --store it is made in a database, in the schema --store-schema, which has no store
 yet: in a directory under TMPDIR first, in the clear, which goes again, and then in one
 transaction. A process that is killed leaves that directory, and nothing in the schema or all.
+Backups of several partitions (directories partition-01 and so on in FROM) are made partitions
+again, of the newest backup of each: they go into a database only, without --to and --run-keys.
 
 It is another store than the one that was backed up: what callers hold of that one's
 cursors is refused (CURSOR_FOREIGN) instead of passing over records. Named consumers and
 webhooks go on where they were when the backup was made. Never serve both.
 
 Exit codes: 0 done; 1 a backup is cut, changed, missing or in the wrong order; 2 NEW is
-not empty, or the schema has a store.`,
+not empty, the schema has a store, or the backups are of several partitions and NEW is a directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !data.Given() {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -32,6 +33,9 @@ has come is told on stderr.
 With --repair it first makes every row anew that follows from the entries of its run
 and is not as they make it, says how many of each kind, and checks then. Entries are
 never written: a run whose entries are damaged is named and left as it is.
+
+Of a database with several partitions one is looked at after the other; counts are of all, and
+what is told of one that is not the first begins with its number.
 
 Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the
 sidecar not be reached.`,
@@ -78,7 +82,7 @@ func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
 			case err != nil:
 				return err
 			case got.GetFault() != nil:
-				return printReport(p, app.CheckReport{}, app.CheckFaultOf(got.GetFault()))
+				return printReport(p, app.CheckReport{}, app.InPart(int32(got.GetFault().GetPartition()), app.CheckFaultOf(got.GetFault())))
 			case got.GetDone() != nil:
 				return printReport(p, app.CheckReportOf(got.GetDone()), nil)
 			}
@@ -89,26 +93,38 @@ func checkOnline(ctx context.Context, p *cli.Printer, c *command.Client) error {
 
 // runRepair repairs and says what it did; that is no JSON, the check's report follows.
 func runRepair(ctx context.Context, p *cli.Printer, data app.Data) error {
-	done, err := app.Repair(ctx, data)
+	err := app.Repair(ctx, data, func(part int32, done app.CheckRepair) { printRepair(p, ofPart(part), done) })
 	if err != nil {
-		return printReport(p, app.CheckReport{}, err)
+		err = printReport(p, app.CheckReport{}, err)
 	}
+	return err
+}
+
+// printRepair tells what was repaired in a partition.
+func printRepair(p *cli.Printer, where string, done app.CheckRepair) {
 	for _, kind := range slices.Sorted(maps.Keys(done.Rows)) {
 		row := done.Rows[kind]
-		p.Warnf("repaired %s: %d made, %d changed, %d removed", kind, row.Made, row.Changed, row.Removed)
+		p.Warnf("%srepaired %s: %d made, %d changed, %d removed", where, kind, row.Made, row.Changed, row.Removed)
 	}
 	for _, fault := range done.Broken {
-		p.Warnf("left as it is: %s", fault)
+		p.Warnf("%sleft as it is: %s", where, fault)
 	}
-	p.Warnf("%d runs replayed from %d entries", done.Runs, done.Entries)
-	return nil
+	p.Warnf("%s%d runs replayed from %d entries", where, done.Runs, done.Entries)
+}
+
+// ofPart begins a line about a partition. The first is most stores' only one.
+func ofPart(part int32) string {
+	if part == 0 {
+		return ""
+	}
+	return fmt.Sprintf("partition %d: ", part)
 }
 
 func printReport(p *cli.Printer, r app.CheckReport, err error) error {
 	var fault *app.CheckFault
 	switch {
 	case errors.As(err, &fault):
-		return printFault(p, fault)
+		return printFault(p, fault, app.PartOf(err))
 	case errors.Is(err, app.ErrUnusable):
 		return cli.Usage(err)
 	case err != nil:
@@ -130,13 +146,13 @@ func reportObject(r app.CheckReport) cli.Object {
 	}
 }
 
-func printFault(p *cli.Printer, f *app.CheckFault) error {
+func printFault(p *cli.Printer, f *app.CheckFault, part int32) error {
 	if !p.JSON {
-		p.Printf("%s: %s\n", p.Bad("fault"), f)
+		p.Printf("%s: %s%s\n", p.Bad("fault"), ofPart(part), f)
 		return cli.Fault()
 	}
 	err := cli.WriteJSON(p.Out, cli.Object{{Key: "ok", Value: false}, {Key: "fault", Value: cli.Object{
-		{Key: "namespace", Value: f.Namespace}, {Key: "run", Value: f.Run}, {Key: "seq", Value: f.Seq},
+		{Key: "partition", Value: part}, {Key: "namespace", Value: f.Namespace}, {Key: "run", Value: f.Run}, {Key: "seq", Value: f.Seq},
 		{Key: "row", Value: f.Row}, {Key: "detail", Value: f.Detail},
 	}}})
 	return errors.Join(err, cli.Fault())

@@ -22,7 +22,8 @@ runs that can be erased; both stores are checked, and compared. A database has a
 nothing, a directory has its name once it is whole and proven: broken off at any moment, call
 it again. The first place is left as it was, and is the same store: never serve both, and
 remove it, or what is erased in the one stays in the other. An encrypted directory is opened,
-or made, with --encryption-key-file; in a database nothing is encrypted by Pawl.
+or made, with --encryption-key-file; in a database nothing is encrypted by Pawl. A database whose
+store has several partitions stays one: their numbers and cursors are not those of one directory.
 
 With DIR it makes a store of this program's format from one of the format before, whose
 sidecar is stopped. Entries, packs, blobs, subscriptions and who holds a step are

@@ -25,7 +25,7 @@ func newRunsVerify(p *cli.Printer, c *command.Client) *cobra.Command {
 		Long: `Replays the inputs of a run through the state machine, compares every stored byte
 and follows the hash chain; nothing is executed. The run is one of a sidecar, one
 in an exported file, or, with --data or --store, one or all of those in a data directory
-or a database whose store no sidecar has open.
+or a database whose store no sidecar has open, in all its partitions.
 
 Exit codes: 0 in order; 1 a fault was found, named by its first bad seq; 2 the
 store cannot be looked at.`,
@@ -41,7 +41,7 @@ store cannot be looked at.`,
 			case err != nil:
 				return err
 			}
-			return printVerified(p, found)
+			return printVerified(p, found, data.Given())
 		},
 	}
 	dataFlag(cmd, &data, "directory of a store that no sidecar has open")
@@ -82,24 +82,29 @@ func first(args []string) string {
 	return args[0]
 }
 
-// printVerified tells each run; one that is not in order makes the exit code 1.
-func printVerified(p *cli.Printer, found []app.Verified) error {
+// printVerified tells each run, and of those of a store in which partition it is; one that is not in
+// order makes the exit code 1.
+func printVerified(p *cli.Printer, found []app.Verified, stored bool) error {
 	bad := false
 	list := []any{}
 	for _, v := range found {
 		bad = bad || !v.OK()
 		hash := hex.EncodeToString(v.Hash[:])
-		list = append(list, cli.Object{
+		line := cli.Object{
 			{Key: "run_id", Value: v.RunID}, {Key: "ok", Value: v.OK()}, {Key: "entries", Value: v.Entries}, {Key: "records", Value: v.Records},
 			{Key: "hash", Value: hash}, {Key: "bad_seq", Value: v.BadSeq}, {Key: "detail", Value: v.Detail},
-		})
+		}
+		if stored {
+			line = append(line, cli.Object{{Key: "partition", Value: v.Part}}...)
+		}
+		list = append(list, line)
 		if p.JSON {
 			continue
 		}
 		if v.OK() {
-			p.Printf("%s %s: %d records in %d commits, chain %s\n", p.Good("in order"), v.RunID, v.Records, v.Entries, hash)
+			p.Printf("%s %s%s: %d records in %d commits, chain %s\n", p.Good("in order"), ofPart(v.Part), v.RunID, v.Records, v.Entries, hash)
 		} else {
-			p.Printf("%s %s: record %d: %s\n", p.Bad("fault"), v.RunID, v.BadSeq, v.Detail)
+			p.Printf("%s %s%s: record %d: %s\n", p.Bad("fault"), ofPart(v.Part), v.RunID, v.BadSeq, v.Detail)
 		}
 	}
 	var err error

@@ -74,3 +74,18 @@ func FuzzREST(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTenant: whatever is asked, its house looks for the agent where who sent it there means.
+func FuzzTenant(f *testing.F) {
+	f.Add("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"tenant":"red:crew/writer","id":"x"}}`)
+	f.Add("POST", "/a2a/red:/message:send", `{"tenant":"red:","message":{}}`)
+	f.Add("GET", "/tasks?tenant=re%ffd:crew/writer&tenant=x", "")
+	f.Add("DELETE", "/red:crew%2Fwriter/tasks/x/pushNotificationConfigs/y", "{}")
+	f.Add("GET", "/a2a/red:crew/writer/.well-known/agent-card.json", "")
+	f.Fuzz(func(t *testing.T, verb, target, body string) {
+		if !strings.HasPrefix(target, "/") || strings.ContainsFunc(verb, func(r rune) bool { return r < 'A' || r > 'Z' }) || verb == "" {
+			return
+		}
+		agrees(t, verb, target, body)
+	})
+}

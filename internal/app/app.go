@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/internal/audit"
@@ -32,6 +33,8 @@ type options struct {
 	models *model.Table
 	// audit is nil where there is none; the app closes it.
 	audit *audit.Log
+	// serves says of which namespaces the store is, where it is a partition; nil: of all.
+	serves func(namespace string) bool
 }
 
 // app is a running sidecar: what callers reach, and what runs behind it.
@@ -39,9 +42,11 @@ type app struct {
 	opts      options
 	server    *grpcapi.Server
 	observers *observers
-	// tenure is nil while another sidecar has the store.
-	tenure atomic.Pointer[tenure]
-	files  atomic.Pointer[files]
+	// tenures are none while other sidecars have the store.
+	tenures tenures
+	files   atomic.Pointer[files]
+	// reading is held while files are read again and put into the tenures, shared while one is opened.
+	reading sync.RWMutex
 	// shares is nil where the store is this sidecar's alone.
 	shares *sharing
 	// own proves that the sidecar is the sidecar, where it executes turns itself.
@@ -57,7 +62,7 @@ func open(opts options) (a *app, err error) {
 		return nil, err
 	}
 	if err = a.build(); err != nil {
-		if t := a.tenure.Load(); t != nil {
+		for _, t := range a.tenures.all() {
 			err = errors.Join(err, t.drain(context.Background()), t.close())
 		}
 		if a.shares != nil {
@@ -90,8 +95,10 @@ func newApp(opts options) (*app, error) {
 
 // traceOf finds the trace of a run for the log.
 func (a *app) traceOf(ctx context.Context, run string) string {
-	if t := a.tenure.Load(); t != nil {
-		return t.traceOf(ctx, run)
+	for _, t := range a.tenures.all() {
+		if trace := t.traceOf(ctx, run); trace != "" {
+			return trace
+		}
 	}
 	return ""
 }
@@ -101,7 +108,7 @@ func (a *app) build() error {
 	if a.opts.config.PeerListen != "" {
 		return a.buildShared()
 	}
-	storage, err := a.opts.storage()
+	storage, alone, err := a.opts.storage()
 	if err != nil {
 		return err
 	}
@@ -109,7 +116,10 @@ func (a *app) build() error {
 	if err != nil {
 		return err
 	}
-	a.tenure.Store(t)
+	a.tenures.put(0, t)
+	if err := alone.whole(context.Background()); err != nil {
+		return err
+	}
 	serving := a.serverConfig()
 	serving.House, serving.Failed = t.house, t.house.Failed()
 	serving.Guest = agentsGuest[*grpcapi.Server](t)
@@ -127,19 +137,19 @@ func (a *app) buildShared() (err error) {
 		return err
 	}
 	serving := a.serverConfig()
-	serving.Router, serving.Spaces, serving.Quotas = a.shares.router, spacesOf(a.opts.config), a.shares.quotas
+	serving.Router, serving.Spaces, serving.Quotas = a.shares.router, a.shares.spaces, a.shares.quotas
 	serving.Guest = agentsElsewhere(a.opts)
 	a.server, err = grpcapi.New(serving)
 	return err
 }
 
-// storage says where the store is.
-func (o options) storage() (store.Options, error) {
+// storage says where the store is; alone is nil for a directory.
+func (o options) storage() (store.Options, *alone, error) {
 	if !o.config.Store.IsZero() {
 		return databaseOf(o.config).served(o.config, o.log)
 	}
 	key, err := readKey(o.config.EncryptionKeyFile)
-	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, err
+	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
 }
 
 // numbered are the numbers of the configured namespaces. Those that the store has
@@ -243,7 +253,7 @@ func (a *app) serverConfig() grpcapi.Config {
 // start runs what the store has or what looks after it, the server and the executors.
 func (a *app) start() error {
 	if a.shares == nil {
-		a.tenure.Load().start()
+		a.tenures.own().start()
 	} else {
 		a.shares.start(a.server)
 	}
@@ -266,7 +276,7 @@ func (a *app) stop(ctx context.Context) error {
 func (a *app) end(ctx context.Context) error {
 	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx))}
-	t := a.tenure.Load()
+	t := a.tenures.own()
 	errs = append(errs, t.drain(ctx), <-a.served, a.observers.send())
 	return errors.Join(append(errs, t.close())...)
 }

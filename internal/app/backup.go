@@ -32,6 +32,8 @@ type BackupTo struct {
 
 // BackupDone says what a backup wrote.
 type BackupDone struct {
+	// Part is the partition that it is of.
+	Part int32
 	File string
 	// Follows is the file of the backup that this one follows on; "" = it has everything.
 	Follows string
@@ -44,9 +46,60 @@ type BackupDone struct {
 // everything.
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
-// Backup writes a backup of the store in data, which nobody has open, into the directory
-// to; see [BackupBy]. Errors: [ErrUnusable].
-func Backup(ctx context.Context, data Data, to BackupTo) (done BackupDone, err error) {
+// Backup writes a backup of the store in data, which nobody has open, into the directory to, that of
+// each partition but the first into a directory of its own there; see [BackupBy]. told hears of each that
+// is whole. The first one is last: what moved out of it is in another one by then. Errors: [ErrUnusable].
+func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {
+	parts, err := data.parts(ctx)
+	if err != nil {
+		return err
+	}
+	numbers := make([]int32, len(parts))
+	for i, part := range parts {
+		numbers[i] = part.Database.Part
+	}
+	return backupEach(numbers, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
+}
+
+// BackupServed is Backup of the partitions of a store that is served, by their numbers: take takes that of
+// one.
+func BackupServed(ctx context.Context, parts []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
+	return backupEach(parts, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
+}
+
+func backupEach(parts []int32, to BackupTo, backup func(i int, into BackupTo) (BackupDone, error), told func(BackupDone)) error {
+	err := complete(to.Dir, parts)
+	if err == nil && len(parts) > 1 {
+		err = inspect.MakeDir(to.Dir)
+	}
+	for i := len(parts) - 1; err == nil && i >= 0; i-- {
+		into := to
+		into.Dir = partDir(to.Dir, parts[i])
+		done, failed := backup(i, into)
+		if err = InPart(parts[i], failed); err == nil {
+			done.Part = parts[i]
+			told(done)
+		}
+	}
+	return err
+}
+
+// complete: there is a first partition, without which nothing can be restored, and no backups of
+// another one that this store does not have.
+func complete(dir string, parts []int32) error {
+	if first := parts[0]; first != 0 {
+		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
+	}
+	there, err := partsIn(dir)
+	for _, part := range there {
+		if err == nil && !slices.Contains(parts, part) {
+			err = fmt.Errorf("%w: %s is of another store: this one has no partition %d", ErrUnusable, partDir(dir, part), part)
+		}
+	}
+	return err
+}
+
+func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, err error) {
 	s, err := openExisting(data, false)
 	if err != nil {
 		return done, err
@@ -202,21 +255,26 @@ type RestoreFrom struct {
 }
 
 // Restore makes a store in data, a directory that must be empty or absent or a schema of a database
-// that has none, of the backups in a directory: of the last that has everything and all after it, or up to one.
-// Everything is proven before the directory has its name, or anything is in the schema.
-// Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[CheckFault].
+// that has none, of the backups in a directory: of the last that has everything and all after it, or up to
+// one; those of several partitions only in a schema. Everything is proven before the directory has its
+// name, or anything is in the schema.
+// Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
 	if err != nil {
 		return report, nil, err
 	}
-	if used, err = chainIn(from.Dir, from.UpTo, ids); err != nil {
+	chains, err := chainsIn(from, data, ids)
+	if err != nil {
 		return report, nil, err
 	}
 	if data.Dir == "" {
-		report, err = restoreInto(ctx, from, backups{used, ids}, data, func(string) {})
+		report, err = restoreInto(ctx, chains, data, func(string) {})
 	} else {
-		report, err = backups{used, ids}.restore(ctx, from, data)
+		report, err = chains[0].restore(ctx, data)
+	}
+	for _, c := range chains {
+		used = append(used, c.files...)
 	}
 	if err != nil {
 		used = nil
@@ -224,14 +282,43 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	return report, used, err
 }
 
-// backups are some in their order, and what opens them.
+// chainsIn are the backups to restore of each partition, the first one's first.
+func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups, err error) {
+	others, err := partsIn(from.Dir)
+	if err != nil {
+		return nil, err
+	}
+	parts := append([]int32{0}, others...)
+	switch {
+	case len(others) == 0:
+	case data.Dir != "":
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, &PartsError{What: from.Dir, Parts: parts, Advice: "restore it into a database with --store"})
+	case from.UpTo != "":
+		return nil, fmt.Errorf("%w: --to is a backup of one partition, and %s has those of %d: remove what is newer from each directory instead", ErrUnusable, from.Dir, len(parts))
+	case from.RunKeys != "":
+		return nil, fmt.Errorf("%w: --run-keys is of one partition, and %s has those of %d: put each file beside its backups instead", ErrUnusable, from.Dir, len(parts))
+	}
+	for _, part := range parts {
+		c := backups{part: part, from: from, ids: ids}
+		c.from.Dir = partDir(from.Dir, part)
+		if c.files, err = chainIn(c.from.Dir, from.UpTo, ids); err != nil {
+			return nil, InPart(part, err)
+		}
+		chains = append(chains, c)
+	}
+	return chains, nil
+}
+
+// backups are some of a partition in their order, where they are, and what opens them.
 type backups struct {
+	part  int32
+	from  RestoreFrom
 	files []string
 	ids   []age.Identity
 }
 
 // restore makes a directory of them.
-func (c backups) restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, err error) {
+func (c backups) restore(ctx context.Context, data Data) (report CheckReport, err error) {
 	if pgurl.Is(data.Dir) {
 		return report, fmt.Errorf("%w: the URL of a database is no directory: give it as --store", ErrUnusable)
 	}
@@ -249,7 +336,7 @@ func (c backups) restore(ctx context.Context, from RestoreFrom, data Data) (repo
 	if err != nil {
 		return report, err
 	}
-	if err := placeKeys(from.Dir, from.RunKeys, data.Dir); err != nil {
+	if err := placeKeys(c.from.Dir, c.from.RunKeys, data.Dir); err != nil {
 		return report, err
 	}
 	err = store.Restore(ctx, opts, len(c.files), func(i int) (io.ReadCloser, error) { return openBackup(c.files[i], c.ids) })

@@ -18,7 +18,7 @@ func backedUp(t *testing.T) (dir string) {
 		t.Fatal(ended)
 	}
 	dir = t.TempDir()
-	if _, err := Backup(t.Context(), dataOf(c), BackupTo{Dir: dir}); err != nil {
+	if err := Backup(t.Context(), dataOf(c), BackupTo{Dir: dir}, func(BackupDone) {}); err != nil {
 		t.Fatal(err)
 	}
 	return dir

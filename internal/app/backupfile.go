@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
 )
 
 // Names of backups: their number, and of one that is encrypted the id of the backup, which
@@ -41,6 +43,36 @@ func numberOf(path string) (number int, id string, err error) {
 	}
 	number, err = strconv.Atoi(parts[1])
 	return number, parts[2], err
+}
+
+var partName = regexp.MustCompile(`^partition-([0-9]{2})$`)
+
+// partDir is where the backups of a partition are: those of the first are in the directory itself.
+func partDir(dir string, part int32) string {
+	if part == 0 {
+		return dir
+	}
+	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
+}
+
+// partsIn are the partitions besides the first of which a directory has backups, by number.
+func partsIn(dir string) (parts []int32, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		name := partName.FindStringSubmatch(e.Name())
+		if name == nil || err != nil {
+			continue
+		}
+		var part int64
+		if part, err = strconv.ParseInt(name[1], 10, 32); err == nil && (part < 1 || part >= pgkv.Partitions) {
+			err = fmt.Errorf("%w: %s is no partition's: there are 1 to %d", ErrUnusable, filepath.Join(dir, e.Name()), pgkv.Partitions-1)
+		}
+		parts = append(parts, int32(part))
+	}
+	return parts, err
 }
 
 // recipientsOf reads the recipients that a backup is encrypted for; none: it is not.

@@ -87,9 +87,19 @@ func readKey(path string) ([]byte, error) {
 // be reached.
 var ErrUnusable = errors.New("the store cannot be used")
 
-// Check opens the store in a directory and proves every invariant of it. Errors:
-// [ErrUnusable], or a *[CheckFault]. Nobody else may have the directory open.
+// Check opens a store and proves every invariant of it, partition by partition: it counts what is in
+// all of them. Errors: [ErrUnusable], or a *[CheckFault], of a partition as a *[PartError]. Nobody else
+// may have it open.
 func Check(ctx context.Context, data Data) (report CheckReport, err error) {
+	err = data.each(ctx, func(part Data) error {
+		one, err := checkPart(ctx, part)
+		report = added(report, one)
+		return err
+	})
+	return report, err
+}
+
+func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 	s, err := openExisting(data, false)
 	if damage, ok := errors.AsType[*layout.Damage](err); ok {
 		return report, errors.Join(check.FaultOf(damage), err)
@@ -104,9 +114,19 @@ func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 // CheckRepair says what a repair has done.
 type CheckRepair = check.Repair
 
-// Repair makes every row of the store in a directory anew that follows from the entries
-// and is not as they make it. Errors as of [Check].
-func Repair(ctx context.Context, data Data) (done CheckRepair, err error) {
+// Repair makes every row of a store anew that follows from the entries and is not as they make it,
+// partition by partition; told hears of each. Errors as of [Check].
+func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
+	return data.each(ctx, func(part Data) error {
+		done, err := repairPart(ctx, part)
+		if err == nil {
+			told(part.Database.Part, done)
+		}
+		return err
+	})
+}
+
+func repairPart(ctx context.Context, data Data) (done CheckRepair, err error) {
 	s, err := openExisting(data, true)
 	if damage, ok := errors.AsType[*layout.Damage](err); ok {
 		return done, errors.Join(check.FaultOf(damage), err)

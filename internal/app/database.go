@@ -28,6 +28,8 @@ type Database struct {
 	PasswordFile string
 	// Schema has the tables.
 	Schema string
+	// Part is the partition that is meant.
+	Part int32
 }
 
 // DatabaseError is why a database cannot be used.
@@ -35,10 +37,20 @@ type DatabaseError = assure.Error
 
 // String names it, without its password.
 func (d Database) String() string {
-	if d.URL.IsZero() || d.Schema == config.Default().StoreSchema {
-		return d.URL.String()
+	name := d.URL.String()
+	if !d.URL.IsZero() && d.Schema != config.Default().StoreSchema {
+		name += " (schema " + d.Schema + ")"
 	}
-	return d.URL.String() + " (schema " + d.Schema + ")"
+	if d.Part != 0 {
+		name += fmt.Sprintf(" (partition %d)", d.Part)
+	}
+	return name
+}
+
+// part is another partition of it.
+func (d Database) part(part int32) Database {
+	d.Part = part
+	return d
 }
 
 // reachable is the address with its password. Errors: those of [secretfile.Read]; of
@@ -73,13 +85,47 @@ func (d Database) options() (store.Options, error) {
 	return store.Options{Dir: d.String(), Engine: d.engine(url, assure.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
 }
 
-// served are the options of a store that is served.
-func (d Database) served(c config.Config, log *slog.Logger) (store.Options, error) {
+// alone is a store that one sidecar serves by itself.
+type alone struct {
+	where Database
+	// opened is nil before it is.
+	opened *database.Database
+}
+
+// served are the options of a store that this sidecar serves alone.
+func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *alone, error) {
 	url, err := d.secured(c, log)
 	if err != nil {
-		return store.Options{}, err
+		return store.Options{}, nil, err
 	}
-	return store.Options{Dir: d.String(), Logger: log, Engine: d.engine(url, wantedOf(c), addressOf(c))}, nil
+	a := &alone{where: d}
+	return store.Options{Dir: d.String(), Logger: log, Engine: func(o store.Options) (_ engine.Engine, err error) {
+		if a.opened, err = d.open(context.Background(), url, wantedOf(c), addressOf(c), o.Logger); err != nil {
+			return nil, err
+		}
+		if err = a.whole(context.Background()); err != nil {
+			return nil, errors.Join(err, a.opened.Close())
+		}
+		return a.opened, nil
+	}}, a, nil
+}
+
+// whole refuses a store of which there are other partitions. It is asked when it is open, and once more
+// when the namespaces have their numbers: from then on several sidecars find them where this store has
+// them. Nil asks nothing.
+func (a *alone) whole(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	parts, err := a.opened.Shared(ctx)
+	if err != nil {
+		return a.where.told(err)
+	}
+	if len(parts) > 0 {
+		return &assure.Error{Reason: assure.SchemaShared, Where: a.where.URL.String(), Message: fmt.Sprintf(
+			"the namespaces in the schema %q are in %d partitions, of which a sidecar alone serves one: serve it with --peer-listen", a.where.Schema, len(parts)+1)}
+	}
+	return nil
 }
 
 // wantedOf is what a configuration wants of a database that it serves.
@@ -137,7 +183,7 @@ func (d Database) open(ctx context.Context, url pgurl.URL, want assure.Wanted, a
 		return nil, err
 	}
 	where := d.URL.String()
-	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Address: address, Raise: want.Served || want.Make, Logger: log})
+	e, err := database.Open(database.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log})
 	if err != nil {
 		return nil, d.told(err)
 	}

@@ -114,7 +114,7 @@ func TestDatabaseOverTLS(t *testing.T) {
 	var log bytes.Buffer
 	told := slog.New(slog.NewTextHandler(&log, nil))
 	served := config.Config{AcceptLossOnFailover: true, Listen: "127.0.0.1:0"}
-	opts, err := at(url+root).Database.served(served, told)
+	opts, _, err := at(url+root).Database.served(served, told)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestAnOpenWayIsTold(t *testing.T) {
 	t.Setenv("PGSSLMODE", "")
 	var log bytes.Buffer
 	d := Database{URL: pgurl.Of("postgres://pawl:s3cret@db.invalid/runs"), Schema: "pawl"}
-	opts, err := d.served(config.Config{OTLPEndpoint: "http://127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
+	opts, _, err := d.served(config.Config{OTLPEndpoint: "http://127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestSchemasOfOthers(t *testing.T) {
 		t.Errorf("a newer one: %v", err)
 	}
 	// What a process left that was killed while it made its tables is gone on with.
-	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node, begun.schema_oldest; DELETE FROM begun.schema_version WHERE version_id > 0")
+	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node, begun.namespace, begun.schema_oldest; DELETE FROM begun.schema_version WHERE version_id > 0")
 	if _, err := Check(ctx, at("begun")); reasonOf(err) != assure.SchemaNone {
 		t.Errorf("one that was begun: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,14 @@ import (
 // that have its directory alone.
 type depotOf struct {
 	store *store.Store
+	// part is the number of the partition that it is.
+	part int32
 	// paced: others need the processor too.
 	paced bool
 }
+
+// Partition implements depot.Store.
+func (d *depotOf) Partition() uint32 { return uint32(d.part) }
 
 // Backup implements depot.Store.
 func (d *depotOf) Backup(ctx context.Context, after string, out io.Writer) error {
@@ -51,7 +57,7 @@ func (d *depotOf) Check(ctx context.Context, progress func(*pawlv1.CheckCounts) 
 		return progress(countsToProto(soFar))
 	})
 	if fault, ok := errors.AsType[*check.Fault](err); ok {
-		return nil, faultToProto(fault), nil
+		return nil, faultToProto(fault, d.Partition()), nil
 	}
 	return countsToProto(&report), nil, err
 }
@@ -62,7 +68,7 @@ func (d *depotOf) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := statsToProto(&stats)
+	out := statsToProto(&stats, d.Partition())
 	if pgurl.Is(d.store.Dir()) {
 		tree, values := d.store.Sizes()
 		out.TreeBytes, out.ValueLogBytes = tree, values
@@ -112,8 +118,8 @@ func CheckReportOf(c *pawlv1.CheckCounts) CheckReport {
 	}
 }
 
-func faultToProto(f *check.Fault) *pawlv1.CheckFault {
-	return &pawlv1.CheckFault{NamespaceNumber: f.Namespace, RunId: f.Run, Seq: f.Seq, Row: f.Row, Detail: f.Detail}
+func faultToProto(f *check.Fault, partition uint32) *pawlv1.CheckFault {
+	return &pawlv1.CheckFault{Partition: partition, NamespaceNumber: f.Namespace, RunId: f.Run, Seq: f.Seq, Row: f.Row, Detail: f.Detail}
 }
 
 // CheckFaultOf is the inverse for a fault.
@@ -121,21 +127,58 @@ func CheckFaultOf(f *pawlv1.CheckFault) *CheckFault {
 	return &CheckFault{Namespace: f.GetNamespaceNumber(), Run: f.GetRunId(), Seq: f.GetSeq(), Row: f.GetRow(), Detail: f.GetDetail()}
 }
 
-// StatsOf counts what the store in a directory holds, which nobody has open. Errors:
-// [ErrUnusable].
-func StatsOf(ctx context.Context, data Data) (out *pawlv1.StoreStats, err error) {
+// StatsOf counts what a store holds that nobody has open, in all partitions. Errors: [ErrUnusable].
+func StatsOf(ctx context.Context, data Data) (*pawlv1.StoreStats, error) {
+	all := &pawlv1.StoreStats{}
+	err := data.each(ctx, func(part Data) error {
+		one, err := statsPart(ctx, part)
+		if err == nil {
+			addStats(all, one)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all.GetShared(), func(a, b *pawlv1.RowStats) int { return strings.Compare(a.GetKind(), b.GetKind()) })
+	return all, nil
+}
+
+func statsPart(ctx context.Context, data Data) (out *pawlv1.StoreStats, err error) {
 	s, err := openExisting(data, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return (&depotOf{store: s}).Stats(ctx)
+	return (&depotOf{store: s, part: data.Database.Part}).Stats(ctx)
 }
 
-func statsToProto(s *gauge.Stats) *pawlv1.StoreStats {
+// addStats adds those of another partition: its namespaces are others, and each says what the tables of
+// all take. The default namespace is in the first one alone.
+func addStats(all, one *pawlv1.StoreStats) {
+	all.TreeBytes, all.ValueLogBytes = max(all.GetTreeBytes(), one.GetTreeBytes()), max(all.GetValueLogBytes(), one.GetValueLogBytes())
+	for _, space := range one.GetNamespaces() {
+		if len(all.GetNamespaces()) == 0 || space.GetNumber() != 0 || len(space.GetRows()) > 0 {
+			all.Namespaces = append(all.Namespaces, space)
+		}
+	}
+	for _, rows := range one.GetShared() {
+		at := slices.IndexFunc(all.GetShared(), func(r *pawlv1.RowStats) bool { return r.GetKind() == rows.GetKind() })
+		if at < 0 {
+			all.Shared = append(all.Shared, rows)
+			continue
+		}
+		sum := all.GetShared()[at]
+		sum.Rows, sum.KeyBytes, sum.ValueBytes = sum.GetRows()+rows.GetRows(), sum.GetKeyBytes()+rows.GetKeyBytes(), sum.GetValueBytes()+rows.GetValueBytes()
+	}
+}
+
+func statsToProto(s *gauge.Stats, partition uint32) *pawlv1.StoreStats {
 	out := &pawlv1.StoreStats{Shared: rowsToProto(s.Shared)}
 	for _, space := range s.Spaces {
-		out.Namespaces = append(out.Namespaces, spaceToProto(space))
+		one := spaceToProto(space)
+		one.Partition = partition
+		out.Namespaces = append(out.Namespaces, one)
 	}
 	return out
 }

@@ -193,11 +193,12 @@ func someEntry(t *testing.T, txn *badger.Txn) []byte {
 func TestRepairOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := copyGolden(t, store.FormatVersion)
-	done, err := Repair(context.Background(), Data{Dir: dir})
+	var done CheckRepair
+	err := Repair(context.Background(), Data{Dir: dir}, func(_ int32, one CheckRepair) { done = one })
 	if err != nil || done.Runs != 7 || len(done.Rows) > 0 || len(done.Broken) > 0 {
 		t.Fatalf("a directory in order: %+v, %v", done, err)
 	}
-	if _, err := Repair(context.Background(), Data{Dir: t.TempDir()}); !errors.Is(err, ErrUnusable) {
+	if err := Repair(context.Background(), Data{Dir: t.TempDir()}, func(int32, CheckRepair) {}); !errors.Is(err, ErrUnusable) {
 		t.Fatalf("no store: %v", err)
 	}
 }

@@ -43,34 +43,56 @@ func moved(ctx context.Context, from, to Data, told, step func(string)) (done Mo
 	if (from.Dir == "") == (to.Dir == "") {
 		return done, fmt.Errorf("%w: a move goes from a directory into a database, or from a database into a directory", ErrUnusable)
 	}
+	if err := movable(ctx, from, to); err != nil {
+		return done, err
+	}
 	told("check " + done.From)
 	before, err := Check(ctx, from)
 	if err != nil {
 		return done, err
 	}
 	step("checked")
-	opts, err := from.options()
-	if err != nil {
-		return done, err
-	}
 	told("copy into " + done.To)
-	err = store.MoveOut(opts, func(source engine.Engine) error {
-		if to.Dir == "" {
-			return done.intoDatabase(ctx, source, to.Database, step)
-		}
-		return done.intoDirectory(ctx, source, to, step)
-	})
+	if to.Dir == "" {
+		return done, done.into(ctx, []source{{Data: from}}, to, before, told, step)
+	}
+	err = source{Data: from}.opened(func(e engine.Engine) error { return done.intoDirectory(ctx, e, to, step) })
+	return done, done.judged(before, err)
+}
+
+// movable refuses a database whose store has several partitions, before anything is done.
+func movable(ctx context.Context, from, to Data) error {
+	if to.Dir == "" {
+		return to.Database.undivided(ctx, assure.Wanted{Make: true}, "name another schema with --store-schema")
+	}
+	return from.Database.undivided(ctx, assure.Wanted{},
+		"a directory is one. Runs go by 'sidecar runs export' and 'import', all of it is kept by 'sidecar backup' and by the database's own backups")
+}
+
+// judged compares what was proven of the second place with what was proven of the first.
+func (m *Moved) judged(before CheckReport, err error) error {
 	if unusable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if err == nil && to.Dir == "" {
-		told("check " + done.To)
-		done.Report, err = Check(ctx, to)
+	if err == nil && m.Report != before {
+		err = fmt.Errorf("%s is not what %s is: %+v, and %+v", m.To, m.From, m.Report, before)
 	}
-	if err == nil && done.Report != before {
-		err = fmt.Errorf("%s is not what %s is: %+v, and %+v", done.To, done.From, done.Report, before)
+	return err
+}
+
+// source is a store that is copied, and the partition that it becomes.
+type source struct {
+	Data
+	part int32
+}
+
+// opened has its engine open for as long as do lasts.
+func (s source) opened(do func(e engine.Engine) error) error {
+	opts, err := s.options()
+	if err != nil {
+		return err
 	}
-	return done, err
+	return store.MoveOut(opts, do)
 }
 
 // intoDirectory makes and proves the directory.
@@ -91,39 +113,94 @@ func (m *Moved) intoDirectory(ctx context.Context, source engine.Engine, to Data
 	return err
 }
 
+// into makes the store in a database, and proves that it is what was proven before.
+func (m *Moved) into(ctx context.Context, from []source, to Data, before CheckReport, told, step func(string)) error {
+	err := m.intoDatabase(ctx, from, to.Database, step)
+	if err == nil {
+		told("check " + m.To)
+		m.Report, err = Check(ctx, to)
+	}
+	return m.judged(before, err)
+}
+
 // intoDatabase stores everything in one transaction, and compares it; what a call has stored
 // that was broken off behind that is compared alone.
-func (m *Moved) intoDatabase(ctx context.Context, source engine.Engine, to Database, step func(string)) error {
+func (m *Moved) intoDatabase(ctx context.Context, from []source, to Database, step func(string)) error {
 	url, err := to.reachable()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	open := func() (*database.Database, error) {
-		return to.make(ctx, url)
-	}
-	d, err := open()
+	d, err := to.make(ctx, url)
 	if err != nil {
 		return err
 	}
-	if m.Before = d.Last() != 0; !m.Before {
-		err := d.Load(ctx, source, func(keys *pgkv.LoadedKeys) error {
-			defer step("filled")
-			return source.Keys().Into(keys, nil)
-		})
-		if err != nil {
-			return to.told(err)
-		}
-		step("loaded")
-		if d, err = open(); err != nil {
-			return err
-		}
+	if m.Before = d.Last() != 0; m.Before {
+		err = d.Close()
+	} else {
+		err = to.load(ctx, from, d, step)
 	}
-	err = store.SamePairs(ctx, source, d)
-	step("compared")
-	if m.Before && err != nil {
+	for i := 0; err == nil && i < len(from); i++ {
+		err = InPart(from[i].part, from[i].compare(ctx, to.part(from[i].part), url))
+	}
+	if _, differs := errors.AsType[*move.Differ](err); differs && m.Before {
 		err = fmt.Errorf("%w: %s has a store already, which is another one or went on: name another schema with --store-schema (%w)", ErrUnusable, to, err)
 	}
-	return errors.Join(err, d.Close())
+	if err == nil {
+		step("compared")
+	}
+	return err
+}
+
+// load stores everything in one transaction, with the places of namespaces.
+func (d Database) load(ctx context.Context, from []source, into *database.Database, step func(string)) (err error) {
+	defer func() { err = errors.Join(err, into.Keys().Close()) }()
+	l, err := into.Loading(ctx)
+	if err != nil {
+		return d.told(err)
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	places := make(map[string]int32)
+	for _, s := range from {
+		if err := s.opened(func(e engine.Engine) error { return d.fill(l, s.part, e, places) }); err != nil {
+			return InPart(s.part, err)
+		}
+	}
+	step("filled")
+	if err := l.Commit(places); err != nil {
+		return d.told(err)
+	}
+	step("loaded")
+	return nil
+}
+
+// fill stores a partition, and notes the places of its namespaces.
+func (d Database) fill(l *pgkv.Loading, part int32, from engine.Engine, places map[string]int32) error {
+	names, err := namespacesOf(from)
+	if err != nil {
+		return err
+	}
+	for name := range names {
+		if other, twice := places[name]; twice {
+			return fmt.Errorf("%w: the namespace %q is in the partitions %d and %d: the backups of these are of before and after it moved; take one of everything", ErrUnusable, name, other, part)
+		}
+		places[name] = part
+	}
+	err = l.Fill(part, from, func(keys *pgkv.LoadedKeys) error { return from.Keys().Into(keys, nil) })
+	if err != nil {
+		err = d.told(err)
+	}
+	return err
+}
+
+// compare compares the pairs of a partition with those that it was made of.
+func (s source) compare(ctx context.Context, to Database, url pgurl.URL) error {
+	return s.opened(func(e engine.Engine) error {
+		d, err := to.make(ctx, url)
+		if err != nil {
+			return err
+		}
+		return errors.Join(store.SamePairs(ctx, e, d), d.Close())
+	})
 }
 
 // make opens it for a store that is to be made there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -45,16 +46,23 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload takes all of the files or, if one of them is faulty, none.
+// reload takes all of the files or, if one of them is faulty, none. No partition is opened meanwhile.
 func (a *app) reload(ctx context.Context) {
+	a.reading.Lock()
+	defer a.reading.Unlock()
 	rights, err := readRights(a.opts.config)
 	files, filesErr := readFiles(a.opts.config)
 	if err = errors.Join(err, filesErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
-	t := a.tenure.Load()
-	if err == nil && t != nil {
-		err = t.schedule(ctx, files.schedules)
+	all := a.tenures.all()
+	for _, t := range all {
+		if err == nil {
+			err = t.schedule(ctx, files.schedules)
+		}
+		if err != nil && !slices.Contains(a.tenures.all(), t) {
+			err = nil // it was handed over: the next owner has files of its own
+		}
 	}
 	a.audited("reload", err)
 	if err != nil {
@@ -63,7 +71,7 @@ func (a *app) reload(ctx context.Context) {
 	}
 	a.opts.models.Replace(files.models)
 	a.files.Store(files)
-	if t != nil {
+	for _, t := range all {
 		t.replace(files)
 	}
 	if a.shares != nil {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/pawl-dev/pawl/internal/store/assure"
 )
 
-// restoreInto makes the store in a directory that goes again, where it is proven, and moves it into
-// a schema that has none. Broken off at any moment there is none in the schema, or all of it. step
-// is called, for tests, after "restored", and after those of a move.
-func restoreInto(ctx context.Context, from RestoreFrom, chain backups, to Data, step func(string)) (report CheckReport, err error) {
+// restoreInto makes each partition in a directory that goes again, where it is proven, and moves all
+// into a schema that has none. Broken off at any moment there is none in the schema, or all of it. step
+// is called, for tests, after "restored", and then as by a move.
+func restoreInto(ctx context.Context, chains []backups, to Data, step func(string)) (report CheckReport, err error) {
 	if to.KeyFile != "" {
 		return report, fmt.Errorf("%w: --encryption-key-file is of a directory: a database has everything in the clear", ErrUnusable)
 	}
@@ -23,27 +25,25 @@ func restoreInto(ctx context.Context, from RestoreFrom, chain backups, to Data, 
 		return report, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	made := Data{Dir: filepath.Join(scratch, "store")}
-	if _, err := chain.restore(ctx, from, made); err != nil {
-		return report, err
+	made := make([]source, len(chains))
+	for i, c := range chains {
+		made[i] = source{Data: Data{Dir: filepath.Join(scratch, fmt.Sprint(c.part))}, part: c.part}
+		one, err := c.restore(ctx, made[i].Data)
+		if err != nil {
+			return report, InPart(c.part, err)
+		}
+		report = added(report, one)
 	}
 	step("restored")
-	done, err := moved(ctx, made, to, func(string) {}, step)
-	return done.Report, err
+	done := Moved{From: chains[0].from.Dir, To: to.Where()}
+	return report, done.into(ctx, made, to, report, func(string) {}, step)
 }
 
 // vacant refuses a schema that has a store, before there is anything to do. Errors: [ErrUnusable].
 func (d Database) vacant(ctx context.Context) error {
-	url, err := d.reachable()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	e, err := d.make(ctx, url)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	if e.Last() != 0 {
+	parts, err := d.parts(ctx, assure.Wanted{Make: true})
+	if err == nil && len(parts) > 0 {
 		err = fmt.Errorf("%w: %s has a store already: name another schema with --store-schema", ErrUnusable, d)
 	}
-	return errors.Join(err, e.Close())
+	return err
 }

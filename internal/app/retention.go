@@ -38,7 +38,7 @@ func retention(opts options, counts *telemetry.Metrics) (retain.Policy, error) {
 			p.Rules = append(p.Rules, retain.Rule{Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label)})
 			continue
 		}
-		if err := writable(r.Archive); err != nil {
+		if err := writable(r.Archive, opts.serves); err != nil {
 			return p, &config.Error{Faults: []config.Fault{{Field: fmt.Sprintf("retention[%d].archive", i), Message: err.Error()}}}
 		}
 		p.Rules = append(p.Rules, retain.Rule{
@@ -89,8 +89,9 @@ func labelsOf(labels map[string]string) (out []machine.Label) {
 	return out
 }
 
-// writable makes a directory, "" = none, and a file in it for a moment.
-func writable(dir string) error {
+// writable makes a directory, "" = none, and a file in it for a moment; what a crash left of these
+// namespaces' files goes, nil: of all.
+func writable(dir string, serves func(namespace string) bool) error {
 	if dir == "" {
 		return nil
 	}
@@ -104,7 +105,7 @@ func writable(dir string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(f.Name()), retain.Clear(filepath.Clean(dir)))
+	return errors.Join(os.Remove(f.Name()), retain.Clear(filepath.Clean(dir), serves))
 }
 
 // retentionTeller tells what is not kept: log, metrics and audit.

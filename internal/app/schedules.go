@@ -146,11 +146,14 @@ func (t *instants) line(of *schedule.Told) {
 // agree makes those of the file at the start the schedules, once the packs of the start are there.
 func (t *tenure) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
 
-// schedule makes these the schedules. A pack that is not there yet may be registered before the
+// schedule makes those of these the schedules that are of namespaces of the store. A pack that is not there yet may be registered before the
 // first instant: it is only warned of.
 func (t *tenure) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
 	if t.opts.config.Schedules == "" {
 		return nil
+	}
+	if serves := t.opts.serves; serves != nil {
+		schedules = slices.DeleteFunc(slices.Clone(schedules), func(s *schedule.Schedule) bool { return !serves(s.Namespace) })
 	}
 	if err := t.house.Schedules.Replace(ctx, schedules); err != nil {
 		return err

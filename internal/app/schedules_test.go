@@ -19,7 +19,7 @@ import (
 // missed makes a store that knows a schedule of each minute and knows of nothing since a time.
 func missed(t *testing.T, c config.Config, id string, since time.Time) {
 	t.Helper()
-	opts, err := options{config: c, log: slog.New(slog.DiscardHandler)}.storage()
+	opts, _, err := options{config: c, log: slog.New(slog.DiscardHandler)}.storage()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (a *app) begin(ctx context.Context) (names []string, err error) {
 		a.shares.offered.Store(err == nil)
 		return names, err
 	}
-	t := a.tenure.Load()
+	t := a.tenures.own()
 	if names, err = t.registerPacks(ctx, packs); err == nil {
 		err = t.agree(ctx)
 	}
@@ -167,7 +167,7 @@ func (a *app) wait(ctx context.Context) error {
 	if a.shares != nil {
 		failed = a.shares.ended
 	} else {
-		t = a.tenure.Load()
+		t = a.tenures.own()
 		ended = t.ended
 	}
 	var err error

@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a"
@@ -21,7 +24,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -36,18 +38,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// sharing makes a sidecar one of several on a database: it has the store or stands by for who
-// does, and takes every call in both cases.
+// sharing makes a sidecar one of several on a database: it has some partitions of the store and
+// stands by for who has the others, and takes every call in both cases.
 type sharing struct {
 	where Database
 	url   pgurl.URL
-	// kept is the epoch under which this one has the store.
-	kept atomic.Uint64
+	// kept are the epochs under which this one has partitions.
+	kept members.Epochs
 	via  *pgkv.Reached
 	rows *members.Rows
+	// parts says in which partition each namespace is that is served.
+	parts  map[string]int32
+	spaces request.Namespaces
 
 	me      node.Member
-	seat    *route.Seat
+	seats   *route.Seats
 	router  *route.Router
 	clients *peer.Clients
 	port    *peer.Server
@@ -63,11 +68,11 @@ type sharing struct {
 	offered atomic.Bool
 }
 
-// share reaches the database and makes what this sidecar has with the others; nothing is served
-// and nobody is told yet.
+// share reaches the database, has each namespace in a partition and makes what this sidecar has with the
+// others; nothing is served and nobody is told yet.
 func (a *app) share() (err error) {
 	c := a.opts.config
-	s := &sharing{where: databaseOf(c), seat: route.NewSeat(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
+	s := &sharing{where: databaseOf(c), seats: route.NewSeats(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 2)}
 	if s.url, err = s.where.secured(c, a.opts.log); err != nil {
 		return err
 	}
@@ -84,10 +89,93 @@ func (a *app) share() (err error) {
 	if c.A2A && c.A2AURL == "" {
 		a.opts.log.Warn("without --a2a-url the cards of agents name the addresses of the sidecar that has the store, not of all")
 	}
-	s.quotas = allowance.New(spacesOf(c))
+	s.spaces = spacesOf(c)
+	s.quotas = allowance.New(s.spaces)
 	s.quotas.Replace(a.files.Load().quotas)
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
+	if err = s.place(c.Served(), a.opts.log); err != nil {
+		return err
+	}
+	a.warnOfLimits(len(s.partitions()))
 	return a.join(s)
+}
+
+// How long a start waits for a database that takes no commit, as while its standby is away.
+const (
+	placing    = time.Minute
+	placeAgain = time.Second
+)
+
+// place has each namespace in a partition.
+func (s *sharing) place(names []string, log *slog.Logger) error {
+	for began := time.Now(); ; time.Sleep(placeAgain) {
+		parts, err := s.rows.Place(context.Background(), names, layout.NamespaceKey)
+		if err == nil {
+			s.parts = parts
+			return nil
+		}
+		if time.Since(began) > placing {
+			return s.where.told(err)
+		}
+		log.Warn("namespaces cannot be placed now, it is tried on", "error", err)
+	}
+}
+
+// warnOfLimits tells which limits of calls are no more exact in so many partitions.
+func (a *app) warnOfLimits(parts int) {
+	for _, limit := range a.files.Load().limits.Limits {
+		if parts > 1 && !strings.Contains(limit.Source, "namespace") {
+			a.opts.log.Warn("a limit of calls counts namespaces together, and each partition has it by itself: at most so many times as much goes out", "limit", limit.ID, "partitions", parts)
+		}
+	}
+}
+
+// partOf is the partition of a namespace that is served.
+func (s *sharing) partOf(namespace string) int32 { return s.parts[namespace] }
+
+// served refuses a namespace that is not, and names those that its caller may ask for.
+func (s *sharing) served(ctx context.Context, namespace string) error {
+	_, err := s.spaces.Within(namespace, door.CallerOf(ctx).Namespaces)
+	return err
+}
+
+// partitions are those of the namespaces that are served.
+func (s *sharing) partitions() (all []route.Partition) {
+	names := map[int32][]string{}
+	for name, part := range s.parts {
+		names[part] = append(names[part], name)
+	}
+	for _, part := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, route.Partition{Number: part, Namespaces: slices.Sorted(slices.Values(names[part]))})
+	}
+	return all
+}
+
+// mask has the bits of the partitions that this sidecar takes.
+func (s *sharing) mask() (mask uint64) {
+	for _, part := range s.parts {
+		mask |= 1 << part
+	}
+	return mask
+}
+
+// leastHeld is how much of states and records a partition may hold in memory in any case.
+const leastHeld = 8 << 20
+
+// within are the options of a partition: its namespaces, and the packs if the default one is among
+// them, in which they are registered.
+func (s *sharing) within(opts options, part int32) options {
+	opts.serves = func(namespace string) bool { return s.partOf(namespace) == part }
+	opts.config.Namespaces = slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return !opts.serves(name) })
+	if !opts.serves(runtime.DefaultNamespace) {
+		opts.config.Packs = nil
+	}
+	// All may be this sidecar's.
+	for _, bytes := range []*config.Bytes{&opts.config.Limits.CacheBytes, &opts.config.Limits.WatchBytes} {
+		*bytes = max(*bytes/config.Bytes(len(s.partitions())), min(*bytes, leastHeld))
+	}
+	opts.log = opts.log.With("part", part)
+	return opts
 }
 
 // handing bounds how long the next owner waits for calls that are inside.
@@ -103,7 +191,7 @@ func (a *app) join(s *sharing) error {
 	s.clients = peer.NewClients(identity, late)
 	s.clients.Log = a.opts.log
 	s.router = route.New(route.Config{
-		Seat: s.seat, Directory: late, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
+		Seats: s.seats, Directory: late, Parts: s.partOf, Served: s.served, Partitions: s.partitions(), Address: func() string { return s.me.Address }, Tenant: a2a.TenantOf, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
 	})
 	s.port, err = peer.NewServer(peer.Config{
 		Listen: a.opts.config.PeerListen, Identity: identity, Book: late, Router: s.router, Nudged: late.Refresh, Log: a.opts.log,
@@ -111,12 +199,12 @@ func (a *app) join(s *sharing) error {
 	if err != nil {
 		return err
 	}
-	s.me = node.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key, Speaks: layout.Format}
+	s.me = node.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key, Speaks: layout.Format, Parts: s.mask()}
 	if s.me.Address == "" {
 		s.me.Address = s.port.Addr()
 	}
 	s.node = node.New(node.Config{
-		Me: s.me, Oldest: layout.OldestFormat, Rows: nodeRows{s.rows}, Seat: s.seat, Open: a.take, Nudge: s.clients.Nudge,
+		Me: s.me, Oldest: layout.OldestFormat, Rows: nodeRows{s.rows}, Seat: func(part int32) node.Seat { return s.seats.At(part) }, Open: a.take, Nudge: s.clients.Nudge,
 		Handing: min(handing, a.opts.config.DrainTimeout), Log: a.opts.log,
 	})
 	late.be(s.node)
@@ -136,7 +224,9 @@ func spacesOf(c config.Config) request.Namespaces {
 // refuses says what would keep this sidecar from having the store, and is better known before
 // it has to.
 func (a *app) refuses() error {
-	_, err := retention(a.opts, nil)
+	opts := a.opts
+	opts.serves = func(string) bool { return false } // another one may write archives now
+	_, err := retention(opts, nil)
 	if key := a.opts.config.A2ACardKey; key != "" {
 		_, keyErr := a2a.ReadCardKey(key)
 		err = errors.Join(err, keyErr)
@@ -155,12 +245,20 @@ func (l *lateNode) be(n *node.Node) {
 	close(l.made)
 }
 
-// Owner implements [route.Directory], as the next two do.
-func (l *lateNode) Owner() (route.Peer, bool) {
+// Owner implements [route.Directory], as the next three do.
+func (l *lateNode) Owner(part int32) (route.Peer, bool) {
 	if n := l.node.Load(); n != nil {
-		return n.Owner()
+		return n.Owner(part)
 	}
 	return route.Peer{}, false
+}
+
+// Owners are none before there is a node.
+func (l *lateNode) Owners() ([]route.Peer, bool) {
+	if n := l.node.Load(); n != nil {
+		return n.Owners()
+	}
+	return nil, false
 }
 
 // Changed is closed when there is a node, too.
@@ -190,9 +288,12 @@ type nodeRows struct{ *members.Rows }
 // Beat implements [node.Rows].
 func (r nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
 	seen, err := r.Rows.Beat(ctx, members.Node(me))
-	view := node.View{Owner: node.Member(seen.Owner), Lease: seen.Lease, Format: seen.Format}
-	for _, n := range seen.Nodes {
-		view.Nodes = append(view.Nodes, node.Member(n))
+	view := node.View{Nodes: make([]node.Member, len(seen.Nodes)), Parts: make([]node.Part, len(seen.Parts))}
+	for i, n := range seen.Nodes {
+		view.Nodes[i] = node.Member(n)
+	}
+	for i, p := range seen.Parts {
+		view.Parts[i] = node.Part{ID: p.ID, Owner: node.Member(p.Owner), Lease: p.Lease, Format: p.Format}
 	}
 	return view, err
 }
@@ -202,24 +303,49 @@ func (r nodeRows) Leave(ctx context.Context, me node.Member) error {
 	return r.Rows.Leave(ctx, members.Node(me))
 }
 
-// storage is the store as it is opened when it is this sidecar's to take: after the database was
+// storage is a partition as it is opened when it is this sidecar's to take: after the database was
 // looked at again, which may be another server by then.
-func (s *sharing) storage(c config.Config, log *slog.Logger) store.Options {
-	return store.Options{Dir: s.where.String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
+func (s *sharing) storage(c config.Config, part int32, log *slog.Logger) store.Options {
+	return store.Options{Dir: s.where.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
 		if err := s.where.judged(context.Background(), s.url, wantedOf(c), log); err != nil {
 			return nil, err
 		}
 		e, err := database.Open(database.Config{
-			URL: s.url, Schema: s.where.Schema, Owner: s.me.ID, Address: s.me.Address, Via: s.via, Kept: &s.kept, Raise: true, Logger: o.Logger,
+			URL: s.url, Schema: s.where.Schema, Part: part, Owner: s.me.ID, Address: s.me.Address, Via: s.via, Kept: &s.kept[part], Raise: true, Logger: o.Logger,
 		})
 		if err != nil {
 			return nil, s.where.told(err)
+		}
+		if err := s.stays(); err != nil {
+			return nil, errors.Join(err, e.Close())
 		}
 		return e, nil
 	}}
 }
 
-// start looks after the store together with the others, until stop.
+// stays ends a sidecar that was stopped for so long that namespaces were spread meanwhile: it knows them
+// in partitions in which they are not any more. It is asked once a partition is taken, since nobody
+// spreads then.
+func (s *sharing) stays() error {
+	placed, err := s.via.Placed(context.Background())
+	if err != nil {
+		return s.where.told(err)
+	}
+	for name, part := range s.parts {
+		if placed[name] == part {
+			continue
+		}
+		err := fmt.Errorf("namespace %q is in partition %d now, it was in %d when this sidecar started: start it again", name, placed[name], part)
+		select {
+		case s.ended <- err:
+		default:
+		}
+		return err
+	}
+	return nil
+}
+
+// start looks after the partitions together with the others, until stop.
 func (s *sharing) start(server *grpcapi.Server) {
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
@@ -228,13 +354,15 @@ func (s *sharing) start(server *grpcapi.Server) {
 	s.loops.Go(func() { s.report(ctx, server) })
 }
 
-// report says whether calls are answered, wherever that is.
+// report says whether calls are answered, wherever that is: those of one partition are enough, since a
+// sidecar that a balancer passes over answers none.
 func (s *sharing) report(ctx context.Context, server *grpcapi.Server) {
 	for {
-		moved, came := s.node.Changed(), s.seat.Changed()
-		_, known := s.node.Owner()
-		server.Ready(known || s.seat.Has())
-		s.counts.Living(len(s.node.View().Nodes))
+		moved, came := s.node.Changed(), s.seats.Changed()
+		owners, _ := s.node.Owners()
+		server.Ready(len(owners) > 0 || s.seats.Has())
+		view := s.node.View()
+		s.counts.Seen(len(view.Nodes), view.Ownerless())
 		select {
 		case <-moved:
 		case <-came:
@@ -244,7 +372,7 @@ func (s *sharing) report(ctx context.Context, server *grpcapi.Server) {
 	}
 }
 
-// leave hands the store over; calls go on to the next one.
+// leave hands over what it has; calls go on to the next owners.
 func (s *sharing) leave(ctx context.Context) error {
 	return wrap("the store's place", s.node.Leave(ctx))
 }
@@ -269,108 +397,6 @@ func (s *sharing) stop(ctx context.Context) error {
 		s.via.Close()
 	}
 	return wrap("peers", errors.Join(errs...))
-}
-
-// held is a tenure that calls reach through the seat.
-type held struct {
-	*grpcapi.Services
-	*tenure
-	app *app
-	// failed is closed when the store takes no more commits, or one of its loops ended by itself;
-	// leaving when it is to be closed.
-	failed, leaving, closed chan struct{}
-}
-
-// take opens the store, as at a start of one sidecar.
-func (a *app) take(ctx context.Context) (node.Tenure, error) {
-	t, err := openTenure(a.opts, a.files.Load(), a.shares.storage(a.opts.config, a.opts.log), a.observers)
-	if err != nil {
-		return nil, err
-	}
-	h := &held{tenure: t, app: a, failed: make(chan struct{}), leaving: make(chan struct{}), closed: make(chan struct{})}
-	h.Services, err = a.server.Services(grpcapi.Offer{
-		House: t.house, Deliveries: t.box, Store: &depotOf{store: t.store, paced: true}, Guest: agentsGuest[*grpcapi.Services](t),
-	})
-	if err != nil {
-		return nil, errors.Join(err, t.drain(ctx), t.close())
-	}
-	t.records.services = h.Services
-	a.tenure.Store(t)
-	if err := a.furnish(ctx, t); err != nil {
-		a.tenure.CompareAndSwap(t, nil)
-		return nil, errors.Join(err, t.drain(ctx), t.close())
-	}
-	t.start()
-	go h.attend()
-	a.shares.counts.Took()
-	return h, nil
-}
-
-// furnish puts the packs and schedules of the configuration into a store. What is wrong with these was
-// told when the process started; an error is one of the store's, which is to be taken again.
-func (a *app) furnish(ctx context.Context, t *tenure) error {
-	// No pack goes again, and callers wait for the compiling of all.
-	if !a.shares.offered.Load() {
-		_, err := t.registerPacks(ctx, t.opts.config.Packs)
-		if isAway(err) {
-			return err
-		}
-		if err != nil {
-			t.opts.log.Error("packs of the configuration are not registered", "error", err)
-		}
-	}
-	err := t.agree(ctx)
-	if isAway(err) {
-		return err
-	}
-	if err != nil {
-		t.opts.log.Error("schedules of the configuration do not hold", "error", err)
-	}
-	return nil
-}
-
-// isAway: it was nobody's fault who asked, and may be otherwise a moment later.
-func isAway(err error) bool {
-	if err == nil {
-		return false
-	}
-	st, _ := fault.Status(err)
-	return st.Code() == codes.Unavailable
-}
-
-// attend tells of a failure.
-func (h *held) attend() {
-	select {
-	case <-h.leaving:
-		return
-	case <-h.house.Failed():
-	case err := <-h.ended:
-		h.ended <- err // whoever waits for the loops counts it
-	}
-	close(h.failed)
-}
-
-// Failed implements [route.Home].
-func (h *held) Failed() <-chan struct{} { return h.failed }
-
-// Closed implements [node.Tenure].
-func (h *held) Closed() <-chan struct{} { return h.closed }
-
-// Close implements [node.Tenure]: as the end of one sidecar.
-func (h *held) Close(ctx context.Context) error {
-	outcome := telemetry.HandedOver
-	select {
-	case <-h.failed:
-		outcome = telemetry.StoreLost
-	default:
-	}
-	close(h.leaving)
-	err := h.drain(ctx)
-	h.app.tenure.CompareAndSwap(h.tenure, nil)
-	err = errors.Join(err, h.close())
-	h.app.shares.counts.Gave(outcome)
-	close(h.closed)
-	return err
 }
 
 var errFaulty = errors.New("has errors")

@@ -153,7 +153,8 @@ func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 	if err := <-one.ended; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it ended with %v", err)
 	}
-	if err := <-answer; status.Code(err) != codes.Unavailable {
+	// It may have been answered at the last moment.
+	if err := <-answer; err != nil && status.Code(err) != codes.Unavailable {
 		t.Errorf("the call got %v", err)
 	}
 }

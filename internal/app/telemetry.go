@@ -91,6 +91,8 @@ func (o *observers) hooks() store.Hooks {
 // observation is what observers have of one store: figures are asked of it, and its traces exported.
 type observation struct {
 	*observers
+	// graphs are those of the house that is observed.
+	graphs telemetry.Graphs
 	// tracer is nil while traces are off.
 	tracer *telemetry.Tracer
 	loops  sync.WaitGroup
@@ -126,7 +128,7 @@ func position(dir string) string {
 func (w *observation) observe(b *machine.Batch) {
 	w.log.Observe(b)
 	if w.metrics != nil {
-		w.metrics.Observe(b)
+		w.metrics.Observe(b, w.graphs)
 	}
 	if w.tracer != nil {
 		w.tracer.Observe(b)
@@ -159,9 +161,7 @@ func (w *observation) start(rooms *house.House, s *store.Store) {
 		unwatch := w.metrics.Watch(figures{rooms}, s.Sizes)
 		w.loops.Go(func() {
 			defer unwatch()
-			w.metrics.Run(ctx, func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
-				return rooms.Graph(ctx, rooms.NamespaceName(s.Namespace), s)
-			})
+			w.metrics.Run(ctx)
 		})
 	}
 	if w.tracer != nil {

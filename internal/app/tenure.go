@@ -9,12 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/tariff"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// tenure is the time in which a sidecar has the store: the store and all that runs over it.
+// tenure is the time in which a sidecar has the store, or a partition of it: the store and all that runs
+// over it.
 type tenure struct {
 	opts  options
 	files *files
@@ -67,6 +69,9 @@ func (t *tenure) build(watching *observers) error {
 	}
 	if t.house, err = house.New(conf); err != nil {
 		return err
+	}
+	t.watch.graphs = func(ctx context.Context, s *machine.State) (*machine.Graph, error) {
+		return t.house.Graph(ctx, t.house.NamespaceName(s.Namespace), s)
 	}
 	t.house.Admission.Replace(t.files.limits)
 	t.house.Attach(runtime.Hooks{Published: []runtime.Follower{runtime.FollowerFunc(func(c *runtime.Commit) {

@@ -15,19 +15,36 @@ import (
 type Verified struct {
 	RunID string
 	machine.Proof
+	// Part is the partition that has it.
+	Part int32
 }
 
-// VerifyData proves the journals in a data directory that nobody has open: of one
-// run, or of all for "". Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is
-// in the proofs.
+// VerifyData proves the journals of a store that nobody has open: of one run, or of all for "".
+// Errors: [ErrUnusable], machine.ErrNoRun. What is wrong is in the proofs.
 func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
+	err = data.each(ctx, func(part Data) error {
+		one, err := verifyPart(ctx, part, run)
+		found = append(found, one...)
+		if errors.Is(err, machine.ErrNoRun) {
+			// Another one may have it.
+			err = nil
+		}
+		return err
+	})
+	if err == nil && len(found) == 0 && run != "" {
+		err = machine.ErrNoRun
+	}
+	return found, err
+}
+
+func verifyPart(ctx context.Context, data Data, run string) (found []Verified, err error) {
 	s, err := openExisting(data, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.ProveAll(ctx, run, graphsOf(ctx, s), func(_ uint32, run string, proof machine.Proof) error {
-		found = append(found, Verified{RunID: run, Proof: proof})
+		found = append(found, Verified{RunID: run, Proof: proof, Part: data.Database.Part})
 		return nil
 	})
 	return found, err

@@ -24,7 +24,7 @@ type decoder struct {
 // TestDecodersAreFuzzed.
 var decoders = map[string]decoder{
 	"cmd/sidecar":                    {own: "asks the sidecar, by the contract"},
-	"internal/a2a":                   {fuzz: []string{"FuzzMessage", "FuzzRPC", "FuzzREST"}},
+	"internal/a2a":                   {fuzz: []string{"FuzzMessage", "FuzzRPC", "FuzzREST", "FuzzTenant"}},
 	"internal/a2a/peer":              {fuzz: []string{"FuzzCard", "FuzzTask", "FuzzStream"}},
 	"internal/a2a/terms":             {fuzz: []string{"FuzzParts", "FuzzUsage"}},
 	"internal/answers":               {fuzz: []string{"FuzzParse"}},

@@ -91,7 +91,7 @@ var table = []rule{
 	{dir: queryDir, may: room()},
 	{dir: "internal/house", may: []string{scheduleDir, "internal/runtime", admissionDir, allowDir, registryDir, queryDir, "internal/runtime/blob", "internal/runtime/retain", "internal/runtime/travel", "internal/runtime/watch", "internal/runtime/work", subscriptionDir, delegationDir}},
 	// Several nodes on one store: which of them has it, and how calls come to it.
-	{dir: "internal/cluster/route", may: []string{"internal/policy", machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
+	{dir: "internal/cluster/route", may: []string{"internal/policy", machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/cluster/node", may: []string{"internal/cluster/route"}},
 	{dir: "internal/cluster/peer", may: []string{"internal/cluster/route", "internal/runtime", machineDir, "internal/grpcapi/door", "internal/grpcapi/envelope", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/openapi", may: []string{genDir}},

@@ -15,6 +15,8 @@ import (
 // endlessStore writes a backup until nobody takes it, and counts until its caller has gone.
 type endlessStore struct{ begun, ended chan string }
 
+func (s *endlessStore) Partition() uint32 { return 0 }
+
 func (s *endlessStore) Backup(_ context.Context, _ string, out io.Writer) error {
 	defer func() { s.ended <- "backup" }()
 	for {

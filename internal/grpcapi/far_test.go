@@ -22,14 +22,14 @@ type seated interface {
 type far struct {
 	*route.Router
 	t         testing.TB
-	seat      *route.Seat
+	seats     *route.Seats
 	key       peer.Identity
 	directory *pair
 }
 
 func (f *far) put(home *Services) {
-	f.seat.Put(standing{home})
-	if _, there := f.directory.Owner(); !there {
+	f.seats.At(0).Put(standing{home})
+	if _, there := f.directory.Owner(0); !there {
 		f.serve(home.s.cfg.Log)
 	}
 }
@@ -52,11 +52,19 @@ func (p *pair) elect(owner route.Peer) {
 	close(p.changed)
 }
 
-func (p *pair) Owner() (route.Peer, bool) {
+func (p *pair) Owner(int32) (route.Peer, bool) {
 	if owner := p.owner.Load(); owner != nil {
 		return *owner, true
 	}
 	return route.Peer{}, false
+}
+
+// Owners is the one.
+func (p *pair) Owners() ([]route.Peer, bool) {
+	if owner := p.owner.Load(); owner != nil {
+		return []route.Peer{*owner}, true
+	}
+	return nil, false
 }
 
 // Changed is closed until somebody has seen the owner, who stays.
@@ -77,9 +85,9 @@ func newFar(t testing.TB) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, seat: route.NewSeat(), key: key, directory: &pair{changed: make(chan struct{})}}
+	f := &far{t: t, seats: route.NewSeats(), key: key, directory: &pair{changed: make(chan struct{})}}
 	clients := peer.NewClients(key, f.directory)
-	f.Router = route.New(route.Config{Seat: route.NewSeat(), Directory: f.directory, Peers: clients})
+	f.Router = route.New(route.Config{Seats: route.NewSeats(), Directory: f.directory, Peers: clients})
 	t.Cleanup(func() {
 		if err := clients.Close(); err != nil {
 			t.Error(err)
@@ -92,7 +100,7 @@ func newFar(t testing.TB) *far {
 func (f *far) serve(log *slog.Logger) {
 	f.t.Helper()
 	port, err := peer.NewServer(peer.Config{
-		Listen: "127.0.0.1:0", Identity: f.key, Book: f.directory, Router: route.New(route.Config{Seat: f.seat, Directory: &pair{}}), Log: log,
+		Listen: "127.0.0.1:0", Identity: f.key, Book: f.directory, Router: route.New(route.Config{Seats: f.seats, Directory: &pair{}}), Log: log,
 	})
 	if err != nil {
 		f.t.Fatal(err)

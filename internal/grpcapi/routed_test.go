@@ -231,7 +231,7 @@ func TestASlowReaderOutlivesAHouse(t *testing.T) {
 	}
 	slow := r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId()})
 	seq := next(t, slow).GetRecord().GetSeq()
-	if _, err := far.seat.Take(ctx); err != nil {
+	if _, err := far.seats.At(0).Take(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.replace(far)

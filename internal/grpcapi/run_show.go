@@ -46,7 +46,7 @@ func (s *runService) GetCaller(ctx context.Context, _ *pawlv1.GetCallerRequest) 
 // spaces are the namespaces that exist for a principal, first what its calls mean that
 // name none. What it is kept to and is not served is none.
 func (s *runService) spaces(p runtime.Principal) []string {
-	served := s.engine.Namespaces()
+	served := s.namespaces()
 	if p.Bound() {
 		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
 	}

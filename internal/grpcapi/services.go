@@ -80,7 +80,10 @@ func (s *Server) servicesOf(of Offer) *Services {
 	o, h := s.newServices(of), of.House
 	runs := &runService{
 		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
-		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views}, namespaces: h.Namespaces,
+	}
+	if s.cfg.Router != nil {
+		runs.namespaces = s.cfg.Spaces.WithDefault().Names
 	}
 	runs.commands = s.newCommander(runs)
 	o.runs = runs
@@ -88,7 +91,7 @@ func (s *Server) servicesOf(of Offer) *Services {
 	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{runs: runs, schedules: h.Schedules})
 	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{subscriptions: h.Subscriptions, sends: of.Deliveries})
-	o.board.Add(&pawlv1.StoreService_ServiceDesc, depot.New(of.Store, runs.guarded))
+	o.board.Add(&pawlv1.StoreService_ServiceDesc, depot.New(of.Store, h.Namespaces, runs.guarded))
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes, drainFor: drainFor})
 	return o
 }

@@ -111,6 +111,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.StoreService/Backup", Scopes: StoreRead, Changes: true, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/CheckStore", Scopes: StoreRead, Space: SpaceAll},
 	{Name: "/pawl.v1.StoreService/GetStoreStats", Scopes: StoreRead, Space: SpaceAll},
+	{Name: "/pawl.v1.StoreService/ListPartitions", Scopes: StoreRead, Space: SpaceAll},
 
 	{Name: "/lf.a2a.v1.A2AService/SendMessage", Scopes: RunsWrite, Changes: true},
 	{Name: "/lf.a2a.v1.A2AService/SendStreamingMessage", Scopes: RunsWrite, Changes: true},

@@ -26,6 +26,6 @@ func (g *gauges) accounts() {
 		both(accountSettledDesc, f.Settled)
 		both(accountReservedDesc, f.Held)
 		both(accountLimitDesc, f.Limit)
-		g.last = append(g.last, prometheus.MustNewConstMetric(accountRefusedDesc, prometheus.CounterValue, float64(f.Refused), f.Name))
+		g.count(accountRefusedDesc, float64(f.Refused), f.Name)
 	}
 }

@@ -9,15 +9,21 @@ import (
 // Graphs gives the compiled pack of a run.
 type Graphs func(ctx context.Context, s *machine.State) (*machine.Graph, error)
 
+// final is how a run ended, in a house that has these graphs.
+type final struct {
+	state  *machine.State
+	graphs Graphs
+}
+
 // Run looks at the budgets of runs that ended, until ctx ends.
-func (m *Metrics) Run(ctx context.Context, graphs Graphs) {
+func (m *Metrics) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case s := <-m.finals:
-			if g, err := graphs(ctx, s); err == nil {
-				m.budgets(s, &g.Budget)
+		case f := <-m.finals:
+			if g, err := f.graphs(ctx, f.state); err == nil {
+				m.budgets(f.state, &g.Budget)
 			}
 		}
 	}

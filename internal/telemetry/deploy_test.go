@@ -62,25 +62,25 @@ func everything(t *testing.T) *telemetry.Metrics {
 	m.Watch(idle{}, func() (lsm, log int64) { return 1, 2 })
 	usage := machine.Usage{InputTokens: 1, OutputTokens: 1, CostMicro: 1}
 	state := &machine.State{RunID: "R", TotalVisits: 1, Transitions: 1, Limits: machine.Limits{MaxTransitions: 10}}
+	ctx, cancel := context.WithCancel(t.Context())
 	m.Observe(&machine.Batch{Input: machine.Input{Command: machine.LoseTurn{LeaseExpired: true}}, State: state, Records: []machine.Record{
 		{Body: &machine.Transition{Cause: machine.CauseEntry}}, {Body: &machine.TurnCompleted{Attempt: 1, Usage: usage}},
 		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage}}, {Body: &machine.TurnAbandoned{}},
 		{Body: &machine.StepResolved{Attempt: 1, OK: true}}, {Body: &machine.StepResolved{Attempt: 2}}, {Body: &machine.StepResolved{Unknown: true}},
 		{Body: &machine.StepRejected{}}, {Body: &machine.StepCancelled{}},
 		{Body: &machine.Ended{Status: machine.Escalated, Reason: "tool_error:secret-tool"}},
-	}})
-	ctx, cancel := context.WithCancel(t.Context())
-	m.Run(ctx, func(context.Context, *machine.State) (*machine.Graph, error) {
+	}}, func(context.Context, *machine.State) (*machine.Graph, error) {
 		cancel()
 		return &machine.Graph{Budget: machine.Budget{MaxTotalVisits: 2}}, nil
 	})
+	m.Run(ctx)
 	m.Synced(1, 2)
 	m.Spans(1, true)
 	m.Refused("pawl.v1.RunService/GetRun", "RUN_NOT_FOUND")
 	m.Ignored("stale")
 	m.Instants("nightly", "fired", 1)
 	nodes := m.Nodes()
-	nodes.Living(3)
+	nodes.Seen(3, 1)
 	nodes.Took()
 	nodes.Gave(telemetry.HandedOver)
 	nodes.Forwarded("pawl.v1.RunService/GetRun", "OK")

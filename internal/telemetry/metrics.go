@@ -43,12 +43,13 @@ type Metrics struct {
 
 	causes map[machine.Cause]prometheus.Counter
 	// finals are the last states of runs, for the loop.
-	finals chan *machine.State
+	finals chan final
+	houses *houses
 }
 
 // NewMetrics makes the metrics of a sidecar.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan *machine.State, 1024)}
+	m := &Metrics{registry: prometheus.NewRegistry(), finals: make(chan final, 1024), houses: &houses{}}
 	m.countRuns()
 	m.countWork()
 	m.countDeliveries()
@@ -57,6 +58,7 @@ func NewMetrics() *Metrics {
 	m.countSchedules()
 	m.timeCommits()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.houses)
 	m.causes = map[machine.Cause]prometheus.Counter{}
 	for cause, name := range map[machine.Cause]string{
 		machine.CauseEntry: "entry", machine.CauseEvent: "event", machine.CauseMaxVisits: "max_visits", machine.CauseTimeout: "timeout",
@@ -116,8 +118,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, MaxRequestsInFlight: 4})
 }
 
-// Observe counts a commit. It never waits.
-func (m *Metrics) Observe(b *machine.Batch) {
+// Observe counts a commit of a house that has these graphs. It never waits.
+func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 	if lost, ok := b.Input.Command.(machine.LoseTurn); ok && lost.LeaseExpired {
 		m.expiries.Inc()
 	}
@@ -125,11 +127,11 @@ func (m *Metrics) Observe(b *machine.Batch) {
 		m.started.Inc()
 	}
 	for i := range b.Records {
-		m.record(b.Records[i].Body, b.State)
+		m.record(b.Records[i].Body, final{b.State, graphs})
 	}
 }
 
-func (m *Metrics) record(body machine.Body, s *machine.State) {
+func (m *Metrics) record(body machine.Body, of final) {
 	switch r := body.(type) {
 	case *machine.Transition:
 		if c := m.causes[r.Cause]; c != nil {
@@ -153,7 +155,7 @@ func (m *Metrics) record(body machine.Body, s *machine.State) {
 		reason, _, _ := strings.Cut(r.Reason, ":")
 		m.ended.WithLabelValues(r.Status.String(), reason).Inc()
 		select {
-		case m.finals <- s:
+		case m.finals <- of:
 		default: // The loop is behind: these budgets are not seen.
 		}
 	}

@@ -4,8 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Nodes counts what a sidecar does as one of several on a database. Nil counts nothing.
 type Nodes struct {
-	owner     prometheus.Gauge
+	parts     prometheus.Gauge
 	living    prometheus.Gauge
+	free      prometheus.Gauge
 	taken     prometheus.Counter
 	handed    *prometheus.CounterVec
 	forwarded *prometheus.CounterVec
@@ -13,7 +14,7 @@ type Nodes struct {
 	ownerless *prometheus.CounterVec
 }
 
-// Ways in which the store goes to another sidecar.
+// Ways in which a partition goes to another sidecar.
 const (
 	// HandedOver: this one gave it back.
 	HandedOver = "handed_over"
@@ -27,41 +28,43 @@ func (m *Metrics) Nodes() *Nodes {
 		return nil
 	}
 	n := &Nodes{
-		owner:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_owner", Help: "1 while this sidecar has the store, 0 while it stands by."}),
+		parts:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_partitions", Help: "Partitions of the store that this sidecar has; 0 while it stands by for all."}),
 		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_living", Help: "Sidecars on the database that this one knows to live, itself included."}),
+		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_ownerless", Help: "Partitions of the store that nobody has, as this sidecar knows."}),
 	}
-	m.registry.MustRegister(n.owner, n.living)
-	n.taken = m.counter("pawl_node_takeovers_total", "Times that this sidecar took the store.")
-	n.handed = m.counters("pawl_node_handovers_total", "Times that it gave the store up, by outcome: handed_over, lost.", "outcome")
-	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that went to the sidecar that has the store, by method and outcome.", "method", "outcome")
-	n.retried = m.counters("pawl_node_retried_total", "Calls that were made once more, since the store had moved, by method.", "method")
-	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that found nobody with the store for too long, by method.", "method")
+	m.registry.MustRegister(n.parts, n.living, n.free)
+	n.taken = m.counter("pawl_node_takeovers_total", "Times that this sidecar took a partition of the store.")
+	n.handed = m.counters("pawl_node_handovers_total", "Times that it gave one up, by outcome: handed_over, lost.", "outcome")
+	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that went to the sidecar that has their partition, by method and outcome.", "method", "outcome")
+	n.retried = m.counters("pawl_node_retried_total", "Calls that were made once more, since their partition had moved, by method.", "method")
+	n.ownerless = m.counters("pawl_node_no_owner_total", "Calls that found nobody with their partition for too long, by method.", "method")
 	for _, outcome := range []string{HandedOver, StoreLost} {
 		n.handed.WithLabelValues(outcome)
 	}
 	return n
 }
 
-// Took counts that the store is this sidecar's.
+// Took counts that a partition is this sidecar's.
 func (n *Nodes) Took() {
 	if n != nil {
-		n.owner.Set(1)
+		n.parts.Inc()
 		n.taken.Inc()
 	}
 }
 
-// Gave counts that it is not any more.
+// Gave counts that one is not any more.
 func (n *Nodes) Gave(outcome string) {
 	if n != nil {
-		n.owner.Set(0)
+		n.parts.Dec()
 		n.handed.WithLabelValues(outcome).Inc()
 	}
 }
 
-// Living is how many sidecars live.
-func (n *Nodes) Living(nodes int) {
+// Seen is how many sidecars live, and how many partitions nobody has.
+func (n *Nodes) Seen(living, ownerless int) {
 	if n != nil {
-		n.living.Set(float64(nodes))
+		n.living.Set(float64(living))
+		n.free.Set(float64(ownerless))
 	}
 }
 

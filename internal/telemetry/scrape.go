@@ -44,12 +44,13 @@ const maxOutboxScan = 10_000
 // must not cost the runs anything.
 const scrapeEvery = 5 * time.Second
 
-// Watch adds what is read off the engine and the store when Prometheus asks, until unwatch.
+// Watch adds what is read off the engine and the store of a house when Prometheus asks, until
+// unwatch. Figures of several houses are one.
 func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	g := &gauges{source: source, sizes: sizes}
-	m.registry.MustRegister(g)
+	m.houses.add(g)
 	return func() {
-		m.registry.Unregister(g)
+		m.houses.remove(g)
 		// Who reads them now is let through before what they are read off is closed.
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -57,13 +58,13 @@ func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	}
 }
 
-// gauges is a collector of what is, as opposed to what happened.
+// gauges are what is in one house, as opposed to what happened.
 type gauges struct {
 	source Source
 	sizes  Sizes
 	mu     sync.Mutex
 	gone   bool
-	last   []prometheus.Metric
+	last   []figure
 	at     time.Time
 }
 
@@ -91,22 +92,12 @@ var (
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
-// Describe implements [prometheus.Collector].
-func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc, limitOpen, limitWaiting, limitBegun, limitWaited} {
-		out <- d
-	}
-	for _, d := range accountDescs {
-		out <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (g *gauges) Collect(out chan<- prometheus.Metric) {
+// read is what there is, or was a moment ago; nothing of a house that is closed.
+func (g *gauges) read() []figure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.gone {
-		return
+		return nil
 	}
 	if time.Since(g.at) > scrapeEvery {
 		g.last, g.at = nil, time.Now()
@@ -120,13 +111,11 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		g.accounts()
 		g.limits()
 	}
-	for _, m := range g.last {
-		out <- m
-	}
+	return g.last
 }
 
 func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
-	g.last = append(g.last, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
+	g.last = append(g.last, figure{d, prometheus.GaugeValue, value, labels})
 }
 
 // runs leaves a figure out that cannot be read, as do the others.
@@ -183,7 +172,7 @@ func (g *gauges) store(ctx context.Context) {
 }
 
 func (g *gauges) count(d *prometheus.Desc, value float64, labels ...string) {
-	g.last = append(g.last, prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...))
+	g.last = append(g.last, figure{d, prometheus.CounterValue, value, labels})
 }
 
 func (g *gauges) limits() {

@@ -2,7 +2,7 @@ package node
 
 import "time"
 
-// How long a node waits that may take the store.
+// How long a node waits that may take a partition.
 const (
 	// turn is how long those wait who do not come first.
 	turn = time.Second
@@ -14,12 +14,10 @@ const (
 	lastRest  = 8 * time.Second
 )
 
-// claim decides when this node takes a store that nobody has. It knows what was seen last.
+// claim decides when this node takes a partition that nobody has. It knows what was seen last.
 type claim struct {
 	me string
-	// had is who had the store last.
-	had string
-	// free is since when nobody has it, as far as is seen; zero: somebody has.
+	// free is since when nobody has it, as far as is seen; zero: somebody has, or there is none.
 	free time.Time
 	// blind is until when who had it may come back.
 	blind time.Time
@@ -29,13 +27,13 @@ type claim struct {
 }
 
 // sees learns from a view; gap: there was none for so long before it that leases ended by that.
-func (c *claim) sees(v View, now time.Time, gap bool) {
+func (c *claim) sees(owner Member, now time.Time, gap bool) {
 	if gap {
 		c.blind = now.Add(comeback)
 	}
-	if v.Owner != (Member{}) {
-		c.had, c.free = v.Owner.ID, time.Time{}
-		if v.Owner.ID != c.me {
+	if owner != (Member{}) {
+		c.free = time.Time{}
+		if owner.ID != c.me {
 			c.opened()
 		}
 		return
@@ -45,27 +43,16 @@ func (c *claim) sees(v View, now time.Time, gap bool) {
 	}
 }
 
-// at is when this node takes the store; false: somebody has it.
-func (c *claim) at(v View) (time.Time, bool) {
+// at is when this node takes it, of which heir takes it at once; false: somebody has it.
+func (c *claim) at(heir string) (time.Time, bool) {
 	if c.free.IsZero() {
 		return time.Time{}, false
 	}
 	at := c.free
-	if c.first(v) != c.me {
+	if heir != c.me {
 		at = at.Add(turn)
 	}
 	return later(at, c.blind, c.rest), true
-}
-
-// first is who takes it at once. Who had it last, and did not renew the lease, is not there though
-// its row may be.
-func (c *claim) first(v View) string {
-	for _, m := range v.Nodes {
-		if !m.Leaving && m.Speaks >= v.Format && (m.ID != c.had || m.ID == c.me) {
-			return m.ID
-		}
-	}
-	return ""
 }
 
 // opened forgets what failed before.

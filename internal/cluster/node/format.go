@@ -2,9 +2,9 @@ package node
 
 import "fmt"
 
-// FormatError: the store is in a format that a node does not keep it in. The node stands by.
+// FormatError: a partition is in a format that a node does not keep it in. The node stands by.
 type FormatError struct {
-	// Format is the store's; the node keeps one from Oldest to Speaks.
+	// Format is the partition's; the node keeps one from Oldest to Speaks.
 	Format, Oldest, Speaks uint32
 }
 
@@ -18,7 +18,7 @@ func (e *FormatError) Error() string {
 		reason, e.Format, e.Speaks, e.Oldest, advice)
 }
 
-// keeps says whether this node can have a store in that format; zero: there is none yet.
+// keeps says whether this node can have a partition in that format; zero: there is none yet.
 func (c *Config) keeps(format uint32) error {
 	if format == 0 || c.Oldest <= format && format <= c.Me.Speaks {
 		return nil
@@ -26,12 +26,12 @@ func (c *Config) keeps(format uint32) error {
 	return &FormatError{Format: format, Oldest: c.Oldest, Speaks: c.Me.Speaks}
 }
 
-// outgrown: all who live and stay speak a newer format than the one that the store is in.
-func (v View) outgrown() bool {
+// outgrown: all who live and stay speak a newer format than the one that a partition is in.
+func (v View) outgrown(p Part) bool {
 	for _, m := range v.Nodes {
-		if !m.Leaving && m.Speaks <= v.Format {
+		if !m.Leaving && m.Speaks <= p.Format {
 			return false
 		}
 	}
-	return v.Format > 0 && len(v.Nodes) > 0
+	return p.Format > 0 && len(v.Nodes) > 0
 }

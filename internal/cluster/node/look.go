@@ -11,7 +11,10 @@ func (n *Node) look(ctx context.Context) {
 	me, sent := n.cfg.Me, time.Now()
 	me.Leaving = n.leaving
 	// What was opened after the rows were asked is not in the answer.
-	judged := n.tenure
+	judged := make([]Tenure, len(n.places))
+	for i, p := range n.places {
+		judged[i] = p.tenure
+	}
 	n.mu.Unlock()
 	view, err := n.cfg.Rows.Beat(ctx, me)
 	n.mu.Lock()
@@ -24,17 +27,13 @@ func (n *Node) look(ctx context.Context) {
 	}
 	n.tell(err, sent)
 	if err == nil {
-		if n.seen.IsZero() {
+		first := n.seen.IsZero()
+		n.see(view, sent)
+		if first {
 			n.work.Go(n.tellAll)
 		}
-		n.see(view, sent)
-		n.keep(sent)
-		if owner := view.Owner; judged != nil && judged == n.tenure && owner != (Member{}) && owner.ID != me.ID {
-			n.giveUp("it was taken over", "by", owner.Address)
-		}
-		if judged != nil && judged == n.tenure && n.phase == open && view.outgrown() {
-			n.cfg.Log.Info("all nodes speak a newer format: the store is given back, and taken again in it", "part.format", view.Format)
-			n.close()
+		for i, p := range n.places {
+			n.judge(p, judged[i], sent)
 		}
 	}
 	n.act()
@@ -53,91 +52,114 @@ func (n *Node) tell(err error, sent time.Time) {
 
 // see keeps a view and tells whoever waits for another one. It is called under mu.
 func (n *Node) see(view View, sent time.Time) {
+	now := time.Now()
 	gap := !n.seen.IsZero() && sent.Sub(n.seen) > n.cfg.Lease/2
-	n.claim.sees(view, time.Now(), gap)
-	n.tellOwner(view.Owner)
-	if err := n.cfg.keeps(view.Format); err != nil && view.Format != n.view.Format {
-		n.cfg.Log.Warn("this node only stands by", "error", err)
+	n.tellFormats(view)
+	for _, part := range view.Parts {
+		n.tellOwner(part)
+		if part.Owner != (Member{}) {
+			n.had[part.ID] = part.Owner.ID
+		}
+		if p := n.place(part.ID); p != nil {
+			p.claim.sees(part.Owner, now, gap)
+		}
 	}
+	n.went(view)
 	same := n.view.same(view)
-	n.view, n.seen, n.heard = view, sent, time.Now()
+	n.view, n.seen, n.heard = view, sent, now
+	if !same || gap {
+		n.calm = now
+	}
 	if !same {
 		close(n.changed)
 		n.changed = make(chan struct{})
 	}
 }
 
-// tellOwner logs who else has the store, once for each that takes it. It is called under mu.
-func (n *Node) tellOwner(owner Member) {
-	switch {
-	case owner == (Member{}) || owner.ID == n.view.Owner.ID || owner.ID == n.cfg.Me.ID:
+// place is nil for a partition that this node does not take. It is called under mu.
+func (n *Node) place(part int32) *place {
+	for _, p := range n.places {
+		if p.part == part {
+			return p
+		}
+	}
+	return nil
+}
+
+// tellFormats logs a format that this node does not keep, once each. It is called under mu.
+func (n *Node) tellFormats(view View) {
+	told := map[uint32]bool{}
+	for _, part := range n.view.Parts {
+		told[part.Format] = true
+	}
+	for _, part := range view.Parts {
+		if err := n.cfg.keeps(part.Format); err != nil && !told[part.Format] {
+			told[part.Format] = true
+			n.cfg.Log.Warn("this node only stands by", "error", err)
+		}
+	}
+}
+
+// tellOwner logs who else has a partition, once for each that takes it. It is called under mu.
+func (n *Node) tellOwner(part Part) {
+	switch owner := part.Owner; {
+	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
 	case owner.stranger():
-		n.cfg.Log.Warn("the store is held by a process that is no node of the cluster; it is waited for", "address", owner.Address)
+		n.cfg.Log.Warn("the store is held by a process that is no node of the cluster; it is waited for", "part", part.ID, "address", owner.Address)
 	default:
-		n.cfg.Log.Info("another node has the store, this one stands by", "owner", owner.Address)
+		n.cfg.Log.Info("another node has the store, this one stands by", "part", part.ID, "owner", owner.Address)
 	}
 }
 
 // margin is how much sooner than the database a node takes its lease for ended.
 const margin = 500 * time.Millisecond
 
-// keep learns how long the lease holds for certain. It is called under mu.
-func (n *Node) keep(sent time.Time) {
-	if n.view.Owner.ID == n.cfg.Me.ID {
-		n.holds(sent.Add(min(n.view.Lease, n.cfg.Lease) - margin))
+// judge learns of a place from the view that was asked for while it had that tenure. It is called
+// under mu.
+func (n *Node) judge(p *place, asked Tenure, sent time.Time) {
+	part := n.view.part(p.part)
+	if part.Owner.ID == n.cfg.Me.ID {
+		p.holds(sent.Add(min(part.Lease, n.cfg.Lease) - margin))
+	}
+	if asked == nil || asked != p.tenure {
+		return
+	}
+	if part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID {
+		n.giveUp(p, "it was taken over", "by", part.Owner.Address)
+	}
+	if p.phase == open && n.view.outgrown(part) {
+		n.cfg.Log.Info("all nodes speak a newer format: the store is given back, and taken again in it", "part", p.part, "part.format", part.Format)
+		n.close(p)
 	}
 }
 
-func (n *Node) holds(until time.Time) {
-	if !until.After(n.until) {
-		return
-	}
-	n.until = until
-	if n.phase == open {
-		n.cfg.Seat.Extend(until)
-	}
-}
+// atOnce is how many partitions are opened at once: each asks the database for connections, and
+// reads what it needs first.
+const atOnce = 8
 
 // act begins what is to be done. It is called under mu.
 func (n *Node) act() {
-	switch {
-	case n.phase == opening && n.leaving:
-		n.quit()
-	case n.phase == open && n.leaving:
-		n.close()
-	case n.phase == open && n.failed:
-		n.giveUp("it has failed")
-	case n.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.Format) == nil:
-		if at, free := n.claim.at(n.view); free && !time.Now().Before(at) {
-			n.step(opening)
-			ctx, quit := context.WithCancel(context.Background())
-			n.quit = quit
-			n.work.Go(func() { n.take(ctx) })
+	heirs := n.view.heirs(n.cfg.Me.ID, n.had)
+	for _, p := range n.places {
+		switch {
+		case p.phase == opening && n.leaving:
+			p.quit()
+		case p.phase == open && n.leaving:
+			n.close(p)
+		case p.phase == open && p.failed:
+			n.giveUp(p, "it has failed")
+		case n.mayTake(p) && n.count(opening) < atOnce:
+			if at, free := p.claim.at(heirs[p.part]); free && !time.Now().Before(at) {
+				n.open(p)
+			}
 		}
 	}
+	n.balance()
 }
 
-// giveUp closes what this node has no more. It is called under mu.
-func (n *Node) giveUp(why string, args ...any) {
-	if n.phase != open {
-		return
-	}
-	n.cfg.Log.Warn("the store is given up: "+why, args...)
-	n.claim.fails(time.Now())
-	n.close()
-}
-
-// close begins to hand the store over. It is called under mu.
-func (n *Node) close() {
-	n.step(closing)
-	n.work.Go(n.hand)
-}
-
-// step is called under mu.
-func (n *Node) step(to phase) {
-	n.phase = to
-	close(n.stepped)
-	n.stepped = make(chan struct{})
+// mayTake: nothing but its claim keeps this node from a partition. It is called under mu.
+func (n *Node) mayTake(p *place) bool {
+	return p.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.part(p.part).Format) == nil
 }
 
 // next is when the rows are read without anybody asking.
@@ -153,13 +175,17 @@ func (n *Node) next() time.Time {
 			at = t
 		}
 	}
-	if n.phase != none || n.leaving || n.cfg.keeps(n.view.Format) != nil {
-		return at
-	}
-	if take, free := n.claim.at(n.view); free {
-		sooner(take)
-	} else {
-		sooner(n.heard.Add(n.view.Lease + afterEnd))
+	heirs := n.view.heirs(n.cfg.Me.ID, n.had)
+	for _, part := range n.view.Parts {
+		p := n.place(part.ID)
+		if p == nil || !n.mayTake(p) || n.count(opening) >= atOnce {
+			continue
+		}
+		if take, free := p.claim.at(heirs[part.ID]); free {
+			sooner(take)
+		} else {
+			sooner(n.heard.Add(part.Lease + afterEnd))
+		}
 	}
 	return at
 }

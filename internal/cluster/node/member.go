@@ -15,28 +15,39 @@ type Member struct {
 	Key         [32]byte
 	// Leaving: it gives away what it has and takes nothing.
 	Leaving bool
-	// Speaks is the newest format that it keeps the store in.
+	// Speaks is the newest format that it keeps a partition in.
 	Speaks uint32
+	// Parts has bit p set if it takes partition p.
+	Parts uint64
+	// New: its first word is less than a lease ago.
+	New bool
+}
+
+// Part is a partition as the rows have it.
+type Part struct {
+	ID int32
+	// Owner has it by a lease that holds; the zero value: nobody. One without a key is a process
+	// that is no node.
+	Owner Member
+	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
+	Lease time.Duration
+	// Format is the one that it is kept in, which its owner raises when it takes it; zero: nobody
+	// has made it yet.
+	Format uint32
 }
 
 // View is what the rows say at one moment.
 type View struct {
 	// Nodes are those that live, in the order in which they came.
 	Nodes []Member
-	// Owner has the store by a lease that holds; the zero value: nobody. One without a key is a
-	// process that is no node.
-	Owner Member
-	// Lease is what is left of the owner's, at least, from the moment when the rows were asked.
-	Lease time.Duration
-	// Format is the one that the store is kept in, which its owner raises when it takes it; zero:
-	// nobody has made it yet.
-	Format uint32
+	// Parts are all partitions that there are, by number.
+	Parts []Part
 }
 
-// Rows are where nodes say that they live, and where the owner stands.
+// Rows are where nodes say that they live, and where the owners stand.
 type Rows interface {
-	// Beat says that a node lives, for a lease from now, renews the lease of the store if this
-	// process has it, and tells what there is.
+	// Beat says that a node lives, for a lease from now, renews the leases of the partitions that this
+	// process has, and tells what there is.
 	Beat(ctx context.Context, me Member) (View, error)
 	// Leave says that it does not live any more.
 	Leave(ctx context.Context, me Member) error
@@ -45,16 +56,47 @@ type Rows interface {
 // peer is a node as the router names it.
 func (m Member) peer() route.Peer { return route.Peer{ID: m.ID, Address: m.Address, Key: m.Key} }
 
-// stranger: it has the store, and no node can reach it.
+// stranger: it has a partition, and no node can reach it.
 func (m Member) stranger() bool { return m.Key == [32]byte{} }
+
+// takes: it may have a partition next.
+func (m Member) takes(p Part) bool {
+	return !m.Leaving && m.Speaks >= p.Format && m.Parts&(1<<p.ID) != 0
+}
+
+// same: it is the same node, and says the same. That it is new passes by itself.
+func (m Member) same(other Member) bool {
+	m.New, other.New = false, false
+	return m == other
+}
+
+// same: nobody whom it concerns would do anything else.
+func (p Part) same(other Part) bool {
+	return p.ID == other.ID && p.Owner.same(other.Owner) && p.Format == other.Format
+}
+
+// part is a partition of the view; one that there is not is nobody's.
+func (v View) part(id int32) Part {
+	for _, p := range v.Parts {
+		if p.ID == id {
+			return p
+		}
+	}
+	return Part{ID: id}
+}
 
 // same: nobody whom it concerns would do anything else.
 func (v View) same(other View) bool {
-	if v.Owner != other.Owner || v.Format != other.Format || len(v.Nodes) != len(other.Nodes) {
+	if len(v.Parts) != len(other.Parts) || len(v.Nodes) != len(other.Nodes) {
 		return false
 	}
+	for i := range v.Parts {
+		if !v.Parts[i].same(other.Parts[i]) {
+			return false
+		}
+	}
 	for i := range v.Nodes {
-		if v.Nodes[i] != other.Nodes[i] {
+		if !v.Nodes[i].same(other.Nodes[i]) {
 			return false
 		}
 	}

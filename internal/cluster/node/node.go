@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/route"
 )
 
-// Seat is where calls of this node find the store while it has it: that of the router.
+// Seat is where calls of this node find a partition while it has it: that of the router.
 type Seat interface {
 	Put(home route.Home)
 	// Take closes it to calls and waits for those inside.
@@ -18,10 +18,10 @@ type Seat interface {
 	Extend(until time.Time)
 }
 
-// Tenure is the store, open, with its house.
+// Tenure is a partition, open, with its house.
 type Tenure interface {
 	route.Home
-	// Close answers what was accepted, closes the store and gives its lease back.
+	// Close answers what was accepted, closes the partition and gives its lease back.
 	Close(ctx context.Context) error
 	// Closed is closed once it is.
 	Closed() <-chan struct{}
@@ -29,17 +29,19 @@ type Tenure interface {
 
 // Config is what a [Node] is made of. All but the times and Log is required.
 type Config struct {
+	// Me is this node, with the partitions that it takes.
 	Me Member
-	// Oldest is the oldest format that this node keeps the store in. Default: any is.
+	// Oldest is the oldest format that this node keeps a partition in. Default: any is.
 	Oldest uint32
 	Rows   Rows
-	Seat   Seat
-	// Open takes the store and opens it, or fails soon if another one has it; its context ends
+	// Seat is that of a partition.
+	Seat func(part int32) Seat
+	// Open takes a partition and opens it, or fails soon if another one has it; its context ends
 	// with that. Beats renew the lease from the moment when it is taken.
-	Open func(ctx context.Context) (Tenure, error)
+	Open func(ctx context.Context, part int32) (Tenure, error)
 	// Nudge has another node look at the rows now.
 	Nudge func(ctx context.Context, to route.Peer) error
-	// Lease is how long a beat keeps the store, and a node alive. Default 3 s.
+	// Lease is how long a beat keeps a partition, and a node alive. Default 3 s.
 	Lease time.Duration
 	// Every is the pause between two looks when nothing happens. Default 1 s.
 	Every time.Duration
@@ -49,16 +51,6 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// phase is where the node is between two tenures.
-type phase int
-
-const (
-	none phase = iota
-	opening
-	open
-	closing
-)
-
 // Node is one. Use [New], then [Node.Run]. Safe for concurrent use.
 type Node struct {
 	cfg  Config
@@ -67,24 +59,28 @@ type Node struct {
 
 	mu   sync.Mutex
 	view View
-	// changed is closed and made anew when who has the store changes, stepped when the phase
-	// does, looked after every look.
+	// changed is closed and made anew when somebody else has a partition, stepped when the phase
+	// of one is another, looked after every look.
 	changed, stepped, looked chan struct{}
 	// seen is when the rows were asked for the view, heard when it came, asked when they were asked
 	// last; away is why they cannot be read.
 	seen, heard, asked time.Time
 	away               error
-	claim              claim
 	leaving            bool
-
-	phase  phase
-	tenure Tenure
-	failed bool
-	// quit ends an opening that is under way.
-	quit context.CancelFunc
-	// until is how long the lease holds for certain.
-	until time.Time
+	// places are what this node may have, by number.
+	places []*place
+	// had is who had each partition last.
+	had map[int32]string
+	// calm is since when the view is the same; tied is until when nothing is given away for balance,
+	// by nodes that did not want what they were given.
+	calm time.Time
+	tied map[string]time.Time
+	// nudging are the nodes that are told something right now; true: they are to be told again.
+	nudging map[string]bool
 }
+
+// partitions is how many there are at most: bits of [Member.Parts].
+const partitions = 64
 
 // New makes one that has nothing yet.
 func New(cfg Config) *Node {
@@ -99,22 +95,47 @@ func New(cfg Config) *Node {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Node{
-		cfg: cfg, kick: make(chan struct{}, 1), claim: claim{me: cfg.Me.ID},
+	n := &Node{
+		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]time.Time{}, nudging: map[string]bool{},
 		changed: make(chan struct{}), stepped: make(chan struct{}), looked: make(chan struct{}),
 	}
+	for part := range int32(partitions) {
+		if cfg.Me.Parts&(1<<part) != 0 {
+			n.places = append(n.places, &place{part: part, seat: cfg.Seat(part), claim: claim{me: cfg.Me.ID}})
+		}
+	}
+	return n
 }
 
 var _ route.Directory = (*Node)(nil)
 
-// Owner is who has the store; false: nobody, or this node.
-func (n *Node) Owner() (route.Peer, bool) {
+// Owner is who has a partition; false: nobody, or this node.
+func (n *Node) Owner(part int32) (route.Peer, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if owner := n.view.Owner; owner.ID != n.cfg.Me.ID && !owner.stranger() {
+	if owner := n.view.part(part).Owner; n.elsewhere(owner) {
 		return owner.peer(), true
 	}
 	return route.Peer{}, false
+}
+
+// elsewhere: it is another node, which has something.
+func (n *Node) elsewhere(owner Member) bool {
+	return owner.ID != n.cfg.Me.ID && !owner.stranger()
+}
+
+// Owners are the others that have partitions; all: nobody is about to take one.
+func (n *Node) Owners() (owners []route.Peer, all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	met := map[string]bool{}
+	for _, p := range n.view.Parts {
+		if n.elsewhere(p.Owner) && !met[p.Owner.ID] {
+			met[p.Owner.ID] = true
+			owners = append(owners, p.Owner.peer())
+		}
+	}
+	return owners, len(n.view.Parts) > 0 && n.view.Ownerless() == 0
 }
 
 // Changed is closed when that changes.
@@ -189,8 +210,8 @@ func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool 
 	return true
 }
 
-// Leave hands the store over, if this node has it, and waits until it is free, or ctx ends.
-// It takes it no more. Run goes on, so that others are known for as long as there are callers.
+// Leave hands over what this node has, and waits until it is free, or ctx ends. It takes nothing
+// more. Run goes on, so that others are known for as long as there are callers.
 func (n *Node) Leave(ctx context.Context) error {
 	n.leave()
 	n.Refresh()
@@ -208,9 +229,9 @@ func (n *Node) leave() {
 func (n *Node) settled(ctx context.Context) error {
 	for {
 		n.mu.Lock()
-		phase, stepped := n.phase, n.stepped
+		idle, stepped := n.count(none) == len(n.places), n.stepped
 		n.mu.Unlock()
-		if phase == none {
+		if idle {
 			return nil
 		}
 		select {
@@ -219,4 +240,40 @@ func (n *Node) settled(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// tellAll has all nodes look, this one too.
+func (n *Node) tellAll() {
+	n.Refresh()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.view.Nodes {
+		if m.ID != n.cfg.Me.ID {
+			n.nudge(m.peer())
+		}
+	}
+}
+
+// nudge has a node look; one that is told just now is told once more. It is called under mu. One
+// that is not reached sees it by itself within a second.
+func (n *Node) nudge(to route.Peer) {
+	if _, under := n.nudging[to.ID]; under {
+		n.nudging[to.ID] = true
+		return
+	}
+	n.nudging[to.ID] = false
+	n.work.Go(func() {
+		for again := true; again; {
+			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
+			_ = n.cfg.Nudge(ctx, to)
+			cancel()
+			n.mu.Lock()
+			if again = n.nudging[to.ID]; again {
+				n.nudging[to.ID] = false
+			} else {
+				delete(n.nudging, to.ID)
+			}
+			n.mu.Unlock()
+		}
+	})
 }

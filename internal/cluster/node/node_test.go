@@ -117,7 +117,7 @@ func TestAnOwnerLeaves(t *testing.T) {
 		if took := time.Since(began); took > 150*time.Millisecond {
 			t.Errorf("seed %d: nobody had it for %v", w.seed, took)
 		}
-		if took := w.until(func() bool { owner, _ := all[0].Owner(); return owner.ID == all[1].id }); took > 20*time.Millisecond {
+		if took := w.until(func() bool { owner, _ := all[0].Owner(0); return owner.ID == all[1].id }); took > 20*time.Millisecond {
 			t.Errorf("seed %d: known after %v", w.seed, took)
 		}
 		time.Sleep(10 * time.Second)
@@ -279,7 +279,7 @@ func TestAStranger(t *testing.T) {
 		w.set(func() { w.owner, w.epoch, w.ends = "a command", 1, time.Now().Add(lease) })
 		p := w.start()
 		time.Sleep(lease / 2)
-		if owner, ok := p.Owner(); ok {
+		if owner, ok := p.Owner(0); ok {
 			t.Errorf("seed %d: %v", w.seed, owner)
 		}
 		w.mustHave(p, lease/2+opens)
@@ -344,11 +344,11 @@ func TestLeaveEndsWithItsContext(t *testing.T) {
 // TestALeaseIsNoLongerThanALease: a database whose clock was put back tells of more.
 func TestALeaseIsNoLongerThanALease(t *testing.T) {
 	t.Parallel()
-	n := New(Config{Me: Member{ID: "a"}})
-	n.view = View{Owner: n.cfg.Me, Lease: time.Hour}
+	n := New(Config{Me: Member{ID: "a", Parts: 1}, Seat: func(int32) Seat { return nil }})
+	n.view = View{Parts: []Part{{Owner: n.cfg.Me, Lease: time.Hour}}}
 	sent := time.Now()
-	n.keep(sent)
-	if want := sent.Add(n.cfg.Lease - margin); !n.until.Equal(want) {
-		t.Errorf("the store is taken for ours for %v", n.until.Sub(sent))
+	n.judge(n.places[0], nil, sent)
+	if want := sent.Add(n.cfg.Lease - margin); !n.places[0].until.Equal(want) {
+		t.Errorf("the store is taken for ours for %v", n.places[0].until.Sub(sent))
 	}
 }

@@ -33,7 +33,7 @@ type sidecar struct {
 	relay  *relay.Relay
 	via    *pgkv.Reached
 	rows   *members.Rows
-	kept   atomic.Uint64
+	kept   members.Epochs
 	all    *cluster
 	names  atomic.Int64
 	halt   context.CancelFunc
@@ -66,7 +66,7 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 	c.t.Helper()
 	between := relay.Start(c.t, addr)
 	s := &sidecar{
-		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pg.URL("postgres", between.Addr()), seat: route.NewSeat(), relay: between, all: c, ended: make(chan struct{}),
+		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pg.URL("postgres", between.Addr()), seat: route.NewSeats().At(0), relay: between, all: c, ended: make(chan struct{}),
 	}
 	c.sidecars = append(c.sidecars, s)
 	s.start()
@@ -80,8 +80,11 @@ func (s *sidecar) start() {
 		s.t.Fatal(err)
 	}
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
+	if _, err = s.rows.Place(s.t.Context(), []string{"default"}, func(name string) []byte { return []byte(name) }); err != nil {
+		s.t.Fatal(err)
+	}
 	s.Node = node.New(node.Config{
-		Me: node.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: s.speaks}, Oldest: s.formats().Oldest, Rows: adapted{s.rows}, Seat: s.seat, Open: s.open, Nudge: s.all.nudge,
+		Me: node.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: max(2, s.speaks), Parts: 1}, Oldest: s.formats().Oldest, Rows: adapted{s.rows}, Seat: func(int32) node.Seat { return s.seat }, Open: s.open, Nudge: s.all.nudge,
 	})
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
@@ -98,7 +101,9 @@ func (a adapted) Beat(ctx context.Context, me node.Member) (v node.View, err err
 	for _, n := range seen.Nodes {
 		v.Nodes = append(v.Nodes, node.Member(n))
 	}
-	v.Owner, v.Lease, v.Format = node.Member(seen.Owner), seen.Lease, seen.Format
+	for _, p := range seen.Parts {
+		v.Parts = append(v.Parts, node.Part{ID: p.ID, Owner: node.Member(p.Owner), Lease: p.Lease, Format: p.Format})
+	}
 	return v, err
 }
 
@@ -143,9 +148,9 @@ func (s *sidecar) formats() pgkv.Formats {
 	return pgkv.Formats{Oldest: 2, Newest: s.speaks, Raise: true}
 }
 
-func (s *sidecar) open(context.Context) (node.Tenure, error) {
+func (s *sidecar) open(context.Context, int32) (node.Tenure, error) {
 	db, err := pgkv.Open(pgkv.Config{
-		URL: pgurl.Of(s.url), Via: s.via, Kept: &s.kept, Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
+		URL: pgurl.Of(s.url), Via: s.via, Kept: &s.kept[0], Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
 		Waits: pgkv.Waits{Statement: 2 * time.Second, Leave: time.Second},
 	})
 	if err != nil {
@@ -266,7 +271,7 @@ func TestAnOwnerThatIsCutOff(t *testing.T) {
 	}
 	first.relay.Cut()
 	first.relay.Release(relay.Answers)
-	await(t, "it knows who has it", func() bool { owner, ok := first.Owner(); return ok && owner.ID == "node1" })
+	await(t, "it knows who has it", func() bool { owner, ok := first.Owner(0); return ok && owner.ID == "node1" })
 	if owner := c.goesOn("in the end"); owner != "node1" {
 		t.Errorf("%s has it", owner)
 	}
@@ -317,7 +322,7 @@ func TestFormats(t *testing.T) {
 		t.Errorf("%s has it", owner)
 	}
 	behind := c.add(server.Addr(), 2)
-	await(t, "an older one knows who has it", func() bool { owner, ok := behind.Owner(); return ok && owner.ID == first.id })
+	await(t, "an older one knows who has it", func() bool { owner, ok := behind.Owner(0); return ok && owner.ID == first.id })
 	first.stop()
 	from := server.Query(t, "postgres", "SELECT lease_until FROM pawl.node WHERE id = '"+behind.id+"'")
 	server.Await(t, "postgres", "SELECT lease_until > '"+from+"'::timestamptz + interval '4 s' FROM pawl.node WHERE id = '"+behind.id+"'")

@@ -2,42 +2,42 @@ package node
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
-// take opens the store.
-func (n *Node) take(ctx context.Context) {
+// take opens a partition.
+func (n *Node) take(ctx context.Context, p *place) {
 	began := time.Now()
-	opened, err := n.cfg.Open(ctx)
+	opened, err := n.cfg.Open(ctx, p.part)
 	n.mu.Lock()
-	n.quit()
+	p.quit()
 	if err != nil {
-		n.claim.fails(time.Now())
-		n.step(none)
+		p.claim.fails(time.Now())
+		n.step(p, none)
 		if !n.leaving {
-			n.cfg.Log.Warn("the store was not opened", "error", err, "again", n.claim.failed)
+			n.cfg.Log.Warn("the store was not opened", "part", p.part, "error", err, "again", p.claim.failed)
 		}
 		n.mu.Unlock()
 		n.tellAll()
 		return
 	}
-	n.claim.opened()
-	n.tenure, n.failed = opened, false
-	n.step(open)
+	p.claim.opened()
+	p.tenure, p.failed = opened, false
+	n.step(p, open)
 	// Its lease is one from after the beginning, and was renewed since, if that took long.
-	n.until = later(n.until, began.Add(n.cfg.Lease-margin))
-	n.cfg.Seat.Extend(n.until)
-	n.cfg.Seat.Put(opened)
-	n.work.Go(func() { n.attend(opened) })
-	n.cfg.Log.Info("this node has the store", "opened_in", time.Since(began))
+	p.until = later(p.until, began.Add(n.cfg.Lease-margin))
+	p.seat.Extend(p.until)
+	p.seat.Put(opened)
+	n.work.Go(func() { n.attend(p, opened) })
+	n.cfg.Log.Info("this node has the store", "part", p.part, "opened_in", time.Since(began))
+	n.returned(p)
 	n.act()
 	n.mu.Unlock()
 	n.tellAll()
 }
 
-// attend notices a store that has failed.
-func (n *Node) attend(opened Tenure) {
+// attend notices a partition that has failed.
+func (n *Node) attend(p *place, opened Tenure) {
 	select {
 	case <-opened.Failed():
 	case <-opened.Closed():
@@ -45,47 +45,32 @@ func (n *Node) attend(opened Tenure) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tenure == opened {
-		n.failed = true
+	if p.tenure == opened {
+		p.failed = true
 		n.act()
 	}
 }
 
-// hand closes the store for the next owner.
-func (n *Node) hand() {
+// hand closes a partition for the next owner.
+func (n *Node) hand(p *place) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Handing)
 	defer cancel()
-	if _, err := n.cfg.Seat.Take(ctx); err != nil {
-		n.cfg.Log.Warn("the store is handed over while calls are inside", "error", err)
+	if _, err := p.seat.Take(ctx); err != nil {
+		n.cfg.Log.Warn("the store is handed over while calls are inside", "part", p.part, "error", err)
 	}
 	empty := time.Since(began)
 	n.mu.Lock()
-	opened := n.tenure
+	opened := p.tenure
 	n.mu.Unlock()
 	if err := opened.Close(ctx); err != nil {
-		n.cfg.Log.Warn("the store was closed with an error", "error", err)
+		n.cfg.Log.Warn("the store was closed with an error", "part", p.part, "error", err)
 	}
 	<-opened.Closed()
 	n.mu.Lock()
-	n.tenure, n.failed, n.until = nil, false, time.Time{}
-	n.step(none)
+	p.tenure, p.failed, p.until = nil, false, time.Time{}
+	n.step(p, none)
 	n.mu.Unlock()
-	n.cfg.Log.Info("this node has the store no more", "handed_over_in", time.Since(began), "calls_were_out_in", empty)
+	n.cfg.Log.Info("this node has the store no more", "part", p.part, "handed_over_in", time.Since(began), "calls_were_out_in", empty)
 	n.tellAll()
-}
-
-// tellAll has all nodes look, this one too.
-func (n *Node) tellAll() {
-	n.Refresh()
-	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Every)
-	defer cancel()
-	var told sync.WaitGroup
-	for _, m := range n.View().Nodes {
-		if m.ID != n.cfg.Me.ID {
-			// One that is not told sees it by itself within a second.
-			told.Go(func() { _ = n.cfg.Nudge(ctx, m.peer()) })
-		}
-	}
-	told.Wait()
 }

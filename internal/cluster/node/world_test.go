@@ -26,25 +26,39 @@ type world struct {
 	dice  *rand.Rand
 	rows  map[string]*row
 	order int
-	// Of the one store.
-	owner string
-	epoch uint64
-	ends  time.Time
+	// parts are the partitions; the first one is what tests with one look at.
+	*share
+	parts []*share
 	// away: the database answers nobody. refuses: and says so at once.
 	away, refuses bool
 	// calm: nothing goes wrong by itself.
-	calm bool
-	// takes are those that had the store, in their order.
+	calm  bool
+	nodes map[string]*process
+}
+
+// share is a partition.
+type share struct {
+	owner string
+	epoch uint64
+	ends  time.Time
+	// takes are those that had it, in their order.
 	takes []string
-	// believed is what nodes believed: that they have the store from one moment to the other.
+	// believed is what nodes believed: that they have it from one moment to the other.
 	believed []belief
-	nodes    map[string]*process
 }
 
 type row struct {
 	member Member
 	since  int
+	came   time.Time
 	ends   time.Time
+}
+
+// told is the node as a view has it.
+func (r *row) told(now time.Time) Member {
+	m := r.member
+	m.New = r.came.After(now.Add(-lease))
+	return m
 }
 
 type belief struct {
@@ -54,7 +68,17 @@ type belief struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	return &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 7)), rows: map[string]*row{}, nodes: map[string]*process{}}
+	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 7)), rows: map[string]*row{}, nodes: map[string]*process{}}
+	w.divide(1)
+	return w
+}
+
+// divide makes so many partitions, before there are nodes.
+func (w *world) divide(parts int) {
+	for len(w.parts) < parts {
+		w.parts = append(w.parts, &share{})
+	}
+	w.share = w.parts[0]
 }
 
 func (w *world) roll(n int) int {
@@ -77,12 +101,17 @@ func (w *world) isCalm() bool {
 	return w.calm
 }
 
-// has is who has the store by the database; "": nobody.
+// has is who has the first partition by the database; "": nobody.
 func (w *world) has() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ends.After(time.Now()) {
-		return w.owner
+	return w.holder()
+}
+
+// holder is who has it; "": nobody.
+func (s *share) holder() string {
+	if s.ends.After(time.Now()) {
+		return s.owner
 	}
 	return ""
 }
@@ -103,13 +132,15 @@ type process struct {
 	// not hear it.
 	dead, cut bool
 	stopped   time.Time
-	epoch     uint64
+	epochs    []uint64
 	beats     int
 	// broken: it opens nothing; tries is how often it began to.
 	broken bool
 	tries  int
 	key    [32]byte
-	seat   seat
+	// seats are by partition, seat is the first one.
+	seats []*seat
+	seat  *seat
 }
 
 var errDead = errors.New("the process is dead")
@@ -162,7 +193,7 @@ func (p *process) speak(act func()) error {
 func (p *process) Beat(_ context.Context, me Member) (v View, err error) {
 	w := p.world
 	p.mu.Lock()
-	epoch := p.epoch
+	epochs := slices.Clone(p.epochs)
 	p.beats++
 	p.mu.Unlock()
 	err = p.speak(func() {
@@ -170,24 +201,30 @@ func (p *process) Beat(_ context.Context, me Member) (v View, err error) {
 		r := w.rows[p.id]
 		if r == nil {
 			w.order++
-			r = &row{since: w.order}
+			r = &row{since: w.order, came: now}
 			w.rows[p.id] = r
 		}
 		r.member, r.ends = me, now.Add(lease)
-		if w.owner == p.id && w.epoch == epoch && epoch != 0 {
-			w.ends = now.Add(lease)
+		for i, s := range w.parts {
+			if s.owner == p.id && s.epoch == epochs[i] && epochs[i] != 0 {
+				s.ends = now.Add(lease)
+			}
 		}
 		for _, other := range w.rows {
 			if other.ends.After(now) {
-				v.Nodes = append(v.Nodes, other.member)
+				v.Nodes = append(v.Nodes, other.told(now))
 			}
 		}
 		slices.SortFunc(v.Nodes, func(a, b Member) int { return w.rows[a.ID].since - w.rows[b.ID].since })
-		if w.owner != "" && w.ends.After(now) {
-			v.Owner, v.Lease = Member{ID: w.owner, Address: "strange"}, w.ends.Sub(now)
-			if r := w.rows[w.owner]; r != nil {
-				v.Owner = r.member
+		for i, s := range w.parts {
+			part := Part{ID: int32(i)}
+			if owner := s.holder(); owner != "" {
+				part.Owner, part.Lease = Member{ID: owner, Address: "strange"}, s.ends.Sub(now)
+				if r := w.rows[owner]; r != nil {
+					part.Owner = r.told(now)
+				}
 			}
+			v.Parts = append(v.Parts, part)
 		}
 	})
 	return v, err
@@ -201,16 +238,17 @@ func (p *process) Leave(context.Context, Member) error {
 var errHeld = errors.New("another one has it")
 
 // take opens the store, which takes a while in which it has it already.
-func (p *process) take(ctx context.Context) (Tenure, error) {
+func (p *process) take(ctx context.Context, part int32) (Tenure, error) {
 	w, epoch := p.world, uint64(0)
 	err := p.speak(func() {
-		if w.owner != "" && w.ends.After(time.Now()) {
+		s := w.parts[part]
+		if s.holder() != "" {
 			return
 		}
-		w.epoch++
-		epoch = w.epoch
-		w.owner, w.ends = p.id, time.Now().Add(lease)
-		w.takes = append(w.takes, p.id)
+		s.epoch++
+		epoch = s.epoch
+		s.owner, s.ends = p.id, time.Now().Add(lease)
+		s.takes = append(s.takes, p.id)
 	})
 	if err == nil && epoch == 0 {
 		err = errHeld
@@ -218,7 +256,7 @@ func (p *process) take(ctx context.Context) (Tenure, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.believe(epoch)
+	p.believe(part, epoch)
 	how := 50 * time.Millisecond
 	if !w.isCalm() && w.roll(4) == 0 {
 		how = 2 * lease
@@ -226,7 +264,7 @@ func (p *process) take(ctx context.Context) (Tenure, error) {
 	if err := p.nap(how); err != nil {
 		return nil, err
 	}
-	s := &store{process: p, epoch: epoch, failed: make(chan struct{}), closed: make(chan struct{})}
+	s := &store{process: p, part: part, epoch: epoch, failed: make(chan struct{}), closed: make(chan struct{})}
 	p.mu.Lock()
 	broken := p.broken
 	p.tries++
@@ -237,17 +275,18 @@ func (p *process) take(ctx context.Context) (Tenure, error) {
 	return s, nil
 }
 
-// believe is the epoch under which beats renew the lease.
-func (p *process) believe(epoch uint64) {
+// believe is the epoch under which beats renew a lease.
+func (p *process) believe(part int32, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch = epoch
+	p.epochs[part] = epoch
 }
 
 // store is a tenure.
 type store struct {
 	route.Home
 	process        *process
+	part           int32
 	epoch          uint64
 	failed, closed chan struct{}
 	once           sync.Once
@@ -258,17 +297,18 @@ func (s *store) Closed() <-chan struct{} { return s.closed }
 
 func (s *store) fail() {
 	s.once.Do(func() {
-		s.process.believe(0)
+		s.process.believe(s.part, 0)
 		close(s.failed)
 	})
 }
 
 func (s *store) Close(context.Context) error {
-	p, w := s.process, s.process.world
-	p.believe(0)
+	p := s.process
+	of := p.world.parts[s.part]
+	p.believe(s.part, 0)
 	err := p.speak(func() {
-		if w.owner == p.id && w.epoch == s.epoch {
-			w.owner, w.ends = "", time.Time{}
+		if of.owner == p.id && of.epoch == s.epoch {
+			of.owner, of.ends = "", time.Time{}
 		}
 	})
 	close(s.closed)
@@ -278,6 +318,7 @@ func (s *store) Close(context.Context) error {
 // seat writes down when calls would have entered.
 type seat struct {
 	process *process
+	of      *share
 	home    route.Home
 	until   time.Time
 	from    time.Time
@@ -296,8 +337,8 @@ func (s *seat) Extend(until time.Time) {
 	w := s.process.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owner == s.process.id && until.Add(margin).After(w.ends) {
-		w.t.Errorf("seed %d: %s has the store until %v, the lease ends %v", w.seed, s.process.id, until.Format("05.000"), w.ends.Format("05.000"))
+	if s.of.owner == s.process.id && until.Add(margin).After(s.of.ends) {
+		w.t.Errorf("seed %d: %s has the store until %v, the lease ends %v", w.seed, s.process.id, until.Format("05.000"), s.of.ends.Format("05.000"))
 	}
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
@@ -326,15 +367,18 @@ func (s *seat) note(to time.Time) {
 		b.to = s.until
 	}
 	if b.to.After(b.from) {
-		go s.process.world.set(func() { s.process.world.believed = append(s.process.world.believed, b) })
+		go s.process.world.set(func() { s.of.believed = append(s.of.believed, b) })
 	}
 }
 
-// has says whether calls enter.
-func (p *process) has() bool {
+// has says whether calls enter the first partition.
+func (p *process) has() bool { return p.hasPart(0) }
+
+func (p *process) hasPart(part int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.seat.home != nil && time.Now().Before(p.seat.until) && !p.dead
+	s := p.seats[part]
+	return s.home != nil && time.Now().Before(s.until) && !p.dead
 }
 
 // journal is what a node logs.
@@ -363,9 +407,13 @@ func (w *world) start() *process {
 	p := &process{world: w, id: id, key: [32]byte{1, id[5], id[6]}, ended: make(chan struct{})}
 	w.nodes[id] = p
 	w.mu.Unlock()
-	p.seat.process = p
+	for _, of := range w.parts {
+		p.seats = append(p.seats, &seat{process: p, of: of})
+	}
+	p.seat, p.epochs = p.seats[0], make([]uint64, len(w.parts))
 	p.Node = New(Config{
-		Me: Member{ID: id, Address: id + ":1", Key: p.key}, Rows: p, Seat: &p.seat, Open: p.take, Nudge: w.nudge, Lease: lease,
+		Me: Member{ID: id, Address: id + ":1", Key: p.key, Parts: 1<<len(w.parts) - 1}, Rows: p, Open: p.take,
+		Seat: func(part int32) Seat { return p.seats[part] }, Nudge: w.nudge, Lease: lease,
 		Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	})
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -394,7 +442,7 @@ func (w *world) nudge(_ context.Context, to route.Peer) error {
 // kill ends a process in the middle of whatever it does.
 func (p *process) kill() {
 	p.mu.Lock()
-	if s := &p.seat; s.home != nil {
+	for _, s := range p.seats {
 		s.note(time.Now())
 		s.home = nil
 	}
@@ -411,11 +459,13 @@ func (w *world) end() {
 		<-p.ended
 	}
 	time.Sleep(time.Second)
-	slices.SortFunc(w.believed, func(a, b belief) int { return a.from.Compare(b.from) })
-	for i := 1; i < len(w.believed); i++ {
-		a, b := w.believed[i-1], w.believed[i]
-		if a.who != b.who && a.to.After(b.from) {
-			w.t.Errorf("seed %d: %s has the store until %v, %s from %v", w.seed, a.who, a.to.Format("05.000"), b.who, b.from.Format("05.000"))
+	for part, of := range w.parts {
+		slices.SortFunc(of.believed, func(a, b belief) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(of.believed); i++ {
+			a, b := of.believed[i-1], of.believed[i]
+			if a.who != b.who && a.to.After(b.from) {
+				w.t.Errorf("seed %d: %s has partition %d until %v, %s from %v", w.seed, a.who, part, a.to.Format("05.000"), b.who, b.from.Format("05.000"))
+			}
 		}
 	}
 }

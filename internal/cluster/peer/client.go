@@ -32,14 +32,15 @@ import (
 
 // A node that is cut off is found out by its silence: by the kernel, which asks every second,
 // and by gRPC, which does not ask more often than each ten. One that is stopped answers the
-// kernel; its lease ends, and what others have of it is cut off soon after another node is the
-// owner: a call that it has, and cannot finish, goes on elsewhere. Answers that it sent before that
-// have arrived by then. While nobody is the owner it may come back, as after a halt of the database.
+// kernel; its leases end, and what others have of it is cut off soon after all partitions have other
+// owners: a call that it has, and cannot finish, goes on elsewhere. Answers that it sent before that
+// have arrived by then. While nobody is the owner of one it may come back, as after a halt of the
+// database. A node that keeps a partition keeps what is open to it.
 const (
 	pingEvery   = 10 * time.Second
 	silence     = 3 * time.Second
 	connectTime = time.Second
-	afterOwner  = 250 * time.Millisecond
+	afterOwner  = 500 * time.Millisecond
 	afterNobody = time.Second
 )
 
@@ -53,20 +54,20 @@ var (
 
 // Clients are connections to other nodes, made when they are first used. Safe for concurrent use.
 type Clients struct {
-	// Log is told of a node that has the store and is not reached. Default: nobody is; set before the first call.
+	// Log is told of a node that has a partition and is not reached. Default: nobody is; set before the first call.
 	Log *slog.Logger
 
 	identity  Identity
 	directory route.Directory
 	mu        sync.Mutex
 	links     map[route.Peer]*link
-	// over is closed by Close, which waits for watch: who follows the owner, and closes what is open to
+	// over is closed by Close, which waits for watch: who follows the owners, and closes what is open to
 	// others.
 	over  chan struct{}
 	watch sync.WaitGroup
 }
 
-// NewClients has none yet. Those to a node that is no owner any more are closed. Close it.
+// NewClients has none yet. Those to a node that owns no partition any more are closed. Close it.
 func NewClients(identity Identity, directory route.Directory) *Clients {
 	c := &Clients{identity: identity, directory: directory, links: map[route.Peer]*link{}, over: make(chan struct{})}
 	c.watch.Go(c.follow)
@@ -131,12 +132,12 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // Call implements [route.Peers].
-func (c *Clients) Call(ctx context.Context, to route.Peer, method string, req any) (any, error) {
+func (c *Clients) Call(ctx context.Context, to route.Peer, part int32, method string, req any) (any, error) {
 	l, err := c.to(to)
 	if err != nil {
 		return nil, &route.Unsent{Cause: err}
 	}
-	out, err := outgoing(ctx)
+	out, err := outgoing(ctx, part)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (c *Clients) Call(ctx context.Context, to route.Peer, method string, req an
 // tell says once of a node that it is not reached, as where it names an address that leads nowhere.
 func (c *Clients) tell(l *link, to route.Peer, err error) {
 	if unsent, ok := errors.AsType[*route.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
-		c.Log.Warn("PEER_UNREACHABLE: the node that has the store is not reached at the address that it names (its --peer-address): calls that come here wait, then fail with NO_OWNER",
+		c.Log.Warn("PEER_UNREACHABLE: a node that has a partition is not reached at the address that it names (its --peer-address): calls that come here wait, then fail with NO_OWNER",
 			"address", to.Address, "error", unsent.Cause)
 	}
 }
@@ -201,12 +202,12 @@ func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // Stream implements [route.Peers].
-func (c *Clients) Stream(ctx context.Context, to route.Peer, method string) (grpc.ClientStream, error) {
+func (c *Clients) Stream(ctx context.Context, to route.Peer, part int32, method string) (grpc.ClientStream, error) {
 	l, err := c.to(to)
 	if err != nil {
 		return nil, &route.Unsent{Cause: err}
 	}
-	out, err := outgoing(ctx)
+	out, err := outgoing(ctx, part)
 	if err != nil {
 		return nil, err
 	}
@@ -245,12 +246,12 @@ func (h *heard) RecvMsg(m any) error {
 }
 
 // Transport implements [route.Peers].
-func (c *Clients) Transport(to route.Peer) http.RoundTripper {
+func (c *Clients) Transport(to route.Peer, part int32) http.RoundTripper {
 	l, err := c.to(to)
 	if err != nil {
 		return nowhere{err}
 	}
-	return l.http
+	return carriage{l.http, part}
 }
 
 type nowhere struct{ err error }
@@ -269,16 +270,34 @@ func (c *Clients) Nudge(ctx context.Context, to route.Peer) error {
 	return errors.Join(conn.Invoke(ctx, nudgeMethod, &emptypb.Empty{}, &emptypb.Empty{}), conn.Close())
 }
 
-// follow closes what is open to nodes that are no owners, a while after they were.
+// owners are the nodes that own partitions.
+type owners struct {
+	nodes map[route.Peer]bool
+	// all: no partition is without an owner.
+	all bool
+}
+
+func (o owners) same(as owners) bool { return o.all == as.all && maps.Equal(o.nodes, as.nodes) }
+
+func (c *Clients) owners() owners {
+	nodes, all := c.directory.Owners()
+	o := owners{map[route.Peer]bool{}, all}
+	for _, node := range nodes {
+		o.nodes[node] = true
+	}
+	return o
+}
+
+// follow closes what is open to nodes that own nothing, a while after they did.
 func (c *Clients) follow() {
 	timer := time.NewTimer(afterNobody)
 	defer timer.Stop()
-	var last route.Peer
+	var last owners
 	for {
 		changed := c.directory.Changed()
-		if owner, there := c.directory.Owner(); owner != last {
-			last = owner
-			if there {
+		if now := c.owners(); !now.same(last) {
+			last = now
+			if now.all {
 				timer.Reset(afterOwner)
 			} else {
 				timer.Reset(afterNobody)
@@ -294,17 +313,17 @@ func (c *Clients) follow() {
 	}
 }
 
-// prune closes what is open to others than the owner, unless there is a new one, whom calls are on
-// their way to: that one is heard of next. A connection on which nothing goes out any more takes long
+// prune closes what is open to others than the owners, unless these are others by now, whom calls are
+// on their way to: they are heard of next. A connection on which nothing goes out any more takes long
 // to close, and nobody waits for that.
-func (c *Clients) prune(owner route.Peer) {
+func (c *Clients) prune(heard owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now, _ := c.directory.Owner(); now != owner {
+	if !c.owners().same(heard) {
 		return
 	}
 	for node, l := range c.links {
-		if node != owner {
+		if !heard.nodes[node] {
 			delete(c.links, node)
 			c.watch.Go(func() { _ = l.close() })
 		}
@@ -368,13 +387,19 @@ func (c *carrier) dial(ctx context.Context, address string, conf *tls.Config) (n
 	return conn, nil
 }
 
+// carriage carries those of one partition.
+type carriage struct {
+	by   *carrier
+	part int32
+}
+
 // RoundTrip implements http.RoundTripper.
-func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c carriage) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
-	if err := outgoingHTTP(out); err != nil {
+	if err := outgoingHTTP(out, c.part); err != nil {
 		return nil, err
 	}
-	return c.transport.RoundTrip(out)
+	return c.by.transport.RoundTrip(out)
 }
 
 func (c *carrier) close() {

@@ -8,34 +8,42 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/route"
 )
 
-// throne says who is the owner.
-type throne struct {
+// council says who the owners are.
+type council struct {
 	mu      sync.Mutex
-	owner   route.Peer
+	owners  []route.Peer
+	all     bool
 	changed chan struct{}
 }
 
-func (d *throne) elect(owner route.Peer) {
+func newCouncil(owners ...route.Peer) *council {
+	return &council{owners: owners, all: true, changed: make(chan struct{})}
+}
+
+// elect has owners from now on; all: of every partition.
+func (d *council) elect(all bool, owners ...route.Peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owner = owner
+	d.owners, d.all = owners, all
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
-func (d *throne) Owner() (route.Peer, bool) {
+func (*council) Owner(int32) (route.Peer, bool) { return route.Peer{}, false }
+
+func (d *council) Owners() ([]route.Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.owner, true
+	return d.owners, d.all
 }
 
-func (d *throne) Changed() <-chan struct{} {
+func (d *council) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changed
 }
 
-func (*throne) Refresh() {}
+func (*council) Refresh() {}
 
 // stuck is a connection whose end takes as long as the test wants it to.
 type stuck struct {
@@ -58,15 +66,15 @@ func TestAConnectionThatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, after := route.Peer{ID: "a", Address: "127.0.0.1:1"}, route.Peer{ID: "b", Address: "127.0.0.1:2"}
-	owner := &throne{owner: before, changed: make(chan struct{})}
-	c := NewClients(identity, owner)
+	directory := newCouncil(before)
+	c := NewClients(identity, directory)
 	l, err := c.to(before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ends := &stuck{begun: make(chan struct{}), over: make(chan struct{})}
 	l.http.conns[&tracked{plain: ends, of: l.http}] = struct{}{}
-	owner.elect(after)
+	directory.elect(true, after)
 	if _, err := c.to(after); err != nil {
 		t.Fatal(err)
 	}

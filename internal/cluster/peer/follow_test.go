@@ -325,6 +325,6 @@ func TestAReaderThatGoesIsNotFollowed(t *testing.T) {
 		stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
 		_ = must(stream.Header())(t)
 		cancel()
-		eventually(t, "an empty house", func() bool { return owner.seat.Inside() == 0 })
+		eventually(t, "an empty house", func() bool { return owner.seat().Inside() == 0 })
 	}
 }

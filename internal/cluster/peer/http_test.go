@@ -38,7 +38,7 @@ func TestARequestToAnAgentIsForwarded(t *testing.T) {
 		who := door.CallerOf(r.Context())
 		w.Header().Set("X-Said", r.Method+" "+r.Host+" "+r.URL.RequestURI()+" "+r.Header.Get("A2a-Version")+" "+string(body))
 		w.Header().Set("X-Who", who.Name+" "+strings.Join(who.Namespaces, ","))
-		w.Header().Set("X-Ours", r.Header.Get("Pawl-Caller")+r.Header.Get("Pawl-Peer")+r.Header.Get("Pawl-Space")+r.Header.Get("Authorization"))
+		w.Header().Set("X-Ours", r.Header.Get("Pawl-Caller")+r.Header.Get("Pawl-Peer")+r.Header.Get("Pawl-Part")+r.Header.Get("Pawl-Space")+r.Header.Get("Authorization"))
 		if r.TLS != nil || r.RemoteAddr == "" || r.RemoteAddr != door.PeerOf(r.Context()) {
 			w.Header().Set("X-Ours", "the connection of the node")
 		}
@@ -49,7 +49,7 @@ func TestARequestToAnAgentIsForwarded(t *testing.T) {
 	for name, n := range map[string]*member{"here": owner, "elsewhere": other} {
 		t.Run(name, func(t *testing.T) {
 			resp, err := n.ask(within(t), http.MethodPost, "/a2a/p/a%2Fb?x=1%2F2", "question", "A2A-Version", "1.0", "Pawl-Caller", "eyJOYW1lIjoibWFsbG9yeSJ9",
-				"Pawl-Peer", "9.9.9.9", "Pawl-Space", "red", "Connection", "Pawl-Caller", "Authorization", "Bearer secret")
+				"Pawl-Peer", "9.9.9.9", "Pawl-Part", "9", "Pawl-Space", "red", "Connection", "Pawl-Caller", "Authorization", "Bearer secret")
 			if err != nil {
 				t.Fatal(err)
 			}

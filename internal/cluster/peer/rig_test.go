@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/cluster/peer"
 	"github.com/pawl-dev/pawl/internal/cluster/route"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
@@ -24,16 +26,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// town is a cluster in one process: who its nodes are and which of them has the store.
+// town is a cluster in one process: who its nodes are and which of them has which partition. There
+// is one, unless parts says of namespaces where they are.
 type town struct {
+	parts   map[string]int32
 	mu      sync.Mutex
 	keys    map[[32]byte]bool
-	owner   route.Peer
+	owners  map[int32]route.Peer
 	changed chan struct{}
 	asked   int
 }
 
-func newTown() *town { return &town{keys: map[[32]byte]bool{}, changed: make(chan struct{})} }
+func newTown() *town {
+	return &town{keys: map[[32]byte]bool{}, owners: map[int32]route.Peer{}, changed: make(chan struct{})}
+}
+
+// partOf is the partition of a namespace.
+func (c *town) partOf(namespace string) int32 { return c.parts[namespace] }
 
 func (c *town) Known(key [32]byte) bool {
 	c.mu.Lock()
@@ -47,12 +56,22 @@ func (c *town) enroll(key [32]byte, in bool) {
 	c.keys[key] = in
 }
 
-func (c *town) elect(owner route.Peer) {
+// elect has a node be the owner of partitions; default: of the first one.
+func (c *town) elect(owner route.Peer, parts ...int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.owner = owner
+	for _, part := range orFirst(parts) {
+		c.owners[part] = owner
+	}
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+func orFirst(parts []int32) []int32 {
+	if len(parts) == 0 {
+		return []int32{0}
+	}
+	return parts
 }
 
 // view is the directory of one node.
@@ -61,13 +80,29 @@ type view struct {
 	id string
 }
 
-func (v view) Owner() (route.Peer, bool) {
+func (v view) Owner(part int32) (route.Peer, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.owner.ID == "" || v.owner.ID == v.id {
-		return route.Peer{}, false
+	if owner := v.owners[part]; owner.ID != "" && owner.ID != v.id {
+		return owner, true
 	}
-	return v.owner, true
+	return route.Peer{}, false
+}
+
+func (v view) Owners() (owners []route.Peer, all bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	others := map[route.Peer]bool{}
+	for _, owner := range v.owners {
+		if owner.ID != v.id {
+			others[owner] = true
+		}
+	}
+	open := map[int32]bool{0: true}
+	for _, part := range v.parts {
+		open[part] = true
+	}
+	return slices.Collect(maps.Keys(others)), len(v.owners) == len(open)
 }
 
 func (v view) Changed() <-chan struct{} {
@@ -82,13 +117,13 @@ func (v view) Refresh() {
 	v.asked++
 }
 
-// member is a node: its public ports, its port of peers, and a house if it has one.
+// member is a node: its public ports, its port of peers, and houses if it has any.
 type member struct {
 	t       testing.TB
 	in      *town
 	self    route.Peer
 	key     peer.Identity
-	seat    *route.Seat
+	seats   *route.Seats
 	router  *route.Router
 	clients *peer.Clients
 	port    *peer.Server
@@ -110,11 +145,13 @@ func (c *town) node(t testing.TB, id string) *member {
 
 func (c *town) patient(t testing.TB, id string, patience time.Duration) *member {
 	t.Helper()
-	m := &member{t: t, in: c, seat: route.NewSeat(), counts: &counts{}, nudged: make(chan struct{}, 16)}
+	m := &member{t: t, in: c, seats: route.NewSeats(), counts: &counts{}, nudged: make(chan struct{}, 16)}
 	m.key = must(peer.NewIdentity())(t)
 	directory := view{c, id}
 	m.clients = peer.NewClients(m.key, directory)
-	m.router = route.New(route.Config{Seat: m.seat, Directory: directory, Peers: m.clients, Counts: m.counts, Patience: patience})
+	m.router = route.New(route.Config{
+		Seats: m.seats, Directory: directory, Peers: m.clients, Parts: c.partOf, Tenant: a2a.TenantOf, Counts: m.counts, Patience: patience,
+	})
 	m.port = must(peer.NewServer(peer.Config{Listen: "127.0.0.1:0", Identity: m.key, Book: c, Router: m.router, Nudged: func() { m.nudged <- struct{}{} }}))(t)
 	m.self = route.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
 	c.enroll(m.key.Key, true)
@@ -171,19 +208,26 @@ func formed(err error) error {
 	return st.Err()
 }
 
-// reign has a node have the store.
-func (m *member) reign(home route.Home) {
-	m.seat.Put(home)
-	m.in.elect(m.self)
+// seat is that of the first partition.
+func (m *member) seat() *route.Seat { return m.seats.At(0) }
+
+// reign has a node have partitions with one house; default: the first one.
+func (m *member) reign(home route.Home, parts ...int32) {
+	for _, part := range orFirst(parts) {
+		m.seats.At(part).Put(home)
+	}
+	m.in.elect(m.self, parts...)
 }
 
-// leave has a node give the store back.
-func (m *member) leave() {
+// leave has a node give partitions back; default: the first one.
+func (m *member) leave(parts ...int32) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if _, err := m.seat.Take(ctx); err != nil {
-		m.t.Error("take:", err)
+	for _, part := range orFirst(parts) {
+		if _, err := m.seats.At(part).Take(ctx); err != nil {
+			m.t.Error("take:", err)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func TestANodeWhoseRowIsGone(t *testing.T) {
 	}
 	anew := peer.NewClients(other.key, view{c, "b"})
 	defer func() { _ = anew.Close() }()
-	_, err := anew.Call(within(t), owner.self, pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{})
+	_, err := anew.Call(within(t), owner.self, 0, pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{})
 	if _, unsent := errors.AsType[*route.Unsent](err); !unsent {
 		t.Errorf("a new connection got %v", err)
 	}
@@ -128,7 +128,7 @@ func TestAnAddressIsNoProof(t *testing.T) {
 	c := newTown()
 	imposter, other := c.node(t, "a"), c.patient(t, "b", 200*time.Millisecond)
 	home := newHouse()
-	imposter.seat.Put(home)
+	imposter.seat().Put(home)
 	claimed := imposter.self
 	claimed.ID, claimed.Key = "c", must(peer.NewIdentity())(t).Key
 	c.elect(claimed)
@@ -219,7 +219,7 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 		}
 		asked <- err
 	}()
-	eventually(t, "three calls", func() bool { return stopped.seat.Inside() == 3 })
+	eventually(t, "three calls", func() bool { return stopped.seat().Inside() == 3 })
 	next.reign(newHouse())
 	if err := <-read; err != nil {
 		t.Errorf("what reads: %v", err)
@@ -247,9 +247,9 @@ func TestAnOperationOfANewerVersion(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"/pawl.v1.RunService/Later", "/pawl.v2.RunService/Later"} {
-		_, err := newer.clients.Call(door.WithCaller(within(t), alice), owner.self, method, &pawlv1.GetRunRequest{RunId: "x"})
+		_, err := newer.clients.Call(door.WithCaller(within(t), alice), owner.self, 0, method, &pawlv1.GetRunRequest{RunId: "x"})
 		refused(err)
-		stream, err := newer.clients.Stream(door.WithCaller(within(t), alice), owner.self, method)
+		stream, err := newer.clients.Stream(door.WithCaller(within(t), alice), owner.self, 0, method)
 		if err == nil {
 			err = stream.RecvMsg(new(sent.Message))
 		}

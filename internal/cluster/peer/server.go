@@ -154,11 +154,11 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if route.MethodOf(info.FullMethod) == nil {
 		return next(ctx, req)
 	}
-	ctx, err := incoming(ctx)
+	ctx, part, err := incoming(ctx)
 	if err != nil {
 		return nil, s.status(ctx, info.FullMethod, err)
 	}
-	resp, err := s.cfg.Router.Local(ctx, info.FullMethod, req)
+	resp, err := s.cfg.Router.Local(ctx, part, info.FullMethod, req)
 	if err != nil {
 		return nil, s.status(ctx, info.FullMethod, err)
 	}
@@ -172,8 +172,9 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 	}
 	if err == nil {
 		var ctx context.Context
-		if ctx, err = incoming(stream.Context()); err == nil {
-			err = s.cfg.Router.LocalStream(info.FullMethod, envelope.NewStream(&within{stream, ctx}))
+		var part int32
+		if ctx, part, err = incoming(stream.Context()); err == nil {
+			err = s.cfg.Router.LocalStream(part, info.FullMethod, envelope.NewStream(&within{stream, ctx}))
 		}
 	}
 	if err != nil {
@@ -190,7 +191,7 @@ func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 }
 
 // unknown says that the operation is of a newer version than this node's: nothing was begun, and
-// no other node can help as long as this one has the store.
+// no other node can help as long as this one has the partition.
 func unknown(method string) error {
 	return fault.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
 		&errdetails.ErrorInfo{Domain: fault.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
@@ -238,12 +239,12 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
 	}
-	in, err := incomingHTTP(r)
+	in, part, err := incomingHTTP(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.cfg.Router.LocalHTTP(w, in)
+	s.cfg.Router.LocalHTTP(part, w, in)
 }
 
 // status is an error as it goes to the node that asked, which tells its caller.

@@ -30,14 +30,14 @@ type Unsent struct{ Cause error }
 func (u *Unsent) Error() string { return "route: not sent: " + u.Cause.Error() }
 func (u *Unsent) Unwrap() error { return u.Cause }
 
-// NotOwner says that the store is not this node's. Callers never hear it.
+// NotOwner says that the partition is not this node's. Callers never hear it.
 func NotOwner() error {
 	return &machine.Refusal{
-		Code: machine.CodeUnavailable, Reason: reasonNotOwner, RetryAfter: int64(time.Second), Message: "another node has the store, or none",
+		Code: machine.CodeUnavailable, Reason: reasonNotOwner, RetryAfter: int64(time.Second), Message: "another node has the partition, or none",
 	}
 }
 
-// nobody says that no node had the store for too long.
+// nobody says that no node had the partition for too long.
 func nobody() error {
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: "NO_OWNER", RetryAfter: int64(time.Second),

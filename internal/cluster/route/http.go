@@ -24,7 +24,7 @@ const idempotencyKey = "Idempotency-Key"
 // ownerHeader is [OwnerTrailer] over HTTP.
 const ownerHeader = "Pawl-Owner"
 
-// ServeHTTP serves a request to an agent at the node that has the store. Its caller is in the
+// ServeHTTP serves a request to an agent at the node that has its partition. Its caller is in the
 // context, if there is one. What a caller sends in headers of ours goes nowhere.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, leave := r.lasting.enter(req.Context())
@@ -39,10 +39,11 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
-	t := r.try(ctx, httpMethod)
+	part := r.partOf(ctx, tenant(r.cfg.Tenant(req, body.kept)))
+	t := r.try(ctx, part, httpMethod)
 	for t.next() {
 		var begun bool
-		begun, err = r.serveOnce(ctx, w, req, body)
+		begun, err = r.serveOnce(ctx, part, w, req, body)
 		if begun {
 			return
 		}
@@ -54,37 +55,37 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	problem(w, t.told(err, !reads))
 }
 
-// serveOnce serves a request where the store is believed to be; begun: it has an answer.
-func (r *Router) serveOnce(ctx context.Context, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
+// serveOnce serves a request where its partition is believed to be; begun: it has an answer.
+func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
 	out := req.Clone(ctx)
 	for name := range out.Header {
 		if strings.HasPrefix(name, "Pawl-") {
 			delete(out.Header, name)
 		}
 	}
-	here := r.cfg.Seat.serve(ctx, w, func(ctx context.Context) *http.Request {
+	here := r.cfg.Seats.At(part).serve(ctx, w, func(ctx context.Context) *http.Request {
 		out.Body = body.again()
 		return out.WithContext(ctx)
 	})
 	if here {
 		return true, nil
 	}
-	to, ok := r.cfg.Directory.Owner()
+	to, ok := r.cfg.Directory.Owner(part)
 	if !ok {
 		return false, NotOwner()
 	}
 	out.Body = body.again()
-	err = r.proxy(w, out, to)
+	err = r.proxy(w, out, to, part)
 	r.cfg.Counts.Forwarded(httpMethod, outcome(err))
 	return err == nil, err
 }
 
 // proxy sends a request to another node and its answer back, as it comes. An error says that
 // nothing was answered.
-func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer) (err error) {
+func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part int32) (err error) {
 	proxy := &httputil.ReverseProxy{
 		// That an answer broke off in its middle its caller sees; it is no line of the log for each.
-		Transport: r.cfg.Peers.Transport(to), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Transport: r.cfg.Peers.Transport(to, part), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: to.Address})
 			p.Out.Host = p.In.Host

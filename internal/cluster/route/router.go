@@ -18,42 +18,58 @@ type Peer struct {
 	Key [32]byte
 }
 
-// Directory knows which node has the store.
+// Directory knows which nodes have the partitions.
 type Directory interface {
-	// Owner is the node that has it; false: nobody, or this node.
-	Owner() (Peer, bool)
-	// Changed is closed when that changes.
+	// Owner is the other node that has a partition; false: nobody, or this node.
+	Owner(part int32) (Peer, bool)
+	// Owners are the other nodes that have any, each once. all: every partition has an owner, this
+	// node included.
+	Owners() (owners []Peer, all bool)
+	// Changed is closed when any of that changes.
 	Changed() <-chan struct{}
 	// Refresh asks again, soon. It is called often.
 	Refresh()
 }
 
-// Peers reach other nodes. Their errors are those of the house there, NOT_OWNER, [Unsent], or of
-// the connection: UNAVAILABLE without a reason.
+// Peers reach partitions at other nodes. Their errors are those of the house there, NOT_OWNER,
+// [Unsent], or of the connection: UNAVAILABLE without a reason.
 type Peers interface {
 	// Call returns the bytes of the answer as they came, [sent.Message].
-	Call(ctx context.Context, to Peer, method string, req any) (any, error)
+	Call(ctx context.Context, to Peer, part int32, method string, req any) (any, error)
 	// Stream opens a stream; it receives into *[sent.Message]. Its header and trailer have
 	// what is for the caller alone.
-	Stream(ctx context.Context, to Peer, method string) (grpc.ClientStream, error)
+	Stream(ctx context.Context, to Peer, part int32, method string) (grpc.ClientStream, error)
 	// Transport carries requests over HTTP. NOT_OWNER is an answer with [RefusedHeader].
-	Transport(to Peer) http.RoundTripper
+	Transport(to Peer, part int32) http.RoundTripper
 }
 
 // Config is what a [Router] is made of.
 type Config struct {
-	Seat      *Seat
+	Seats     *Seats
 	Directory Directory
-	Peers     Peers
+	// Served refuses a namespace that this node does not serve: the house that would has not all
+	// names. Default: it serves all.
+	Served func(ctx context.Context, namespace string) error
+	// Partitions are all that there are, by number. Default: the first one.
+	Partitions []Partition
+	// Address is where other nodes reach this one. Default: nowhere.
+	Address func() string
+	Peers   Peers
+	// Parts is the partition of a namespace; of one that nobody serves it is one whose house says
+	// so. Default: the first one.
+	Parts func(namespace string) int32
+	// Tenant is the tenant that a request to an agent over HTTP names, "" = none. It is given as
+	// much of the body as is kept. Default: none.
+	Tenant func(r *http.Request, body []byte) string
 	// Counts is nil where nobody counts.
 	Counts Counts
-	// Patience is how long a call waits for a node that has the store. Default 10 s.
+	// Patience is how long a call waits for a node that has its partition. Default 10 s.
 	Patience time.Duration
 	// BodyBytes bounds what is kept of a request over HTTP, to send it once more. Default 4 MiB.
 	BodyBytes int64
 }
 
-// Router takes calls to the node that has the store. Safe for concurrent use.
+// Router takes calls to the node that has their partition. Safe for concurrent use.
 type Router struct {
 	cfg Config
 	// drains is closed when what waits is to end instead of going elsewhere; lasting are the
@@ -79,6 +95,21 @@ func New(cfg Config) *Router {
 	if cfg.BodyBytes == 0 {
 		cfg.BodyBytes = 4 << 20
 	}
+	if cfg.Parts == nil {
+		cfg.Parts = func(string) int32 { return 0 }
+	}
+	if cfg.Tenant == nil {
+		cfg.Tenant = func(*http.Request, []byte) string { return "" }
+	}
+	if len(cfg.Partitions) == 0 {
+		cfg.Partitions = []Partition{{}}
+	}
+	if cfg.Served == nil {
+		cfg.Served = func(context.Context, string) error { return nil }
+	}
+	if cfg.Address == nil {
+		cfg.Address = func() string { return "" }
+	}
 	if cfg.Counts == nil {
 		cfg.Counts = uncounted{}
 	}
@@ -103,21 +134,34 @@ func (r *Router) isDraining() bool {
 // Unary implements the edge's router.
 func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m := methods[info.FullMethod]
-	switch {
-	case m == nil || m.Rule == Here:
+	if m == nil || m.Rule == Here {
 		return next(ctx, req)
-	case m.Rule == Waits:
+	}
+	if err := r.served(ctx, req); err != nil {
+		return nil, err
+	}
+	switch m.Rule {
+	case Waits:
 		return r.wait(ctx, info.FullMethod, req)
+	case Self:
+		return r.partitions(), nil
+	case Whole:
+		return r.whole(ctx, info.FullMethod, req)
 	}
 	return r.call(ctx, info.FullMethod, req)
 }
 
-// call makes a unary call at the node that has the store, whichever that is by then.
-func (r *Router) call(ctx context.Context, method string, req any) (resp any, err error) {
+// call makes a unary call at the node that has its partition, whichever that is by then.
+func (r *Router) call(ctx context.Context, method string, req any) (any, error) {
+	return r.callAt(ctx, r.partOf(ctx, req), method, req)
+}
+
+// callAt makes a unary call that is about a partition.
+func (r *Router) callAt(ctx context.Context, part int32, method string, req any) (resp any, err error) {
 	m := methods[method]
-	t := r.try(ctx, method)
+	t := r.try(ctx, part, method)
 	for t.next() {
-		if resp, err = r.once(ctx, method, req); err != nil {
+		if resp, err = r.once(ctx, part, method, req); err != nil {
 			t.failed(err, m.again(ctx, req))
 		}
 	}
@@ -130,22 +174,22 @@ func (r *Router) call(ctx context.Context, method string, req any) (resp any, er
 	return resp, nil
 }
 
-// once makes a call where the store is believed to be.
-func (r *Router) once(ctx context.Context, method string, req any) (any, error) {
-	resp, here, err := r.cfg.Seat.call(ctx, method, req)
+// once makes a call where its partition is believed to be.
+func (r *Router) once(ctx context.Context, part int32, method string, req any) (any, error) {
+	resp, here, err := r.cfg.Seats.At(part).call(ctx, method, req)
 	if here {
 		return resp, err
 	}
-	err = r.elsewhere(ctx, method, func(to Peer) (err error) {
-		resp, err = r.cfg.Peers.Call(ctx, to, method, req)
+	err = r.elsewhere(ctx, part, method, func(to Peer) (err error) {
+		resp, err = r.cfg.Peers.Call(ctx, to, part, method, req)
 		return err
 	})
 	return resp, err
 }
 
-// elsewhere makes a call at the node that has the store.
-func (r *Router) elsewhere(ctx context.Context, method string, call func(to Peer) error) error {
-	to, ok := r.cfg.Directory.Owner()
+// elsewhere makes a call at the node that has its partition.
+func (r *Router) elsewhere(ctx context.Context, part int32, method string, call func(to Peer) error) error {
+	to, ok := r.cfg.Directory.Owner(part)
 	if !ok {
 		return NotOwner()
 	}
@@ -154,9 +198,9 @@ func (r *Router) elsewhere(ctx context.Context, method string, call func(to Peer
 	return err
 }
 
-// Local makes a call at the house of this node; NOT_OWNER: it has none.
-func (r *Router) Local(ctx context.Context, method string, req any) (any, error) {
-	resp, here, err := r.cfg.Seat.call(ctx, method, req)
+// Local makes a call at this node's house of a partition; NOT_OWNER: it has none.
+func (r *Router) Local(ctx context.Context, part int32, method string, req any) (any, error) {
+	resp, here, err := r.cfg.Seats.At(part).call(ctx, method, req)
 	if !here {
 		return nil, NotOwner()
 	}
@@ -164,8 +208,8 @@ func (r *Router) Local(ctx context.Context, method string, req any) (any, error)
 }
 
 // LocalStream is Local for a stream.
-func (r *Router) LocalStream(method string, stream grpc.ServerStream) error {
-	here, err := r.cfg.Seat.stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
+func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream) error {
+	here, err := r.cfg.Seats.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
 	if !here {
 		return NotOwner()
 	}
@@ -173,8 +217,8 @@ func (r *Router) LocalStream(method string, stream grpc.ServerStream) error {
 }
 
 // LocalHTTP is Local for a request to an agent.
-func (r *Router) LocalHTTP(w http.ResponseWriter, req *http.Request) {
-	if !r.cfg.Seat.serve(req.Context(), w, req.WithContext) {
+func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request) {
+	if !r.cfg.Seats.At(part).serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 	}

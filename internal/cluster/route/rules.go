@@ -38,6 +38,10 @@ const (
 	Waits
 	// Talks: both sides send; it ends with its node.
 	Talks
+	// Whole: it reads all partitions, and is made at each.
+	Whole
+	// Self: the router knows the answer.
+	Self
 )
 
 // Services are what is routed.
@@ -47,7 +51,7 @@ var Services = []*grpc.ServiceDesc{
 	&a2apb.A2AService_ServiceDesc,
 }
 
-// rules are those of methods that change something or stream; everything else reads.
+// rules are those of methods that change something, stream or are of all; everything else reads.
 var rules = map[string]Rule{
 	pawlv1.PackService_RegisterPack_FullMethodName: Same,
 
@@ -94,8 +98,11 @@ var rules = map[string]Rule{
 	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: Once,
 
 	// A backup that has begun has left the store: the audit has a line of it.
-	pawlv1.StoreService_Backup_FullMethodName:     Opens,
-	pawlv1.StoreService_CheckStore_FullMethodName: Opens,
+	pawlv1.StoreService_Backup_FullMethodName:         Opens,
+	pawlv1.StoreService_CheckStore_FullMethodName:     Whole,
+	pawlv1.StoreService_GetStoreStats_FullMethodName:  Whole,
+	pawlv1.StoreService_ListPartitions_FullMethodName: Self,
+	pawlv1.ControlService_ListLimits_FullMethodName:   Whole,
 
 	pawlv1.WorkerService_Work_FullMethodName: Talks,
 
@@ -187,7 +194,7 @@ func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor
 // again: a unary call that may have been made is made once more.
 func (m *Method) again(ctx context.Context, req any) bool {
 	switch m.Rule {
-	case Reads, Same, Waits:
+	case Reads, Same, Waits, Whole:
 		return true
 	case Keyed:
 		return m.named(req) || m.agents && len(metadata.ValueFromIncomingContext(ctx, idempotencyKey)) > 0

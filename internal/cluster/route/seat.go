@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Home is the house of a store, open and served, as calls reach it.
+// Home is the house of a partition, open and served, as calls reach it.
 type Home interface {
 	// Call calls a unary method by its full name.
 	Call(ctx context.Context, method string, req any) (any, error)
@@ -23,13 +23,16 @@ type Home interface {
 	Failed() <-chan struct{}
 }
 
-// Seat is where this node's house is while it has the store. Safe for concurrent use.
+// Seat is where this node's house of a partition is while it has that. Safe for concurrent use. See
+// [Seats].
 type Seat struct {
 	mu sync.Mutex
-	// now is nil while another node has the store, or none.
+	// now is nil while another node has the partition, or none.
 	now *stay
 	// changed is closed and made anew when a house comes, or its lease is renewed.
 	changed chan struct{}
+	// told is called when changed is closed.
+	told func()
 	// until is when the lease may have ended, by the monotonic clock; zero: it does not.
 	until time.Time
 	lapse *time.Timer
@@ -46,8 +49,8 @@ type stay struct {
 	lasting group
 }
 
-// NewSeat is empty.
-func NewSeat() *Seat { return &Seat{changed: make(chan struct{})} }
+// newSeat is empty.
+func newSeat(told func()) *Seat { return &Seat{changed: make(chan struct{}), told: told} }
 
 // Put opens a house to calls. There must be none.
 func (s *Seat) Put(home Home) {
@@ -87,6 +90,7 @@ func (s *Seat) over() bool { return !s.until.IsZero() && !time.Now().Before(s.un
 func (s *Seat) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.told()
 }
 
 // Changed is closed when a house comes, or its lease is renewed.

@@ -43,7 +43,8 @@ func (h *hall) Failed() <-chan struct{}                      { return nil }
 // nowhere is a directory that knows nobody.
 type nowhere struct{}
 
-func (nowhere) Owner() (Peer, bool)      { return Peer{}, false }
+func (nowhere) Owner(int32) (Peer, bool) { return Peer{}, false }
+func (nowhere) Owners() ([]Peer, bool)   { return nil, false }
 func (nowhere) Changed() <-chan struct{} { return nil }
 func (nowhere) Refresh()                 {}
 
@@ -61,20 +62,20 @@ func (unread) SendHeader(metadata.MD) error { return nil }
 // counts for no house that comes.
 func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	t.Parallel()
-	seat := NewSeat()
-	router := New(Config{Seat: seat, Directory: nowhere{}})
+	seats := NewSeats()
+	seat, router := seats.At(3), New(Config{Seats: seats, Directory: nowhere{}})
 	home := newHall()
 	seat.Put(home)
 	method := pawlv1.RunService_GetRun_FullMethodName
 	answered := make(chan error, 2)
 	call := func() {
-		_, err := router.Local(t.Context(), method, &pawlv1.GetRunRequest{})
+		_, err := router.Local(t.Context(), 3, method, &pawlv1.GetRunRequest{})
 		answered <- err
 	}
 	go call()
 	streamed := make(chan error, 1)
 	go func() {
-		streamed <- router.LocalStream(pawlv1.RunService_StreamTransitions_FullMethodName, unread{ctx: t.Context()})
+		streamed <- router.LocalStream(3, pawlv1.RunService_StreamTransitions_FullMethodName, unread{ctx: t.Context()})
 	}()
 	<-home.inside
 	<-home.inside
@@ -88,7 +89,7 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	if err := <-streamed; reasonOf(err) != reasonNotOwner {
 		t.Errorf("the stream that stayed ended with %v", err)
 	}
-	if _, err := router.Local(t.Context(), method, &pawlv1.GetRunRequest{}); reasonOf(err) != reasonNotOwner {
+	if _, err := router.Local(t.Context(), 3, method, &pawlv1.GetRunRequest{}); reasonOf(err) != reasonNotOwner {
 		t.Errorf("a call that came late got %v", err)
 	}
 	if got, err := seat.Take(t.Context()); got != nil || err != nil {
@@ -120,7 +121,7 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 // TestAHouseThatComesIsHeldToTheLease that was there before it.
 func TestAHouseThatComesIsHeldToTheLease(t *testing.T) {
 	t.Parallel()
-	seat := NewSeat()
+	seat := NewSeats().At(0)
 	seat.Extend(time.Now().Add(-time.Second))
 	seat.Put(newHall())
 	if seat.Has() || seat.enter() != nil {

@@ -26,9 +26,12 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return draining()
 	}
 	var err error
-	if m.asks {
+	switch {
+	case m.Rule == Whole:
+		err = r.check(ctx, stream)
+	case m.asks:
 		err = r.talk(ctx, info.FullMethod, stream)
-	} else {
+	default:
 		err = r.tell(ctx, info.FullMethod, stream)
 	}
 	if err != nil {
@@ -39,16 +42,24 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 
 // tell is a stream with one request.
 func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStream) error {
-	m := methods[method]
-	req := m.NewRequest()
+	req := methods[method].NewRequest()
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
+	if err := r.served(ctx, req); err != nil {
+		return err
+	}
+	return r.tellAt(ctx, r.partOf(ctx, req), method, req, stream)
+}
+
+// tellAt is a stream with one request, about a partition.
+func (r *Router) tellAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
+	m := methods[method]
 	out, err := &outlet{to: stream}, error(nil)
-	t := r.try(ctx, method)
+	t := r.try(ctx, part, method)
 	for t.next() {
 		before := out.count()
-		err = r.tellOnce(ctx, method, m.resumed(req, out), out)
+		err = r.tellOnce(ctx, part, method, m.resumed(req, out), out)
 		if out.count() > before {
 			t.went()
 		}
@@ -68,15 +79,15 @@ func (r *Router) tell(ctx context.Context, method string, stream grpc.ServerStre
 	return nil
 }
 
-// tellOnce reads a stream where the store is believed to be.
-func (r *Router) tellOnce(ctx context.Context, method string, req proto.Message, out *outlet) error {
-	here, err := r.cfg.Seat.stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
+// tellOnce reads a stream where its partition is believed to be.
+func (r *Router) tellOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
+	here, err := r.cfg.Seats.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
 	if here {
 		return err
 	}
-	err = r.elsewhere(ctx, method, func(to Peer) error { return r.tellFrom(ctx, to, method, req, out) })
+	err = r.elsewhere(ctx, part, method, func(to Peer) error { return r.tellFrom(ctx, to, part, method, req, out) })
 	if methods[method].Rule == Follows && reasonOf(err) == fault.OwnerLost {
-		// The other node did not wait for a slow reader when it gave the store back. What came
+		// The other node did not wait for a slow reader when it gave the partition back. What came
 		// of the stream was told in order: it goes on behind that.
 		return NotOwner()
 	}
@@ -84,10 +95,10 @@ func (r *Router) tellOnce(ctx context.Context, method string, req proto.Message,
 }
 
 // tellFrom reads a stream of another node.
-func (r *Router) tellFrom(ctx context.Context, to Peer, method string, req proto.Message, out *outlet) error {
+func (r *Router) tellFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, err := r.cfg.Peers.Stream(ctx, to, method)
+	from, err := r.cfg.Peers.Stream(ctx, to, part, method)
 	if err != nil {
 		return err
 	}

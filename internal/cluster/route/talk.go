@@ -12,18 +12,26 @@ import (
 )
 
 // keptBytes bounds what is kept of what a caller has sent, besides its first message, until the
-// node that it goes to has answered. A node that does not have the store says so before it reads:
+// node that it goes to has answered. A node that does not have the partition says so before it reads:
 // what a window of the connection takes is all that is ever needed.
 const keptBytes = 8 << 20
 
-// talk is a stream on which its caller sends as well. It is begun once; where it was not begun,
-// what its caller has sent so far is sent again.
+// talk is a stream on which its caller sends as well, and goes where its first message says. It is
+// begun once; where it was not begun, what its caller has sent so far is sent again.
 func (r *Router) talk(ctx context.Context, method string, stream grpc.ServerStream) error {
 	m := methods[method]
-	said, err := &said{from: stream, m: m}, error(nil)
-	t := r.try(ctx, method)
+	said := &said{from: stream, m: m}
+	first, err := said.first(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.served(ctx, first); err != nil {
+		return err
+	}
+	part := r.partOf(ctx, first)
+	t := r.try(ctx, part, method)
 	for t.next() {
-		err = r.talkOnce(ctx, method, stream, said)
+		err = r.talkOnce(ctx, part, method, stream, said)
 		if fault := said.failed(); fault != nil && err != nil {
 			return fault
 		}
@@ -38,23 +46,23 @@ func (r *Router) talk(ctx context.Context, method string, stream grpc.ServerStre
 	return nil
 }
 
-// talkOnce is a stream where the store is believed to be.
-func (r *Router) talkOnce(ctx context.Context, method string, stream grpc.ServerStream, said *said) error {
-	here, err := r.cfg.Seat.stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
+// talkOnce is a stream where its partition is believed to be.
+func (r *Router) talkOnce(ctx context.Context, part int32, method string, stream grpc.ServerStream, said *said) error {
+	here, err := r.cfg.Seats.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
 		return &retold{answering: answering{stream, said}, ctx: ctx}
 	})
 	if here {
 		return err
 	}
-	return r.elsewhere(ctx, method, func(to Peer) error { return r.talkTo(ctx, to, method, stream, said) })
+	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.talkTo(ctx, to, part, method, stream, said) })
 }
 
 // talkTo hands on in both directions until the other node ends the stream. What its caller sends
 // is read by a goroutine of its own, which ends with the stream.
-func (r *Router) talkTo(ctx context.Context, to Peer, method string, stream grpc.ServerStream, said *said) error {
+func (r *Router) talkTo(ctx context.Context, to Peer, part int32, method string, stream grpc.ServerStream, said *said) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, err := r.cfg.Peers.Stream(ctx, to, method)
+	from, err := r.cfg.Peers.Stream(ctx, to, part, method)
 	if err != nil {
 		return err
 	}
@@ -81,6 +89,22 @@ type said struct {
 	over error
 	// reading is closed when the message has come that somebody reads now; nil: nobody does.
 	reading chan struct{}
+}
+
+// first is the message that says where the stream goes; who sends none has said nothing. It is
+// received by a goroutine of its own, which ends with the stream: ctx may end before.
+func (s *said) first(ctx context.Context) (proto.Message, error) {
+	m, got := s.m.NewRequest(), make(chan error, 1)
+	go func() { got <- s.next(ctx, 0, &m) }()
+	select {
+	case err := <-got:
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // tell sends all of it to a node. An error is the caller's fault: its own, or of what it sent.

@@ -7,10 +7,11 @@ import (
 )
 
 // tries are those of one call: at this node, at the next owner, until there is an answer, no
-// other may be made, or nobody had the store for too long. Not safe for concurrent use.
+// other may be made, or nobody had its partition for too long. Not safe for concurrent use.
 type tries struct {
 	r      *Router
 	ctx    context.Context //nolint:containedctx // it is the call's
+	part   int32
 	method string
 	// n counts those that failed in a row; since is when the first of them did.
 	n     int
@@ -23,8 +24,8 @@ type tries struct {
 	lost, unsure bool
 }
 
-func (r *Router) try(ctx context.Context, method string) *tries {
-	return &tries{r: r, ctx: ctx, method: method}
+func (r *Router) try(ctx context.Context, part int32, method string) *tries {
+	return &tries{r: r, ctx: ctx, part: part, method: method}
 }
 
 // pauses between tries when nothing is heard: an owner may be as it is known, and not ready yet.
@@ -40,7 +41,7 @@ func (t *tries) next() bool {
 		return false
 	}
 	if t.n > 0 {
-		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Seat.Changed()
+		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Seats.At(t.part).Changed()
 	}
 	// What becomes of it is told by failed.
 	t.over = true

@@ -3,6 +3,7 @@ package depot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Store is the store of the sidecar. Each method reads it at one moment and ends early
-// when its context does, or what it is told to call returns an error.
+// Store is the store of the sidecar, or a partition of it. Each method that reads it does at one
+// moment, and ends early when its context does, or what it is told to call returns an error.
 type Store interface {
+	// Partition is the number of the partition; 0 is the only one of a store that is not shared.
+	Partition() uint32
 	// Backup writes a backup, of what is new since the one of the id after, "" = of
 	// everything. Errors: *machine.Refusal BACKUP_FOREIGN.
 	Backup(ctx context.Context, after string, out io.Writer) error
@@ -33,14 +36,17 @@ type Guard func(ctx context.Context, method string) (context.Context, context.Ca
 // Service implements pawl.v1.StoreService.
 type Service struct {
 	pawlv1.UnimplementedStoreServiceServer
-	store Store
-	guard Guard
+	store      Store
+	namespaces func() []string
+	guard      Guard
 	// Held by the one call that is under way.
 	backup, check, stats sync.Mutex
 }
 
-// New serves a store; nil = there is none to ask.
-func New(store Store, guard Guard) *Service { return &Service{store: store, guard: guard} }
+// New serves a store, nil = there is none to ask, with those namespaces.
+func New(store Store, namespaces func() []string, guard Guard) *Service {
+	return &Service{store: store, namespaces: namespaces, guard: guard}
+}
 
 // BackupPiece bounds what one message of a backup has, bytes.
 const BackupPiece = 256 << 10
@@ -50,6 +56,9 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 	ctx, end := s.guard(stream.Context(), pawlv1.StoreService_Backup_FullMethodName)
 	defer end()
 	return s.alone(ctx, &s.backup, "a backup", func() error {
+		if in.GetPartition() != s.store.Partition() {
+			return noPartition(in.GetPartition())
+		}
 		out := sent.Pieces(BackupPiece, func(piece []byte) error {
 			return taken(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
@@ -58,6 +67,13 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 		}
 		return out.Flush()
 	})
+}
+
+func noPartition(number uint32) error {
+	return &machine.Refusal{
+		Code: machine.CodeNotFound, Reason: "PARTITION_NOT_FOUND", Field: "partition",
+		Message: fmt.Sprintf("there is no partition %d whose namespaces this sidecar serves: ListPartitions has them", number),
+	}
 }
 
 // CheckStore implements pawl.v1.StoreService.
@@ -123,6 +139,15 @@ func (s *Service) GetStoreStats(ctx context.Context, _ *pawlv1.GetStoreStatsRequ
 		return err
 	})
 	return out, err
+}
+
+// ListPartitions implements pawl.v1.StoreService: it lists the one.
+func (s *Service) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
+	one := &pawlv1.Partition{Namespaces: s.namespaces(), Here: true}
+	if s.store != nil {
+		one.Number = s.store.Partition()
+	}
+	return &pawlv1.ListPartitionsResponse{Partitions: []*pawlv1.Partition{one}}, nil
 }
 
 // busyFor is when somebody who was refused may ask again.

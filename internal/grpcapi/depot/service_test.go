@@ -21,6 +21,8 @@ type endless struct {
 	checked int
 }
 
+func (e *endless) Partition() uint32 { return 0 }
+
 func (e *endless) Backup(ctx context.Context, _ string, out io.Writer) error {
 	for ctx.Err() == nil {
 		if _, err := out.Write(bytes.Repeat([]byte{1}, BackupPiece)); err != nil {
@@ -93,7 +95,7 @@ func TestAReaderWhoStopsIsLetGo(t *testing.T) {
 	for _, name := range []string{"backup", "check"} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &endless{}
-			s := New(store, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+			s := New(store, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
 				return context.WithCancel(ctx)
 			})
 			for range 2 {
@@ -120,7 +122,7 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 	for _, name := range []string{"backup", "check", "stats"} {
 		synctest.Test(t, func(t *testing.T) {
 			lost := make(chan struct{})
-			s := New(&endless{}, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+			s := New(&endless{}, nil, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancelCause(ctx)
 				go func() {
 					select {
@@ -143,5 +145,25 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 				t.Errorf("%s ended after %v: %v", name, time.Since(begun), err)
 			}
 		})
+	}
+}
+
+// whole is a store that is partition 3 of one.
+type whole struct{ endless }
+
+func (*whole) Partition() uint32 { return 3 }
+
+// TestABackupIsOfOnePartition: another one than this is not here, and is named.
+func TestABackupIsOfOnePartition(t *testing.T) {
+	t.Parallel()
+	s := New(&whole{}, func() []string { return []string{"default", "red"} }, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {
+		return context.WithCancel(ctx)
+	})
+	if err := s.Backup(&pawlv1.BackupRequest{}, &stuck[pawlv1.BackupResponse]{ctx: t.Context()}); reasonOf(err) != "PARTITION_NOT_FOUND" {
+		t.Error(err)
+	}
+	got, err := s.ListPartitions(t.Context(), &pawlv1.ListPartitionsRequest{})
+	if err != nil || len(got.GetPartitions()) != 1 || got.GetPartitions()[0].GetNumber() != 3 || len(got.GetPartitions()[0].GetNamespaces()) != 2 || !got.GetPartitions()[0].GetHere() {
+		t.Error(got, err)
 	}
 }

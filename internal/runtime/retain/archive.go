@@ -63,11 +63,12 @@ func (c *careful) Write(p []byte) (int, error) {
 	return c.out.Write(p)
 }
 
-// Clear removes what a crash left of files in a directory of archives.
-func Clear(dir string) error {
+// Clear removes what a crash left of files in a directory of archives, of the namespaces that are the
+// caller's; nil: of all. Nobody else writes those.
+func Clear(dir string, own func(namespace string) bool) error {
 	namespaces, err := os.ReadDir(dir)
 	for _, ns := range namespaces {
-		if ns.IsDir() {
+		if ns.IsDir() && (own == nil || own(ns.Name())) {
 			err = errors.Join(err, clearParts(filepath.Join(dir, ns.Name())))
 		}
 	}

@@ -508,7 +508,7 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	if err := room.Round(context.Background()); err != nil || len(s.deleted) != 1 {
 		t.Errorf("%v, deleted %v", err, s.deleted)
 	}
-	if err := Clear(dir); err != nil || len(files(t, dir)) != 1 {
+	if err := Clear(dir, nil); err != nil || len(files(t, dir)) != 1 {
 		t.Errorf("%v, files %v", err, files(t, dir))
 	}
 }
@@ -646,7 +646,7 @@ func TestClearStaysInItsDirectory(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{"runs[1]", "runs*"} {
-		if err := Clear(filepath.Join(above, dir)); err != nil || len(files(t, filepath.Join(above, dir))) != 0 {
+		if err := Clear(filepath.Join(above, dir), nil); err != nil || len(files(t, filepath.Join(above, dir))) != 0 {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

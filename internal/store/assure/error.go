@@ -32,6 +32,8 @@ const (
 	FormatOlder  Reason = "FORMAT_OLDER"
 	SchemaOther  Reason = "SCHEMA_OF_SOMETHING_ELSE"
 	SchemaOwned  Reason = "SCHEMA_OWNED"
+	// SchemaShared: its namespaces are in several partitions, which a sidecar alone does not serve.
+	SchemaShared Reason = "SCHEMA_SHARED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"
 	SchemaOpened Reason = "DATABASE_ERROR"
 )

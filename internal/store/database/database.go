@@ -26,6 +26,9 @@ type Config struct {
 	URL pgurl.URL
 	// Schema has the tables. Default "pawl".
 	Schema string
+	// Part is the number of the partition that is opened. Default 0, the only one of a store that was
+	// never shared.
+	Part int32
 	// Owner names the node of a cluster that opens it, and is how others tell whose it is: each
 	// opening is an owner of its own by a name that begins so. Default: it is no node's.
 	Owner string
@@ -86,7 +89,7 @@ func Open(cfg Config) (*Database, error) {
 	formats := pgkv.Formats{Oldest: layout.OldestFormat, Newest: layout.Format, Raise: cfg.Raise}
 	var err error
 	d.DB, err = pgkv.Open(pgkv.Config{
-		URL: cfg.URL, Schema: cfg.Schema, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
+		URL: cfg.URL, Schema: cfg.Schema, Part: cfg.Part, Via: cfg.Via, Kept: cfg.Kept, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
 		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Waits: cfg.Waits, Unread: d.unread,
 	})
 	if held, ok := errors.AsType[*fenced.HeldError](err); ok {

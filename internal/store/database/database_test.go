@@ -135,6 +135,32 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+// TestStoresBesideEachOther in one database: each is a partition.
+func TestStoresBesideEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWay(t)
+	other := w.cfg
+	other.Part = 63
+	db, err := database.Open(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db.Last() != 0 || w.db.Last() != 1 {
+		t.Errorf("groups %d and %d", db.Last(), w.db.Last())
+	}
+	kvtest.Commit(t, db, map[string][]byte{"F": []byte("2")})
+	for want, engine := range map[string]*database.Database{"1": w.db, "2": db} {
+		view := kv.On(engine.View(1))
+		if got, err := view.Get([]byte("F")); string(got) != want || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+		view.Close()
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFailures: a store that is another's, or was put back, fails and says why.
 func TestFailures(t *testing.T) {
 	t.Parallel()

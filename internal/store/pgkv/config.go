@@ -22,7 +22,7 @@ type Config struct {
 	URL pgurl.URL
 	// Schema has the tables. Default "pawl".
 	Schema string
-	// Part is the number of the partition.
+	// Part is the number of the partition, below [Partitions].
 	Part int32
 	// Owner names who has it, in this process alone; Address says where that is.
 	Owner, Address string
@@ -99,6 +99,9 @@ func (c Config) validate() error {
 	errs := []error{c.reachable()}
 	if c.Owner == "" {
 		errs = append(errs, errors.New("no owner is named"))
+	}
+	if c.Part < 0 || c.Part >= Partitions {
+		errs = append(errs, fmt.Errorf("partition %d: want 0 to %d", c.Part, Partitions-1))
 	}
 	return errors.Join(errs...)
 }

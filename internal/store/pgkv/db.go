@@ -71,7 +71,7 @@ func (d *DB) seed() error {
 	if err := d.at.current(ctx, d.text); err != nil {
 		return err
 	}
-	_, err := d.at.pool.Exec(ctx, d.text.seed, d.cfg.Part, int32(d.cfg.Formats.Oldest))
+	_, err := d.at.pool.Exec(ctx, d.at.SeedText(), []int32{d.cfg.Part}, int32(d.cfg.Formats.Oldest))
 	return err
 }
 

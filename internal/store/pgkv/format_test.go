@@ -54,6 +54,9 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	beside := as(3, 5, false)
+	beside.Part = 9
+	taken("another partition begins in that of the first", beside, 5)
 	db := open(t, as(5, 5, true))
 	w.cfg.Owner, w.cfg.Kept = "second", new(atomic.Uint64)
 	if _, err := pgkv.Open(as(2, 4, true)); !is[*pgkv.FormatError](err) {

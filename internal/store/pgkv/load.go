@@ -5,25 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// finishing bounds the end of a load: standbys take all of it in.
-const finishing = 10 * time.Minute
-
 // loadedPage is how many bytes of the keys of runs a row has.
 const loadedPage = 512
 
 const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.page, u.bytes FROM unnest($2::bigint[], $3::bytea[]) AS u (page, bytes)`
 
-const oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
+const (
+	oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
+	// emptyText is for a partition that nobody has, and that has nothing.
+	emptyText = `SELECT epoch FROM {s}.part WHERE id = $1 AND commit_no = 0 AND lease_until <= clock_timestamp()`
+)
 
-const loadedText = `UPDATE {s}.part SET commit_no = $3 WHERE id = $1 AND epoch = $2 AND owner = '' AND commit_no = 0
-	RETURNING pg_catalog.set_config('client_min_messages', 'warning', true)`
+// loadedText fences whoever had the partition: none that was taken meanwhile is as it was found.
+const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner = '', address = '', lease_until = '-infinity'
+	WHERE id = $1 AND epoch = $2 AND commit_no = 0 AND lease_until <= now()`
 
 func inSchema(text, schema string) string { return strings.ReplaceAll(text, "{s}", schema) }
 
@@ -46,49 +47,58 @@ func (e *KeyError) Error() string {
 // Its last group is then that of the other engine. The partition is owned and has nothing; it is
 // given back by this, whatever becomes of it, and d is closed. Errors: [ErrNotEmpty], *[KeyError].
 func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
-	released := false
-	defer func() {
-		if !released {
-			err = errors.Join(err, d.Close())
-		}
-	}()
-	last := from.Last()
-	if d.Last() != 0 {
-		return ErrNotEmpty
-	}
-	l, err := lineTo(d.at.conn, false)
+	l, err := d.Loading(ctx)
 	if err != nil {
 		return err
 	}
-	defer l.cut()
-	stop := context.AfterFunc(ctx, l.cut)
-	defer stop()
-	if err := d.fill(ctx, l.conn, from, keys); err != nil {
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := l.Fill(d.cfg.Part, from, keys); err != nil {
 		return err
 	}
-	// From here on the fence is in the last statement: whoever takes the partition meanwhile
-	// has another epoch.
-	epoch, err := d.epoch(ctx)
-	if err != nil {
-		return err
-	}
-	released = true
-	if err := d.Close(); err != nil || !stop() {
-		return errors.Join(err, ctx.Err())
-	}
-	return d.finish(l, epoch, last)
+	return l.Commit(nil)
 }
 
-// fill writes everything but the number of the last group.
-func (d *DB) fill(ctx context.Context, conn *pgx.Conn, from kv.KV, keys func(into *LoadedKeys) error) error {
-	if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
-		return err
+// Loading makes a store of partitions that have nothing, in one transaction.
+type Loading struct {
+	*long
+	filled []filled
+}
+
+// filled is a partition that has its pairs, as it was found.
+type filled struct {
+	part  int32
+	epoch int64
+	last  uint64
+}
+
+// Loading begins. The partition is owned until the last step, and has nothing; d is closed whatever
+// becomes of it. Errors: [ErrNotEmpty].
+func (d *DB) Loading(ctx context.Context) (*Loading, error) {
+	if d.Last() != 0 {
+		return nil, errors.Join(ErrNotEmpty, d.Close())
 	}
-	view := kv.On(from.View(from.Last()))
+	l, err := d.long(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Loading{long: l}, nil
+}
+
+// Fill writes everything of a partition but the number of its last group.
+func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
+	at, d := filled{part: part, last: from.Last()}, l.db
+	if part != d.cfg.Part {
+		var err error
+		if at.epoch, err = l.empty(part); err != nil {
+			return err
+		}
+	}
+	l.filled = append(l.filled, at)
+	view := kv.On(from.View(at.last))
 	defer view.Close()
 	for side, table := range tableNames {
-		source := &pairs{ended: ctx.Err, db: d, view: &view, side: side}
-		_, err := conn.CopyFrom(ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
+		source := &pairs{ended: l.ctx.Err, db: d, part: part, view: &view, side: side}
+		_, err := l.line.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
 		if source.end(); source.err != nil {
 			// The server tells it as its own.
 			err = source.err
@@ -97,37 +107,36 @@ func (d *DB) fill(ctx context.Context, conn *pgx.Conn, from kv.KV, keys func(int
 			return err
 		}
 	}
-	return keys(&LoadedKeys{db: d, conn: conn})
+	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.line.conn})
 }
 
-// epoch is that of the row as it is, which is ours.
-func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
-	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
+// empty makes the row of a partition, and says under which epoch it has nothing.
+func (l *Loading) empty(part int32) (epoch int64, err error) {
+	d := l.db
+	if _, err := d.at.pool.Exec(l.ctx, d.at.SeedText(), []int32{part}, int32(d.cfg.Formats.Oldest)); err != nil {
+		return 0, err
+	}
+	err = d.at.pool.QueryRow(l.ctx, inSchema(emptyText, d.cfg.Schema), part).Scan(&epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = errForeign
+		err = fmt.Errorf("partition %d: %w", part, ErrNotEmpty)
 	}
 	return epoch, err
 }
 
-// finish commits what was filled in, if the partition is nobody's and as it was left. Where its
-// answer is lost the row says what became of it.
-func (d *DB) finish(l *line, epoch int64, last uint64) error {
-	rows := int64(0)
-	err := l.do(d.cfg.Waits.Statement, func() error {
-		done, err := l.conn.Exec(context.Background(), inSchema(loadedText, d.cfg.Schema), pgx.QueryExecModeExec, d.cfg.Part, epoch, int64(last))
-		rows = done.RowsAffected()
-		return err
+// Commit gives the partition back and then stores all, if each one is nobody's and as it was found;
+// places says in which of them namespaces are. Where its answer is lost the rows say what became of it.
+func (l *Loading) Commit(places map[string]int32) error {
+	err := l.end(func(epoch int64) error {
+		for _, f := range l.filled {
+			if f.part == l.db.cfg.Part {
+				f.epoch = epoch
+			}
+			if err := l.one(loadedText, f.part, f.epoch, int64(f.last)); err != nil {
+				return err
+			}
+		}
+		return l.place(places)
 	})
-	if err == nil && rows != 1 {
-		err = errForeign
-	}
-	if err == nil {
-		// All that was loaded is made durable by it, on standbys as well.
-		err = l.do(finishing, func() error {
-			_, err := l.conn.Exec(context.Background(), "COMMIT", pgx.QueryExecModeExec)
-			return err
-		})
-	}
 	if err != nil {
 		return fmt.Errorf("the last step of the move: %w", err)
 	}
@@ -139,6 +148,7 @@ type pairs struct {
 	// ended says that its caller has gone.
 	ended func() error
 	db    *DB
+	part  int32
 	view  *kv.View
 	side  int
 	it    *kv.Iterator
@@ -189,7 +199,7 @@ func (p *pairs) nextKind() bool {
 
 // Values are those of a row.
 func (p *pairs) Values() ([]any, error) {
-	return []any{p.db.cfg.Part, p.it.KeyCopy(), p.value, int64(p.it.Group())}, nil
+	return []any{p.part, p.it.KeyCopy(), p.value, int64(p.it.Group())}, nil
 }
 
 // Err is why it ended before its end.
@@ -206,9 +216,10 @@ func (p *pairs) end() {
 
 // LoadedKeys are the pages of keys in the transaction of a load.
 type LoadedKeys struct {
-	db   *DB
-	conn *pgx.Conn
-	size int64
+	schema string
+	part   int32
+	conn   *pgx.Conn
+	size   int64
 }
 
 // ReadAt is not asked of what is only written.
@@ -227,7 +238,7 @@ func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 	}
 	numbers, pages := paged(b, at)
 	k.size = at + int64(len(b))
-	_, err := k.conn.Exec(context.Background(), inSchema(keysLoadText, k.db.cfg.Schema), pgx.QueryExecModeExec, k.db.cfg.Part, numbers, pages)
+	_, err := k.conn.Exec(context.Background(), inSchema(keysLoadText, k.schema), pgx.QueryExecModeExec, k.part, numbers, pages)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 // newer are the migrations of a program that has one more.
 func newer(t *testing.T, text string) fs.FS {
 	t.Helper()
-	files := fstest.MapFS{"migrations/4_later.sql": {Data: []byte(text)}}
+	files := fstest.MapFS{"migrations/5_later.sql": {Data: []byte(text)}}
 	for _, name := range names(t) {
 		data, err := fs.ReadFile(pgkv.Migrations, name)
 		if err != nil {
@@ -33,14 +33,28 @@ func newer(t *testing.T, text string) fs.FS {
 func names(t *testing.T) []string {
 	t.Helper()
 	found, err := fs.Glob(pgkv.Migrations, "migrations/*.sql")
-	if err != nil || len(found) < 3 {
+	if err != nil || len(found) < 4 {
 		t.Fatalf("%v, %v", found, err)
 	}
 	return found
 }
 
+// older are the migrations of a program that has only the first ones.
+func older(t *testing.T, last int) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, name := range names(t)[:last] {
+		data, err := fs.ReadFile(pgkv.Migrations, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	return files
+}
+
 // adds is a migration that only adds.
-const adds = `-- oldest: 3
+const adds = `-- oldest: 4
 ALTER TABLE {schema}.part ADD COLUMN later text NOT NULL DEFAULT 'x';
 ALTER TABLE {schema}.node ADD COLUMN later text;
 CREATE TABLE {schema}.later (id bigint PRIMARY KEY);`
@@ -84,9 +98,9 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer via.Close()
-	changes := newer(t, "-- oldest: 4\nALTER TABLE {schema}.part RENAME COLUMN address TO place;")
+	changes := newer(t, "-- oldest: 5\nALTER TABLE {schema}.part RENAME COLUMN address TO place;")
 	err = pgkv.MigrateWith(w.cfg, changes)
-	if living, ok := errors.AsType[*pgkv.LivingError](err); !ok || living.Version != 4 || living.Address != "first:1" {
+	if living, ok := errors.AsType[*pgkv.LivingError](err); !ok || living.Version != 5 || living.Address != "first:1" {
 		t.Errorf("while one lives: %v", err)
 	}
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
@@ -101,9 +115,36 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 	for name, cfg := range map[string]pgkv.Config{"started anew": w.cfg, "it stood by": standing} {
 		_, err := pgkv.Open(cfg)
 		refused, ok := errors.AsType[*pgkv.SchemaError](err)
-		if !ok || *refused != (pgkv.SchemaError{Schema: "pawl", Found: 4, Oldest: 4, Want: 3}) || !strings.Contains(err.Error(), "version 4") || !strings.Contains(err.Error(), "knows 3") {
+		if !ok || *refused != (pgkv.SchemaError{Schema: "pawl", Found: 5, Oldest: 5, Want: 4}) || !strings.Contains(err.Error(), "version 5") || !strings.Contains(err.Error(), "knows 4") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestOneStoreBecomesAPartition: what a program left that knew of no others is partition 0, in the
+// format in which it was. That program is refused from then on.
+func TestOneStoreBecomesAPartition(t *testing.T) {
+	t.Parallel()
+	w := newWay(t, pg.Shared(t))
+	if err := pgkv.MigrateWith(w.cfg, older(t, 3)); err != nil {
+		t.Fatal(err)
+	}
+	w.query(t, `INSERT INTO pawl.part (id, epoch, commit_no, format) VALUES (0, 4, 9, 3);
+		INSERT INTO pawl.hot VALUES (0, 'b', '1', 8); INSERT INTO pawl.cold VALUES (0, 'a', '2', 9); INSERT INTO pawl.run_keys VALUES (0, 0, 'k');
+		INSERT INTO pawl.node (id, address, key, leaving, lease_until, since) VALUES ('gone', 'gone:1', '', false, now(), now())`)
+	db := open(t, w.cfg)
+	mustShow(t, db, map[string]string{"a": "2", "b": "1"})
+	if db.Last() != 9 || db.Format() != 3 {
+		t.Errorf("group %d in format %d", db.Last(), db.Format())
+	}
+	kvtest.Commit(t, db, map[string][]byte{"a": []byte("3")})
+	mustShow(t, db, map[string]string{"a": "3", "b": "1"})
+	if got := w.query(t, "SELECT parts || ' ' || (SELECT count(*) FROM pawl.namespace) FROM pawl.node"); got != "1 0" {
+		t.Errorf("partitions of a node and namespaces are %s", got)
+	}
+	err := pgkv.MigrateWith(w.cfg, older(t, 3))
+	if refused, ok := errors.AsType[*pgkv.SchemaError](err); !ok || *refused != (pgkv.SchemaError{Schema: "pawl", Found: 4, Oldest: 4, Want: 3}) {
+		t.Errorf("the older program: %v", err)
 	}
 }
 
@@ -184,7 +225,7 @@ func TestMigrationsSayWhoWorksWithThem(t *testing.T) {
 			t.Errorf("%s works with programs from %d on, it says", name, from)
 		}
 	}
-	if err := pgkv.MigrateWith(at(t, pg.Database(t), "first"), newer(t, "CREATE TABLE {schema}.x ();")); err == nil || !strings.Contains(err.Error(), "4_later.sql") {
+	if err := pgkv.MigrateWith(at(t, pg.Database(t), "first"), newer(t, "CREATE TABLE {schema}.x ();")); err == nil || !strings.Contains(err.Error(), "5_later.sql") {
 		t.Errorf("one that does not say so: %v", err)
 	}
 }

@@ -20,6 +20,8 @@ type Reached struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 	pool   *pgxpool.Pool
+	// wait bounds what is read of all partitions.
+	wait time.Duration
 }
 
 // Reach waits for a database that is about to start, and makes or migrates the schema; it takes
@@ -30,7 +32,7 @@ func Reach(cfg Config) (*Reached, error) {
 	if err := cfg.reachable(); err != nil {
 		return nil, err
 	}
-	r := &Reached{url: cfg.URL, schema: cfg.Schema}
+	r := &Reached{url: cfg.URL, schema: cfg.Schema, wait: cfg.Waits.Read}
 	var err error
 	if r.conn, r.pooled, err = reached(cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.URL, err)

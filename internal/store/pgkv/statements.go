@@ -10,11 +10,10 @@ import (
 type statements struct {
 	// commit is by what a group has, see [group.has]; in over rows of the cold table may be there
 	// already.
-	commit, over            [1 << sorts]string
-	renew, release          string
-	seed, take, look, blame string
-	cut                     string
-	whose                   string
+	commit, over           [1 << sorts]string
+	renew, release         string
+	take, look, blame, cut string
+	whose                  string
 	// version is the number of the newest migration, oldest that of the oldest program that works with it.
 	version, oldest string
 	// Those of the keys of runs.
@@ -88,11 +87,9 @@ SELECT pg_catalog.set_config('client_min_messages', 'warning', true) FROM fence`
 
 const releaseText = `UPDATE {s}.part SET lease_until = '-infinity', owner = '', address = '' WHERE id = $1 AND owner = $2 AND epoch = $3`
 
-// seedText does not touch a row that is there: who has it locked would be waited for.
-const seedText = `INSERT INTO {s}.part (id, format) SELECT $1, $2 WHERE NOT EXISTS (SELECT 1 FROM {s}.part WHERE id = $1) ON CONFLICT DO NOTHING`
-
 // takeText raises the format before anything is read: a program that does not speak it cannot take
-// the partition from then on, whatever becomes of this one. A node that leaves takes nothing.
+// the partition from then on, whatever becomes of this one. A node that leaves takes nothing. All others
+// count, also those that would not take this partition: they may be told to later, as they are.
 const takeText = `UPDATE {s}.part SET epoch = epoch + 1, owner = $2, address = $3, backend_pid = pg_catalog.pg_backend_pid(),
 	lease_until = clock_timestamp() + $4 * interval '1 microsecond',
 	format = CASE WHEN $8::bool THEN greatest(format, least($7::integer, (
@@ -140,7 +137,7 @@ func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{
 		renew: in(renewText), release: in(releaseText),
-		seed: in(seedText), cut: in(cutText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText), oldest: in(oldestText),
+		cut: in(cutText), take: in(takeText), look: in(lookText), blame: in(blameText), whose: in(whoseText), version: in(versionText), oldest: in(oldestText),
 		keysRead: in(keysReadText), keysSize: in(keysSizeText), keysWrite: in(keysWriteText), keysVacuum: in("VACUUM {s}.run_keys"),
 	}
 	for has := range texts.commit {

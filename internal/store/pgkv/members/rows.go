@@ -16,15 +16,29 @@ import (
 type Config struct {
 	// Via is the database, with tables that are this program's.
 	Via *pgkv.Reached
-	// Kept has the epoch under which this process has the store: that of [pgkv.Config]. Nil: it
-	// never has it.
-	Kept *atomic.Uint64
-	// Lease is how long a node lives without a word, and how long it keeps the store. Default 3 s,
+	// Kept has the epochs under which this process has partitions: each is that of [pgkv.Config].
+	// Nil: it never has any.
+	Kept *Epochs
+	// Lease is how long a node lives without a word, and how long it keeps partitions. Default 3 s,
 	// as that of a store.
 	Lease time.Duration
 	// Wait bounds what the database is waited for by one call, which may ask twice. Default: a
 	// third of the lease.
 	Wait time.Duration
+}
+
+// Epochs has, by partition, the epoch under which this process has it; zero: it has not.
+type Epochs [pgkv.Partitions]atomic.Uint64
+
+// kept are the partitions that it has, and under which epochs.
+func (e *Epochs) kept() (parts []int32, epochs []int64) {
+	parts, epochs = []int32{}, []int64{}
+	for p := range e {
+		if epoch := e[p].Load(); epoch != 0 {
+			parts, epochs = append(parts, int32(p)), append(epochs, int64(epoch))
+		}
+	}
+	return parts, epochs
 }
 
 // Node is one that lives.
@@ -34,21 +48,32 @@ type Node struct {
 	Key         [32]byte
 	// Leaving: it gives away what it has and takes nothing.
 	Leaving bool
-	// Speaks is the newest format that it keeps the store in.
+	// Speaks is the newest format that it keeps a partition in.
 	Speaks uint32
+	// Parts has bit p set if it would take partition p.
+	Parts uint64
+	// New: its first word is less than a lease ago. It is told, not said.
+	New bool
+}
+
+// Part is a partition.
+type Part struct {
+	ID int32
+	// Owner has it, by a lease that holds; the zero value: nobody. Its id is not among the nodes if
+	// it is a process that is none; then it has no key.
+	Owner Node
+	// Lease is what is left of the owner's, at least, from the moment of the call.
+	Lease time.Duration
+	// Format is the one that it is kept in.
+	Format uint32
 }
 
 // View is what there is at one moment.
 type View struct {
 	// Nodes are those that live, in the order in which they came.
 	Nodes []Node
-	// Owner has the store, by a lease that holds; the zero value: nobody. Its id is not among the
-	// nodes if it is a process that is none; then it has no key.
-	Owner Node
-	// Lease is what is left of the owner's, at least, from the moment of the call.
-	Lease time.Duration
-	// Format is the one that the store is kept in; zero: nobody has made it yet.
-	Format uint32
+	// Parts are all that there are, by number.
+	Parts []Part
 }
 
 // Rows are those of a cluster. Safe for concurrent use.
@@ -67,19 +92,21 @@ func Open(cfg Config) *Rows {
 		cfg.Wait = cfg.Lease / 3
 	}
 	if cfg.Kept == nil {
-		cfg.Kept = new(atomic.Uint64)
+		cfg.Kept = new(Epochs)
 	}
-	return &Rows{cfg: cfg, text: statementsOf(cfg.Via.Schema()), talk: cfg.Via.Talk()}
+	text := statementsOf(cfg.Via.Schema())
+	text.seed = cfg.Via.SeedText()
+	return &Rows{cfg: cfg, text: text, talk: cfg.Via.Talk()}
 }
 
-// Beat says that a node lives, renews the lease of the store if this process has it, and tells
-// what there is. Errors: *[assure.Error]. After one it may have been said, or not.
-func (r *Rows) Beat(ctx context.Context, me Node) (View, error) {
-	var v View
-	err := r.say(ctx, func(conn *pgx.Conn) error {
+// Beat says that a node lives, renews the leases of the partitions that this process has, and
+// tells what there is. Errors: *[assure.Error]. After one it may have been said, or not.
+func (r *Rows) Beat(ctx context.Context, me Node) (v View, err error) {
+	parts, epochs := r.cfg.Kept.kept()
+	err = r.say(ctx, r.talk, r.cfg.Wait, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, r.text.beat, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec,
-			me.ID, me.Address, me.Key[:], me.Leaving, int64(r.cfg.Kept.Load()), r.cfg.Lease.Microseconds(), fmt.Sprintf("%dms", max(1, r.cfg.Wait.Milliseconds()/2)),
-			int32(me.Speaks))
+			me.ID, me.Address, me.Key[:], me.Leaving, int32(me.Speaks), int64(me.Parts), parts, epochs,
+			r.cfg.Lease.Microseconds(), locked(r.cfg.Wait))
 		if err != nil {
 			return err
 		}
@@ -89,40 +116,48 @@ func (r *Rows) Beat(ctx context.Context, me Node) (View, error) {
 	return v, err
 }
 
-// read reads the nodes, then the owner.
+// locked is how long a lock is waited for by what is waited for so long.
+func locked(wait time.Duration) string { return fmt.Sprintf("%dms", max(1, wait.Milliseconds()/2)) }
+
+// read reads the nodes, then the partitions.
 func read(rows pgx.Rows) (v View, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var n Node
-		var sort, left int64
+		var p Part
+		var sort, parts, left int64
 		var key []byte
-		if err := rows.Scan(&sort, &n.ID, &n.Address, &key, &n.Leaving, &n.Speaks, nil, &left, &v.Format, nil); err != nil {
+		if err := rows.Scan(&sort, &p.ID, &n.ID, &n.Address, &key, &n.Leaving, &n.Speaks, &parts, nil, &n.New, &left, &p.Format, nil); err != nil {
 			return v, err
 		}
 		copy(n.Key[:], key)
+		n.Parts = uint64(parts)
 		if sort == 0 {
 			v.Nodes = append(v.Nodes, n)
 			continue
 		}
-		v.Owner, v.Lease = n, max(0, time.Duration(left)*time.Microsecond)
+		if left > 0 {
+			p.Owner, p.Lease = n, time.Duration(left)*time.Microsecond
+		}
+		v.Parts = append(v.Parts, p)
 	}
 	return v, rows.Err()
 }
 
 // Leave takes the row of a node away. Errors: *[assure.Error].
 func (r *Rows) Leave(ctx context.Context, me Node) error {
-	return r.say(ctx, func(conn *pgx.Conn) error {
+	return r.say(ctx, r.talk, r.cfg.Wait, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, r.text.leave, pgx.QueryExecModeExec, me.ID)
 		return err
 	})
 }
 
 // say says it twice, if there is no answer: saying it again changes nothing.
-func (r *Rows) say(ctx context.Context, speak func(conn *pgx.Conn) error) error {
+func (r *Rows) say(ctx context.Context, talk *pgkv.Talk, wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the rows of nodes: %w", err)
 	}
-	return assure.Told(r.cfg.Via.URL().String(), r.talk.Again(r.cfg.Wait, speak))
+	return assure.Told(r.cfg.Via.URL().String(), talk.Again(wait, speak))
 }
 
 // Close ends the connection.

@@ -3,10 +3,10 @@ package members_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,10 +46,11 @@ type node struct {
 	url  string
 	via  *pgkv.Reached
 	rows *members.Rows
-	kept atomic.Uint64
+	kept members.Epochs
 }
 
-const lease = 3 * time.Second
+// lease is long: none ends while a test looks at it.
+const lease = 30 * time.Second
 
 func start(t *testing.T, url, id string) *node {
 	t.Helper()
@@ -59,7 +60,7 @@ func start(t *testing.T, url, id string) *node {
 		return nil
 	}
 	t.Cleanup(via.Close)
-	n := &node{Node: members.Node{ID: id, Address: id + ":1", Key: [32]byte{0, 0xFF, id[0]}}, url: url, via: via}
+	n := &node{Node: members.Node{ID: id, Address: id + ":1", Key: [32]byte{0, 0xFF, id[0]}, Speaks: 7, Parts: 1<<63 | 5, New: true}, url: url, via: via}
 	n.rows = members.Open(members.Config{Via: via, Kept: &n.kept, Lease: lease, Wait: 10 * time.Second})
 	t.Cleanup(n.rows.Close)
 	return n
@@ -74,32 +75,54 @@ func (n *node) beat(t *testing.T) members.View {
 	return v
 }
 
-func (n *node) take() (*pgkv.DB, error) {
+// take takes a partition, under a name that no other has.
+func (n *node) take(part int32) (*pgkv.DB, error) {
 	return pgkv.Open(pgkv.Config{
-		URL: pgurl.Of(n.url), Via: n.via, Kept: &n.kept, Owner: n.ID + ".1", Address: n.Address, Lease: lease,
+		URL: pgurl.Of(n.url), Via: n.via, Part: part, Kept: &n.kept[part], Owner: fmt.Sprintf("%s.%d", n.ID, part), Address: n.Address, Lease: lease,
 	})
 }
 
-func mustTake(t *testing.T, n *node) *pgkv.DB {
+// mustTake takes partition 0 if none is named.
+func mustTake(t *testing.T, n *node, part ...int32) *pgkv.DB {
 	t.Helper()
-	db, err := n.take()
+	db, err := n.take(append(part, 0)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
+// part is one of a view; one that is not there is nobody's.
+func part(v members.View, id int32) members.Part {
+	for _, p := range v.Parts {
+		if p.ID == id {
+			return p
+		}
+	}
+	return members.Part{}
+}
+
+// mustSee has an owner of partition 0, which is the only one.
 func mustSee(t *testing.T, v members.View, owner members.Node, nodes ...members.Node) {
 	t.Helper()
-	if !slices.Equal(v.Nodes, nodes) || v.Owner != owner {
-		t.Errorf("nodes %v, owner %v; want %v and %v", v.Nodes, v.Owner, nodes, owner)
+	if !slices.Equal(v.Nodes, nodes) || len(v.Parts) > 1 {
+		t.Errorf("nodes %v, partitions %v; want %v", v.Nodes, v.Parts, nodes)
 	}
-	if held := owner != (members.Node{}); held != (v.Lease > 0) || v.Lease > lease {
-		t.Errorf("the lease of %q has %v left", owner.ID, v.Lease)
+	mustHave(t, v, 0, owner)
+}
+
+func mustHave(t *testing.T, v members.View, id int32, owner members.Node) {
+	t.Helper()
+	p := part(v, id)
+	if p.Owner != owner {
+		t.Errorf("partition %d is %v's, want %v", id, p.Owner, owner)
+	}
+	if held := owner != (members.Node{}); held != (p.Lease > 0) || p.Lease > lease {
+		t.Errorf("the lease of partition %d by %q has %v left", id, owner.ID, p.Lease)
 	}
 }
 
-// TestWhoIsThere: each sees the others as of now, in the order in which they came, and the owner.
+// TestWhoIsThere: each sees the others as of now, in the order in which they came, who is new, and the owner.
 func TestWhoIsThere(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		b, a := start(t, url, "b"), start(t, url, "a")
@@ -110,10 +133,13 @@ func TestWhoIsThere(t *testing.T) {
 		a.Leaving = true
 		mustSee(t, a.beat(t), a.Node, b.Node, a.Node)
 		mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
+		say(t, a, "UPDATE pawl.node SET since = since - interval '31 s' WHERE id = 'a'")
+		a.New = false
+		mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		mustSee(t, b.beat(t), members.Node{}, b.Node, a.Node)
+		mustSee(t, b.beat(t), members.Node{}, a.Node, b.Node)
 		if err := a.rows.Leave(t.Context(), a.Node); err != nil {
 			t.Fatal(err)
 		}
@@ -129,31 +155,31 @@ func TestTheLeaseIsKept(t *testing.T) {
 		db := mustTake(t, a)
 		kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 		age(t, a, "part")
-		if left := a.beat(t).Lease; left < lease-time.Second {
+		if left := part(a.beat(t), 0).Lease; left < lease-time.Second {
 			t.Errorf("after a beat %v is left", left)
 		}
-		if _, err := b.take(); !is[*fenced.HeldError](err) {
+		if _, err := b.take(0); !is[*fenced.HeldError](err) {
 			t.Fatalf("%v", err)
 		}
 		// In doubt, and of another tenure, it renews nothing.
-		epoch := a.kept.Load()
+		epoch := a.kept[0].Load()
 		for _, other := range []uint64{0, epoch + 1} {
-			a.kept.Store(epoch)
+			a.kept[0].Store(epoch)
 			a.beat(t)
-			a.kept.Store(other)
+			a.kept[0].Store(other)
 			age(t, a, "part")
-			if v := a.beat(t); v.Lease > lease/2 || v.Owner.ID != "a" {
-				t.Errorf("under epoch %d of %d: %v", other, epoch, v)
+			if p := part(a.beat(t), 0); p.Lease > lease/2 || p.Owner.ID != "a" {
+				t.Errorf("under epoch %d of %d: %v", other, epoch, p)
 			}
 		}
-		if err := db.Close(); err != nil || a.kept.Load() != 0 {
-			t.Fatal(err, a.kept.Load())
+		if err := db.Close(); err != nil || a.kept[0].Load() != 0 {
+			t.Fatal(err, a.kept[0].Load())
 		}
 		db = mustTake(t, b)
 		kvtest.Commit(t, db, map[string][]byte{"b": []byte("2")})
-		a.kept.Store(epoch)
-		if v := a.beat(t); v.Owner.ID != "b" {
-			t.Errorf("%v", v)
+		a.kept[0].Store(epoch)
+		if p := part(a.beat(t), 0); p.Owner.ID != "b" {
+			t.Errorf("%v", p)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -161,10 +187,10 @@ func TestTheLeaseIsKept(t *testing.T) {
 	})
 }
 
-// age takes two seconds off what is left of leases.
+// age takes two thirds of a lease off what is left of leases.
 func age(t *testing.T, n *node, table string) {
 	t.Helper()
-	say(t, n, "UPDATE pawl."+table+" SET lease_until = lease_until - interval '2 s'")
+	say(t, n, "UPDATE pawl."+table+" SET lease_until = lease_until - interval '20 s'")
 }
 
 func say(t *testing.T, n *node, sql string) {
@@ -201,7 +227,10 @@ func TestWhoIsGone(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db = mustTake(t, b)
+	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
+	b.beat(t) // which has nothing
+	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
+	db = mustTake(t, b, 9)
 	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '59 s' WHERE id = 'a'")
 	b.beat(t)
 	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
@@ -228,26 +257,29 @@ func TestStrangersAreOwners(t *testing.T) {
 	}
 }
 
-// TestBeatsDoNotWaitForCommits: the row of the lease is locked by one that is under way, and was
-// renewed a moment ago.
+// TestBeatsDoNotWaitForCommits: the row of a lease is locked by one that is under way. It is left
+// alone, though its lease is to be renewed, and those of the other partitions are.
 func TestBeatsDoNotWaitForCommits(t *testing.T) {
 	t.Parallel()
 	url := pg.Database(t)
 	a := start(t, url, "a")
-	db := mustTake(t, a)
+	dbs := []*pgkv.DB{mustTake(t, a), mustTake(t, a, 5), mustTake(t, a, 63)}
+	age(t, a, "part")
 	talk := a.via.Talk()
 	err := talk.Do(10*time.Second, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(t.Context(), "BEGIN; UPDATE pawl.part SET lease_until = lease_until", pgx.QueryExecModeSimpleProtocol)
-		a.beat(t)
+		if _, err := conn.Exec(t.Context(), "BEGIN; UPDATE pawl.part SET lease_until = lease_until WHERE id = 5", pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		mustRenew(t, a.beat(t), map[int32]bool{0: true, 5: false, 63: true})
+		_, err := conn.Exec(t.Context(), "ROLLBACK", pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
 	talk.Close()
 	if err != nil {
 		t.Error(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	mustRenew(t, a.beat(t), map[int32]bool{0: true, 5: true, 63: true})
+	mustClose(t, dbs...)
 }
 
 // TestDeadConnections: one that died meanwhile is not the end of a beat; an answer that does not
@@ -302,7 +334,7 @@ func TestManyBeatAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		for _, n := range nodes {
-			if v := n.beat(t); len(v.Nodes) != 6 || v.Owner.ID != "a" {
+			if v := n.beat(t); len(v.Nodes) != 6 || part(v, 0).Owner.ID != "a" {
 				t.Errorf("%v", v)
 			}
 		}
@@ -360,7 +392,6 @@ func TestASynchronousStandbyIsAway(t *testing.T) {
 	name, _, _ := strings.Cut(url[strings.LastIndex(url, "/")+1:], "?")
 	primary.Await(t, name, "SELECT count(*) <= 12 FROM pg_stat_activity WHERE datname = current_database()")
 	standby.Resume(t)
-	b.beat(t) // its lease may have ended meanwhile
 	mustSee(t, a.beat(t), a.Node, a.Node, b.Node)
 	mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
 	if err := db.Close(); err != nil {
@@ -368,23 +399,27 @@ func TestASynchronousStandbyIsAway(t *testing.T) {
 	}
 }
 
-// TestABeatIsOneTransaction, on a server of its own: transactions are numbered for all of it.
+// TestABeatIsOneTransaction, however many leases it renews; on a server of its own: transactions are
+// numbered for all of it.
 func TestABeatIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	server := pg.Start(t)
 	for _, addr := range []string{server.Addr(), server.Bouncer(t)} {
 		a := start(t, pg.URL("postgres", addr), "a")
-		db := mustTake(t, a)
+		dbs := []*pgkv.DB{mustTake(t, a), mustTake(t, a, 1), mustTake(t, a, 63)}
+		rows := func() string { return server.Query(t, "postgres", "SELECT string_agg(ctid::text, ' ') FROM pawl.part") }
+		if fresh := rows(); len(a.beat(t).Parts) != 3 || rows() != fresh {
+			t.Error("leases are written anew that were taken just now")
+		}
 		for range 3 {
+			age(t, a, "part")
 			before := server.Query(t, "postgres", "SELECT txid_current()")
 			a.beat(t)
 			if n := server.Query(t, "postgres", "SELECT txid_current() - "+before); n != "2" {
 				t.Errorf("%s - 1 transactions by %s", n, addr)
 			}
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		mustClose(t, dbs...)
 	}
 }
 
@@ -409,7 +444,7 @@ func TestTheDatabasesClockIsPutBack(t *testing.T) {
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	back()
 	// Its owner is gone.
-	if _, err := b.take(); !is[*fenced.HeldError](err) {
+	if _, err := b.take(0); !is[*fenced.HeldError](err) {
 		t.Fatalf("%v", err)
 	}
 	age(t, b, "part")

@@ -1,0 +1,59 @@
+package partitions
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command"
+)
+
+// New is the command that lists partitions.
+func New(p *cli.Printer) *cobra.Command {
+	c := &command.Client{}
+	cmd := &cobra.Command{
+		Use:   "partitions",
+		Short: "Show which of several sidecars has which namespaces",
+		Long: `Lists the partitions of the store: their namespaces, as far as the sidecar serves them that is
+asked, and the address for peers of the sidecar that has each, "(here)" if it is the one that is asked.
+A sidecar that serves alone has the only one. Takes the scope store:read.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.Store(func(store pawlv1.StoreServiceClient) error {
+				got, err := store.ListPartitions(cmd.Context(), &pawlv1.ListPartitionsRequest{})
+				if err != nil {
+					return err
+				}
+				return show(p, got.GetPartitions())
+			})
+		},
+	}
+	c.BindTarget(cmd)
+	return cmd
+}
+
+func show(p *cli.Printer, all []*pawlv1.Partition) error {
+	if p.JSON {
+		return cli.WriteJSON(p.Out, cli.Object{{Key: "partitions", Value: cli.Messages(all)}})
+	}
+	t := cli.Table{Headers: []string{"PARTITION", "OWNER", "NAMESPACES"}}
+	for _, one := range all {
+		t.Add(fmt.Sprint(one.GetNumber()), ownerOf(one), strings.Join(one.GetNamespaces(), " "))
+	}
+	p.Table(t)
+	return nil
+}
+
+// ownerOf is who has it, in words.
+func ownerOf(one *pawlv1.Partition) string {
+	switch {
+	case one.GetHere():
+		return strings.TrimSpace(one.GetOwner() + " (here)")
+	case one.GetOwner() == "":
+		return "nobody"
+	}
+	return one.GetOwner()
+}

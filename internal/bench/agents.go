@@ -51,13 +51,8 @@ func agents() []figure {
 }
 
 func (s *suite) besideAgentsArm(ctx context.Context) (map[string]float64, error) {
-	out := map[string]float64{}
-	err := s.onServer(ctx, "serve", func(target string) error {
-		alone, err := s.load(ctx, s.job("emit", target, 1))
-		out["a2a_emit_p50_us"] = alone.P50us
-		return err
-	})
-	return out, err
+	alone, err := s.driven(ctx, "emit", 1)
+	return map[string]float64{"a2a_emit_p50_us": alone.P50us}, err
 }
 
 func (s *suite) sendArm(ctx context.Context) (map[string]float64, error) {

@@ -38,6 +38,7 @@ func (c *echoClient) started() uint64 { return 0 }
 // emitClient drives one run after the other, each for runTransitions events.
 type emitClient struct {
 	rpc    pawlv1.RunServiceClient
+	space  string
 	pack   string
 	prefix string
 	value  *pawlv1.ArtifactValue
@@ -51,7 +52,7 @@ type emitClient struct {
 func newEmitClient(job loadJob, conn *grpc.ClientConn, number int) *emitClient {
 	text := strings.Repeat("0123456789abcdef", job.Bytes/16+1)[:job.Bytes]
 	return &emitClient{
-		rpc: pawlv1.NewRunServiceClient(conn), pack: job.Pack,
+		rpc: pawlv1.NewRunServiceClient(conn), space: job.Namespace, pack: job.Pack,
 		prefix: fmt.Sprintf("client-%04d", number),
 		value:  &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}},
 	}
@@ -73,6 +74,7 @@ func (c *emitClient) once(ctx context.Context) error {
 // event is the request that is to be sent next.
 func (c *emitClient) event() *pawlv1.EmitEventRequest {
 	return &pawlv1.EmitEventRequest{
+		Namespace: c.space,
 		RunId:     c.run,
 		Event:     eventName,
 		TurnToken: c.token,
@@ -81,8 +83,13 @@ func (c *emitClient) event() *pawlv1.EmitEventRequest {
 	}
 }
 
+// first is the request that begins a run.
+func (c *emitClient) first() *pawlv1.StartRunRequest {
+	return &pawlv1.StartRunRequest{Namespace: c.space, Pack: c.pack, Execution: pawlv1.Execution_EXECUTION_CALLER}
+}
+
 func (c *emitClient) start(ctx context.Context) error {
-	answer, err := c.rpc.StartRun(ctx, &pawlv1.StartRunRequest{Pack: c.pack, Execution: pawlv1.Execution_EXECUTION_CALLER})
+	answer, err := c.rpc.StartRun(ctx, c.first())
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,19 @@ func (s *suite) clusterPart(ctx context.Context) (Samples, error) {
 		return nil, err
 	}
 	defer cleanup()
+	pack, err := packDocument(packLoop)
+	if err != nil {
+		return nil, err
+	}
 	place, drop := s.database.Fresh()
 	defer drop()
 	return cluster.Measure(ctx, cluster.Config{
-		Start: s.joins(dir, place), Rounds: s.sizes.Rounds, Moves: s.sizes.Moves,
+		Start: s.joins(dir, place, cluster.Flags()...), Pack: pack, Rounds: s.sizes.Rounds, Moves: s.sizes.Moves,
 		Warm: s.sizes.warm(), Window: s.sizes.window(), Tell: s.tellRound,
-		Load: func(ctx context.Context, target string, runs int) (float64, error) {
-			got, err := s.load(ctx, s.job("emit", target, runs))
+		Load: func(ctx context.Context, target, namespace string, runs int) (float64, error) {
+			job := s.job("emit", target, runs)
+			job.Namespace = namespace
+			got, err := s.load(ctx, job)
 			return got.PerSec, err
 		},
 	})

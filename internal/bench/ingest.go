@@ -128,9 +128,7 @@ func (d *ingest) next(i int, stand phase) *pawlv1.DriveCommand {
 // command asks for what once does.
 func (c *emitClient) command() (command *pawlv1.DriveCommand, emits bool) {
 	if c.run == "" {
-		return &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_StartRun{
-			StartRun: &pawlv1.StartRunRequest{Pack: c.pack, Execution: pawlv1.Execution_EXECUTION_CALLER},
-		}}, false
+		return &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_StartRun{StartRun: c.first()}}, false
 	}
 	c.sent++
 	return &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_EmitEvent{EmitEvent: c.event()}}, true

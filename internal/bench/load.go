@@ -21,9 +21,10 @@ type loadJob struct {
 	Warm        time.Duration `json:"warm"`
 	// Window is measured; 0 = until the parent sends another line.
 	Window time.Duration `json:"window"`
-	// Pack and Bytes: what an "emit" client runs and writes.
-	Pack  string `json:"pack"`
-	Bytes int    `json:"bytes"`
+	// Namespace ("" = default), Pack and Bytes: where and what an "emit" or "drive" client runs, and what it writes.
+	Namespace string `json:"namespace"`
+	Pack      string `json:"pack"`
+	Bytes     int    `json:"bytes"`
 }
 
 // loadResult counts what was answered inside the window.

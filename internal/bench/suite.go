@@ -265,8 +265,8 @@ func (s *suite) serveFrom(kept []string, more ...string) []string {
 	return append(args, more...)
 }
 
-// onServer runs use against a fresh server of a role, on a fresh directory.
-func (s *suite) onServer(ctx context.Context, role string, use func(target string) error) error {
+// onServer runs use against a fresh server of a role, on a fresh directory; more are flags of a sidecar.
+func (s *suite) onServer(ctx context.Context, role string, use func(target string) error, more ...string) error {
 	dir, cleanup, err := tempDir(s.root, role)
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func (s *suite) onServer(ctx context.Context, role string, use func(target strin
 	defer cleanup()
 	args := []string{dir}
 	if role == "serve" {
-		args = s.serveArgs(dir)
+		args = s.serveArgs(dir, more...)
 	}
 	server, target, err := s.server(ctx, role, args...)
 	if err != nil {
@@ -309,6 +309,15 @@ func (s *suite) load(ctx context.Context, job loadJob) (loadResult, error) {
 	var result loadResult
 	err = c.call(ctx, job, &result)
 	return result, err
+}
+
+// driven is what a fresh sidecar with more flags makes of one load.
+func (s *suite) driven(ctx context.Context, kind string, clients int, more ...string) (got loadResult, err error) {
+	err = s.onServer(ctx, "serve", func(target string) error {
+		got, err = s.load(ctx, s.job(kind, target, clients))
+		return err
+	}, more...)
+	return got, err
 }
 
 // job is a load of the suite's sizes.

@@ -35,17 +35,7 @@ func (s *suite) telemetryPart(ctx context.Context) (Samples, error) {
 }
 
 func (s *suite) observedArm(ctx context.Context, name string, args ...string) (map[string]float64, error) {
-	dir, cleanup, err := tempDir(s.root, "serve")
-	if err != nil {
-		return nil, err
-	}
-	defer cleanup()
-	server, target, err := s.server(ctx, "serve", s.serveArgs(dir, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	defer server.stop()
-	got, err := s.load(ctx, s.job("emit", target, tracedRuns))
+	got, err := s.driven(ctx, "emit", tracedRuns, args...)
 	return map[string]float64{name: got.PerSec}, err
 }
 

@@ -23,13 +23,8 @@ func (s *suite) watchersPart(ctx context.Context) (Samples, error) {
 }
 
 func (s *suite) unwatchedArm(ctx context.Context) (map[string]float64, error) {
-	out := map[string]float64{}
-	err := s.onServer(ctx, "serve", func(target string) error {
-		got, err := s.load(ctx, s.job("emit", target, watchedRuns))
-		out["none"] = got.PerSec
-		return err
-	})
-	return out, err
+	got, err := s.driven(ctx, "emit", watchedRuns)
+	return map[string]float64{"none": got.PerSec}, err
 }
 
 func (s *suite) idleWatchersArm(ctx context.Context) (map[string]float64, error) {

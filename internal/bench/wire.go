@@ -53,13 +53,8 @@ func (s *suite) bareHandlerArm(ctx context.Context) (map[string]float64, error) 
 }
 
 func (s *suite) driveArm(ctx context.Context) (map[string]float64, error) {
-	out := map[string]float64{}
-	err := s.onServer(ctx, "serve", func(target string) error {
-		got, err := s.load(ctx, s.job("drive", target, 64))
-		out["drive_tps_64"], out["drive_p50_us_64"] = got.PerSec, got.P50us
-		return err
-	})
-	return out, err
+	got, err := s.driven(ctx, "drive", 64)
+	return map[string]float64{"drive_tps_64": got.PerSec, "drive_p50_us_64": got.P50us}, err
 }
 
 // emitArm loads in the order of the bare handler's arm first, so that both meet

@@ -50,7 +50,7 @@ type node struct {
 	conn    *grpc.ClientConn
 }
 
-// New starts them one after the other. Its owner closes them.
+// New starts them one after the other, and waits until they share evenly. Its owner closes them.
 func New(ctx context.Context, start Start) (*Cluster, error) {
 	c := &Cluster{start: start}
 	if err := c.open(ctx); err != nil {
@@ -68,7 +68,15 @@ func (c *Cluster) open(ctx context.Context) error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
-	_, err := pawlv1.NewPackServiceClient(c.nodes[0].conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: pingPack})
+	if err := c.register(ctx, namespaces[0], pingPack); err != nil {
+		return err
+	}
+	_, err := c.even(ctx)
+	return err
+}
+
+func (c *Cluster) register(ctx context.Context, namespace string, pack []byte) error {
+	_, err := pawlv1.NewPackServiceClient(c.nodes[0].conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Namespace: namespace, Content: pack})
 	return err
 }
 
@@ -102,7 +110,7 @@ const ownerTrailer = "pawl-owner"
 
 var errNoOwner = errors.New("every node has its answers from another one")
 
-// parted are the owner, and the others.
+// parted are the owner of default, and the others.
 func (c *Cluster) parted(ctx context.Context) (owner *node, others []*node, err error) {
 	for _, n := range c.nodes {
 		var trailer metadata.MD

@@ -7,9 +7,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/bench/stat"
 )
 
-// loads are how many runs are driven at once.
-var loads = []int{64, 256}
-
 // Bars of sidecars that share a database.
 const (
 	// ForwardRatio is what a call through another node may take of one at the owner.
@@ -18,12 +15,14 @@ const (
 	HandOverMs, FailoverMs = 500, 5000
 	// LagMs is how long after it was made a transition is read at another node, at the 99th percentile.
 	LagMs = 500
+	// BalanceMs is how long after it serves a node may wait for its share of the partitions.
+	BalanceMs = 10_000
 )
 
 // Figures of a cluster.
 func Figures() []many.Figure {
 	ratio, handOver, failover := stat.AtMost(ForwardRatio), stat.AtMost(HandOverMs), stat.AtMost(FailoverMs)
-	lag := stat.AtMost(LagMs)
+	lag, balance := stat.AtMost(LagMs), stat.AtMost(BalanceMs)
 	var list []many.Figure
 	for _, call := range []struct{ key, name string }{{"emit", "EmitEvent"}, {"get", "GetRun"}} {
 		local, through := "cluster_local_"+call.key+"_p50_us", "cluster_forward_"+call.key+"_p50_us"
@@ -35,12 +34,16 @@ func Figures() []many.Figure {
 		)
 	}
 	for _, runs := range loads {
-		owner, spread := keyOf(runs, false), keyOf(runs, true)
+		owner, others, each := keyOf(runs, atOwner), keyOf(runs, spread), keyOf(runs, shared)
 		list = append(list,
 			many.Figure{Key: owner, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs, all calls at the owner", runs)},
-			many.Figure{Key: spread, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs, calls at three nodes", runs)},
-			many.Figure{Key: fmt.Sprintf("cluster_spread_%d_ratio", runs), Unit: "x", Num: spread, Den: owner,
+			many.Figure{Key: others, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs, calls at three nodes", runs)},
+			many.Figure{Key: fmt.Sprintf("cluster_spread_%d_ratio", runs), Unit: "x", Num: others, Den: owner,
 				Title: fmt.Sprintf("cluster, EmitEvent, %d runs, at three nodes against at the owner", runs)},
+			many.Figure{Key: each, Unit: "/s", Title: fmt.Sprintf("cluster, EmitEvent, %d runs in three namespaces, each at its owner", runs)},
+			// It has no bar: where nodes, database and load are on one machine, more owners have no more cores.
+			many.Figure{Key: fmt.Sprintf("cluster_shared_%d_ratio", runs), Unit: "x", Num: each, Den: owner,
+				Title: fmt.Sprintf("cluster, EmitEvent, %d runs, three owners against one, on the same cores", runs)},
 		)
 	}
 	return append(list,
@@ -50,17 +53,10 @@ func Figures() []many.Figure {
 		many.Figure{Key: "cluster_handover_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &handOver},
 		many.Figure{Key: "cluster_failover_p50_ms", Unit: "ms", Title: "cluster, standstill at another node, owner killed, p50"},
 		many.Figure{Key: "cluster_failover_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &failover},
+		many.Figure{Key: "cluster_balance_p50_ms", Unit: "ms", Title: "cluster, a new node's start to an even share of the partitions, p50"},
+		many.Figure{Key: "cluster_balance_most_ms", Unit: "ms", Title: "cluster, the same, most", Bar: &balance},
 		many.Figure{Key: "store_million_takeover_ms", Unit: "ms", Bar: &failover,
 			Title: "cluster, owner of a million waiting runs killed, first commit at another node"},
 		many.Figure{Key: "store_million_takeover_start_ms", Unit: "ms", Title: "cluster, the same, first StartRun"},
 	)
-}
-
-// keyOf a throughput.
-func keyOf(runs int, spread bool) string {
-	where := "owner"
-	if spread {
-		where = "spread"
-	}
-	return fmt.Sprintf("cluster_%s_emit_tps_%d", where, runs)
 }

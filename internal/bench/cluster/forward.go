@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
@@ -62,33 +60,3 @@ func (t *timed) once(ctx context.Context, counts bool) error {
 	}
 	return err
 }
-
-// throughput drives runs from as many processes as there are nodes: all at the owner, or each at
-// a node of its own.
-func (c *Cluster) throughput(ctx context.Context, runs int, spread bool, load Load) (float64, error) {
-	owner, others, err := c.parted(ctx)
-	if err != nil {
-		return 0, err
-	}
-	at := append([]*node{owner}, others...)
-	made := make([]float64, len(at))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, n := range at {
-		if !spread {
-			n = owner
-		}
-		group.Go(func() (err error) {
-			made[i], err = load(ctx, n.process.Target, share(runs, len(at), i))
-			return err
-		})
-	}
-	sum := 0.0
-	err = group.Wait()
-	for _, one := range made {
-		sum += one
-	}
-	return sum, err
-}
-
-// share is the i-th of n nearly equal shares.
-func share(all, n, i int) int { return all*(i+1)/n - all*i/n }

@@ -3,20 +3,23 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/bench/latency"
 )
 
-// Load drives runs at a node from a process of its own, and says how many transitions a second
-// that makes.
-type Load func(ctx context.Context, target string, runs int) (perSecond float64, err error)
+// Load drives runs of a namespace at a node from a process of its own, and says how many transitions
+// a second that makes.
+type Load func(ctx context.Context, target, namespace string, runs int) (perSecond float64, err error)
 
 // Config says how much is measured, and who starts what is.
 type Config struct {
 	Start Start
 	Load  Load
+	// Pack is the document of what Load runs. The sidecars have it in default.
+	Pack []byte
 	// Rounds of the comparisons, Moves of each kind.
 	Rounds, Moves int
 	// Warm and Window are the times of each comparison of calls that are not and that are measured.
@@ -39,6 +42,11 @@ func Measure(ctx context.Context, cfg Config) (map[string][]float64, error) {
 		return nil, err
 	}
 	defer c.Close()
+	for _, name := range namespaces[1:] {
+		if err := c.register(ctx, name, cfg.Pack); err != nil {
+			return nil, fmt.Errorf("namespace %s: %w", name, err)
+		}
+	}
 	m := &measurement{Config: cfg, Cluster: c, samples: map[string][]float64{}}
 	for round := range cfg.Rounds {
 		if err := m.round(ctx, round); err != nil {
@@ -68,11 +76,20 @@ func (m *measurement) round(ctx context.Context, round int) error {
 	}
 	m.samples["cluster_lag_p50_ms"] = append(m.samples["cluster_lag_p50_ms"], millis(latency.Of(lags, 0.5)))
 	m.samples["cluster_lag_p99_ms"] = append(m.samples["cluster_lag_p99_ms"], millis(latency.Of(lags, 0.99)))
+	return m.throughputs(ctx, round)
+}
+
+// throughputs drives the same runs in each way.
+func (m *measurement) throughputs(ctx context.Context, round int) error {
+	order := slices.Clone(ways)
+	if round%2 == 1 {
+		slices.Reverse(order)
+	}
 	for _, runs := range loads {
-		for _, spread := range []bool{round%2 == 1, round%2 == 0} {
-			key := keyOf(runs, spread)
+		for _, way := range order {
+			key := keyOf(runs, way)
 			m.Tell(fmt.Sprintf("round %d/%d %s", round+1, m.Rounds, key))
-			perSecond, err := m.throughput(ctx, runs, spread, m.Load)
+			perSecond, err := m.throughput(ctx, runs, way, m.Load)
 			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
@@ -82,27 +99,26 @@ func (m *measurement) round(ctx context.Context, round int) error {
 	return nil
 }
 
-// moves are some ends of owners by the same signal: how long callers stood still at each, and at most.
+// moves are some ends of owners by the same signal: how long callers stood still at each, and how long
+// the node that came instead had less than its share.
 func (m *measurement) moves(ctx context.Context, name string, signal syscall.Signal) error {
-	p50, most := "cluster_"+name+"_p50_ms", "cluster_"+name+"_most_ms"
 	for move := range m.Moves {
 		m.Tell(fmt.Sprintf("%s %d/%d", name, move+1, m.Moves))
 		seen, err := m.Move(ctx, signal)
 		if err != nil {
 			return fmt.Errorf("%s %d: %w", name, move+1, err)
 		}
-		ms := millis(seen.Standstill)
-		m.samples[p50] = append(m.samples[p50], ms)
-		m.samples[most] = []float64{max(ms, m.mostOf(most))}
+		m.took("cluster_"+name, seen.Standstill)
+		m.took("cluster_balance", seen.Balanced)
 	}
 	return nil
 }
 
-func (m *measurement) mostOf(key string) float64 {
-	if len(m.samples[key]) == 0 {
-		return 0
-	}
-	return m.samples[key][0]
+// took takes down a time of which the median and the most of all moves are told.
+func (m *measurement) took(what string, span time.Duration) {
+	p50, most := what+"_p50_ms", what+"_most_ms"
+	m.samples[p50] = append(m.samples[p50], millis(span))
+	m.samples[most] = []float64{slices.Max(m.samples[p50])}
 }
 
 // TakeOver has the owner killed over what the sidecars of start have before them: when the first

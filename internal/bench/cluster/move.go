@@ -25,10 +25,12 @@ type Move struct {
 	// Committed is from the signal to the first answer to a call that came after it; Started the
 	// same of the first run that was to be started.
 	Committed, Started time.Duration
+	// Balanced is from when the process that came instead was ready until all shared evenly again.
+	Balanced time.Duration
 }
 
-// Move ends the owner while callers at the others make one change after the other, and starts it
-// again. None of their calls may fail.
+// Move ends the owner of default while callers at the others make one change after the other, and
+// starts another process instead, which has its share when Move returns. None of their calls may fail.
 func (c *Cluster) Move(ctx context.Context, signal syscall.Signal) (Move, error) {
 	owner, others, err := c.parted(ctx)
 	if err != nil {
@@ -38,7 +40,13 @@ func (c *Cluster) Move(ctx context.Context, signal syscall.Signal) (Move, error)
 	if err != nil {
 		return Move{}, err
 	}
-	return seen, c.begin(ctx, owner)
+	if err := c.begin(ctx, owner); err != nil {
+		return seen, err
+	}
+	ready := time.Now()
+	_, err = c.even(ctx)
+	seen.Balanced = time.Since(ready)
+	return seen, err
 }
 
 func (c *Cluster) watched(ctx context.Context, owner *node, others []*node, signal syscall.Signal) (Move, error) {

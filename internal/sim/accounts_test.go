@@ -156,12 +156,12 @@ func (b *book) reserved() (all machine.Amount) {
 
 // audited holds the accounts, when all runs have ended, against what their runs consumed.
 func (w *world) audited() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		p := n.process()
 		if p == nil {
 			continue
 		}
-		views, _, err := p.house.Accounts(operator, "", "", 100)
+		views, _, err := p.house.Accounts(n.as(operator), "", "", 100)
 		if err != nil {
 			w.fail("the account is the sum of its runs", "%s: %v", n.name, err)
 		}
@@ -224,7 +224,7 @@ func (o *oracle) lends(e *machine.Entry, r *machine.Record, s *spent) {
 
 // leases holds, in the end, what agents consumed against what was settled of their leases.
 func (w *world) leases() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].spent)) {
 			s := w.oracles[i].spent[run]
 			if s.parent == nil || !s.keepsLedger {
@@ -247,7 +247,7 @@ func (w *world) leases() {
 
 // shown: of a run that has ended nothing is reserved, and it says what it consumed.
 func (w *world) shown() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].spent)) {
 			s := w.oracles[i].spent[run]
 			if w.oracles[i].deleting[run] || !s.keepsLedger {

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -36,9 +37,14 @@ type cluster struct {
 	dice    *rand.Rand
 	// sick is until when something is wrong with the database.
 	sick time.Time
-	// longest is how long nobody had the store who could have.
+	// wards are its namespaces in partitions of their own, besides the default one's.
+	wards []*node
+}
+
+// gap is since when nobody has a store who could, and the longest that that ever was.
+type gap struct {
+	since   time.Time
 	longest time.Duration
-	visits  *visits
 }
 
 // member is a machine of a cluster: it has one process at a time.
@@ -50,22 +56,25 @@ type member struct {
 	// now is its process; nil: there is none. Under the node's lock.
 	now     *life
 	booting bool
-	// able is since when it lives and reaches the database; zero: it does not.
-	able time.Time
+	// able is since when it lives and reaches a store in the database; zero: it does not.
+	able map[*node]time.Time
 	// calls is everybody's connection to it, whichever process is there.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
 }
 
 func newCluster(n *node, members int) *cluster {
-	c := &cluster{node: n, net: pipes.New(), dice: rand.New(rand.NewPCG(n.world.seed, 0xc1)), visits: newVisits()}
-	n.database = pgkv.NewServer(n.url())
+	c := &cluster{node: n, net: pipes.New(), dice: rand.New(rand.NewPCG(n.world.seed, 0xc1))}
+	n.visits, n.database = newVisits(), pgkv.NewServer(n.url())
 	n.database.SetFaults(func(f *pgkv.Faults) {
 		f.Sync, f.Afterlife = n.world.knobs.sync, pick(c.dice, 0, 100*time.Millisecond, 2*time.Second, 4*time.Second)
 	})
 	n.database.Watch(func(what string) { n.world.fail("one epoch commits at a time", "%s: %s", n.name, what) })
 	for i := range members {
-		c.members = append(c.members, &member{of: n, name: fmt.Sprintf("%s%c", n.name, 'a'+i), clock: newClock(n.world.knobs.evening)})
+		c.members = append(c.members, &member{of: n, name: fmt.Sprintf("%s%c", n.name, 'a'+i), clock: newClock(n.world.knobs.evening), able: map[*node]time.Time{}})
+	}
+	for _, space := range warded(n.world.seed) {
+		c.wards = append(c.wards, newWard(c, space))
 	}
 	return c
 }
@@ -112,6 +121,10 @@ func (m *member) start() {
 	n.mu.Lock()
 	m.booting, m.now = false, l
 	n.mu.Unlock()
+	if errors.Is(err, errUnplaced) {
+		n.world.later(time.Second, m.start) // whoever supervises it does that
+		return
+	}
 	if err != nil {
 		n.world.fail("start", "%s: %v", m.name, err)
 		return
@@ -145,8 +158,8 @@ func (m *member) kill() {
 	}
 }
 
-// leave has the process of a member hand over and end; it is started again.
-func (m *member) leave() {
+// leave has the process of a member hand over and end; it is started again a while later.
+func (m *member) leave(d time.Duration) {
 	l, n := m.process(), m.of
 	if l == nil {
 		return
@@ -161,7 +174,7 @@ func (m *member) leave() {
 	n.buried.Go(func() {
 		l.leave()
 		n.world.note("%s has left", l.name)
-		n.world.later(time.Second, m.start)
+		n.world.later(d, m.start)
 	})
 }
 
@@ -172,12 +185,12 @@ func (m *member) stop(d time.Duration) {
 		return
 	}
 	m.of.world.note("%s is stopped for %v", l.name, d)
-	l.seat.set(func() { l.seat.stopped = true })
+	l.stands(true)
 	l.gate.Shut()
 	m.of.world.later(d, func() {
 		l.gate.Open()
 		if m.process() == l {
-			l.seat.set(func() { l.seat.stopped = false })
+			l.stands(false)
 		}
 	})
 }
@@ -228,6 +241,9 @@ func withMembers(actions []action, seed uint64, calm bool) []action {
 
 // does is an action that is about one member, chosen by dice; false: it is about none.
 func (c *cluster) does(k kind, dice *rand.Rand) bool {
+	if c.wards != nil && c.shares(k, dice) {
+		return true
+	}
 	m := c.members[dice.IntN(len(c.members))]
 	if owner := c.node.process(); owner != nil && dice.IntN(2) == 0 {
 		m = owner.life.of
@@ -235,13 +251,13 @@ func (c *cluster) does(k kind, dice *rand.Rand) bool {
 	some := time.Duration(dice.IntN(7000)) * time.Millisecond
 	switch k {
 	case "visit":
-		c.visit(m, dice)
+		c.node.visit(m, dice)
 	case "hand over":
-		m.leave()
+		m.leave(time.Second)
 	case "kill under a call":
-		c.killUnder(dice)
+		c.killUnder(c.node, dice)
 	case "leave behind":
-		c.leaveBehind(dice)
+		c.leaveBehind(c.node, dice)
 	case "kill node":
 		m.kill()
 		c.node.world.later(some/4, m.start)
@@ -266,66 +282,75 @@ func (c *cluster) heal(ahead time.Duration) {
 	for _, m := range c.members {
 		m.clock.jump(ahead - m.clock.skew)
 		if l := m.process(); l != nil {
-			c.node.database.SetClient(l.name, func(c *pgkv.Client) { c.Cut = false })
+			c.node.database.SetClient(l.name, func(c *pgkv.Client) { c.Cut, c.Mute = false, 0 })
 			c.net.Mend(l.name)
 			l.gate.Open()
-			l.seat.set(func() { l.seat.stopped = false })
+			l.stands(false)
 		}
 	}
 }
 
-// ownerless is how long at most nobody has the store while some node lives and reaches the
+// ownerless is how long at most nobody has a store while some node lives and reaches the
 // database, which takes commits: a lease, and what nodes rest that failed to take it.
 const ownerless = dbLease + 9*time.Second
 
 // watch holds the cluster to that until the simulation is over.
 func (c *cluster) watch() {
-	w, since := c.node.world, time.Now()
+	w, now := c.node.world, time.Now()
+	for _, n := range c.stores() {
+		n.gap.since = now
+	}
 	for {
 		select {
 		case <-w.over:
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
-		now := time.Now()
-		first := now
-		for _, m := range c.members {
-			if able := m.ables(now); !able.IsZero() && able.Before(first) {
-				first = able
+		for _, n := range c.stores() {
+			if gap := c.without(n, time.Now()); gap > ownerless {
+				w.fail("a store has an owner", "%s: nobody has it for %v", n.name, gap)
+				return
 			}
 		}
-		if c.node.process() != nil || now.Before(c.sick) {
-			since = now
-			continue
-		}
-		gap := now.Sub(since)
-		if first.After(since) {
-			gap = now.Sub(first)
-		}
-		c.longest = max(c.longest, gap)
-		if gap > ownerless {
-			w.fail("a store has an owner", "%s: nobody has it for %v", c.node.name, gap)
-			return
-		}
 	}
 }
 
-// ables notes since when a member could have the store.
-func (m *member) ables(now time.Time) time.Time {
+// without is how long nobody has had a store who could have.
+func (c *cluster) without(n *node, now time.Time) (gap time.Duration) {
+	first := now
+	for _, m := range c.members {
+		if able := m.ables(n, now); !able.IsZero() && able.Before(first) {
+			first = able
+		}
+	}
+	if n.process() != nil || now.Before(c.sick) {
+		n.gap.since = now
+		return 0
+	}
+	if gap = now.Sub(n.gap.since); first.After(n.gap.since) {
+		gap = now.Sub(first)
+	}
+	n.gap.longest = max(n.gap.longest, gap)
+	return gap
+}
+
+// ables notes since when a member could have a store.
+func (m *member) ables(n *node, now time.Time) time.Time {
 	l := m.process()
-	if l == nil || l.leaving || l.seat.stands() || !m.of.database.Reaches(l.name) {
-		m.able = time.Time{}
-	} else if m.able.IsZero() {
-		m.able = now
+	if l == nil || l.leaving || l.stopped || !m.of.database.Reaches(l.name) || m.of.database.Muted(l.name, l.parts[n.namespace()]) {
+		m.able[n] = time.Time{}
+	} else if m.able[n].IsZero() {
+		m.able[n] = now
 	}
-	return m.able
+	return m.able[n]
 }
 
-// stands: its process is stopped.
-func (s *seat) stands() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stopped
+// stands: its process is stopped, or goes on.
+func (l *life) stands(stopped bool) {
+	l.stopped = stopped
+	for _, s := range l.seats {
+		s.set(func() { s.stopped = stopped })
+	}
 }
 
 // ahead is the furthest that a clock of the node ever was.
@@ -381,41 +406,41 @@ func (c *cluster) server(m *member) (*grpcapi.Server, *life) {
 	return nil, nil
 }
 
-// killUnder kills the owner while it has calls that came to other members.
-func (c *cluster) killUnder(dice *rand.Rand) {
-	owner := c.node.process()
+// killUnder kills the owner of a store while it has calls that came to other members.
+func (c *cluster) killUnder(n *node, dice *rand.Rand) {
+	owner := n.process()
 	if owner == nil {
 		return
 	}
 	for _, m := range c.members {
-		if run := c.visits.recent(dice); m != owner.life.of && run != "" {
-			c.once(m, c.visits.id(), run)
-			c.ask(m, inputVisit(c.visits.id(), run))
+		if run := n.visits.recent(dice); m != owner.life.of && run != "" {
+			n.once(m, n.visits.id(), run)
+			n.ask(m, n.inputVisit(n.visits.id(), run))
 		}
 	}
-	w := c.node.world
+	w := n.world
 	w.later(time.Duration(dice.Int64N(int64(2*w.knobs.sync+time.Millisecond))), owner.life.of.kill)
 	w.later(5*time.Second, owner.life.of.start)
 }
 
-// leaveBehind cuts the owner from the database, and asks it about runs that have gone on at the
-// next one.
-func (c *cluster) leaveBehind(dice *rand.Rand) {
-	owner, run, w := c.node.process(), c.visits.recent(dice), c.node.world
+// leaveBehind cuts the owner of a store from the database, and asks it about runs that have gone on at
+// the next one.
+func (c *cluster) leaveBehind(n *node, dice *rand.Rand) {
+	owner, run, w := n.process(), n.visits.recent(dice), n.world
 	if owner == nil || run == "" {
 		return
 	}
 	old := owner.life.of
-	c.see(old, run)
+	n.see(old, run)
 	old.cut(8 * time.Second)
 	w.later(5*time.Second, func() {
 		for _, m := range c.members {
 			if m != old {
-				c.ask(m, inputVisit(c.visits.id(), run))
+				n.ask(m, n.inputVisit(n.visits.id(), run))
 			}
 		}
 	})
 	for i := range 3 {
-		w.later(6*time.Second+time.Duration(i)*500*time.Millisecond, func() { c.see(old, run) })
+		w.later(6*time.Second+time.Duration(i)*500*time.Millisecond, func() { n.see(old, run) })
 	}
 }

@@ -8,7 +8,8 @@
 //   - plan: what a seed decides beforehand, actions and knobs.
 //   - world: a simulation from its beginning to its end; faults: what befalls it.
 //   - machine, node: a machine with its disk, and one life of the process on it; clock, wire.
-//   - cluster, members: a node that is several sidecars on one database; visits: who calls any of them.
+//   - cluster, members: a node that is several sidecars on one database; visits: who calls any of them;
+//     wards: its namespaces that have a partition of their own.
 //   - people, workers, readers, receivers: everybody around the two, one file each.
 //   - oracle: what is held against the pure machine after every step; heal: what must hold
 //     once all faults are over; shrink: a shorter plan that breaks the same promise.

@@ -36,7 +36,7 @@ func (pp *people) fork(n *node, run string, dice *rand.Rand) {
 // forks holds every fork against its source: what it took over of calls of models is as
 // the source has it, and at the place where they part they do not differ.
 func (w *world) forks() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		o := w.oracles[i]
 		for j := range o.journal {
 			e := &o.journal[j]
@@ -84,7 +84,7 @@ func (w *world) parts(n *node, run string, origin *machine.Origin) {
 	if p == nil {
 		return
 	}
-	d, err := p.house.Travel.DiffRuns(context.Background(), travel.DiffRequest{RunRef: runtime.RunRef{Call: operator, RunID: origin.RunID}, Seq: origin.State.Seq, Other: run, OtherSeq: 1})
+	d, err := p.house.Travel.DiffRuns(context.Background(), travel.DiffRequest{RunRef: runtime.RunRef{Call: n.as(operator), RunID: origin.RunID}, Seq: origin.State.Seq, Other: run, OtherSeq: 1})
 	if err != nil {
 		w.fail("a fork has what its source has", "the diff of %s and its fork %s: %v", origin.RunID, run, err)
 		return

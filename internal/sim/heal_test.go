@@ -65,15 +65,17 @@ func (w *world) heal() {
 
 // help gives each run what it waits for from people.
 func (w *world) help() {
-	for i, n := range w.nodes {
-		w.people.letAll(n)
+	for i, n := range w.stores {
+		if n.space == "" {
+			w.people.letAll(n) // calls are held in runs of the default namespace alone
+		}
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].states)) {
 			s := w.oracles[i].states[run]
 			if s.Status.Terminal() {
 				continue
 			}
 			if s.Paused {
-				ref := runtime.RunRef{Call: approver, RunID: run}
+				ref := runtime.RunRef{Call: n.as(approver), RunID: run}
 				w.people.call(n, "resume "+short(run), func(ctx context.Context, p *process) error {
 					_, err := p.house.ResumeRun(ctx, runtime.ControlRequest{RunRef: ref})
 					return err
@@ -91,14 +93,14 @@ func (w *world) help() {
 // wakeUp gives an input to a run without a turn.
 func (w *world) wakeUp(n *node, run string) {
 	w.people.call(n, "wake "+short(run), func(ctx context.Context, p *process) error {
-		_, err := p.house.SendInput(ctx, runtime.InputRequest{RunRef: runtime.RunRef{Call: approver, RunID: run}, Parts: []machine.Part{{Kind: machine.PartText, Text: "go on"}}})
+		_, err := p.house.SendInput(ctx, runtime.InputRequest{RunRef: runtime.RunRef{Call: n.as(approver), RunID: run}, Parts: []machine.Part{{Kind: machine.PartText, Text: "go on"}}})
 		return err
 	})
 }
 
 // finish completes the turn of a run that its caller executes.
 func (w *world) finish(n *node, run string) {
-	call := approver
+	call := n.as(approver)
 	call.Principal.Scopes |= policy.Admin
 	ref := runtime.RunRef{Call: call, RunID: run}
 	w.people.call(n, "finish "+short(run), func(ctx context.Context, p *process) error {
@@ -162,12 +164,15 @@ func (w *world) still() {
 
 // final proves what must be true when nothing happens any more.
 func (w *world) final() {
+	for _, n := range w.nodes {
+		n.level()
+	}
 	w.still()
 	for i, o := range w.oracles {
 		for _, run := range slices.Sorted(maps.Keys(o.states)) {
 			if s := o.states[run]; !s.Status.Terminal() {
 				w.fail("no run is stuck that could move", "%s: run %s is %s in %q after %v without faults: turn %+v, steps %+v",
-					w.nodes[i].name, run, s.Status, s.Current, healTime, s.Turn, s.Steps)
+					w.stores[i].name, run, s.Status, s.Current, healTime, s.Turn, s.Steps)
 			}
 		}
 		w.prove(o)
@@ -182,9 +187,9 @@ func (w *world) final() {
 	for _, r := range w.readers {
 		r.complete(w.oracle(r.node))
 	}
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		if n.cluster != nil {
-			n.cluster.final(w.oracles[i])
+			n.final(w.oracles[i])
 		}
 	}
 	synctest.Wait()
@@ -195,10 +200,12 @@ func (w *world) final() {
 const maxGoroutines = 700
 
 // memberGoroutines and memberHeap are those of each sidecar of a cluster besides, with its two
-// servers.
+// servers; those of a ward are a house with everybody around it.
 const (
 	memberGoroutines = 500
 	memberHeap       = 8 << 20
+	wardGoroutines   = 100
+	wardHeap         = 8 << 20
 )
 
 // Of one seed in heapEvery the heap is measured, which takes a collection of garbage. What
@@ -215,6 +222,8 @@ func (w *world) bounded() {
 		if n.cluster != nil {
 			heap += memberHeap * uint64(len(n.cluster.members))
 			most += memberGoroutines * len(n.cluster.members)
+			heap += wardHeap * uint64(len(n.cluster.wards))
+			most += wardGoroutines * len(n.cluster.wards)
 		}
 	}
 	if w.seed%heapEvery == 0 {
@@ -247,7 +256,7 @@ func (w *world) prove(o *oracle) {
 
 func graphOf(p *process, digest, entry, agent string, override bool) (*machine.Graph, error) {
 	s := &machine.State{Digest: digest, Entry: entry, Agent: agent, EntryOverride: override}
-	prog, err := p.house.Programs().Of(context.Background(), 0, s)
+	prog, err := p.house.Programs().Of(context.Background(), p.ns, s)
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", digest, err)
 	}

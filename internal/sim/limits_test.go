@@ -134,7 +134,7 @@ func (b *bookings) enters(n *node, s *worker.Step) (leaves func()) {
 	if p := n.process(); p != nil && b.world.limits() == openLimits {
 		seats := map[string]bool{}
 		for _, other := range all {
-			if other.placed(p) {
+			if other.placed(n, p) {
 				seats[fmt.Sprintf("%s/%d", other.run, other.step)] = true
 			}
 		}
@@ -152,8 +152,8 @@ func (b *bookings) enters(n *node, s *worker.Step) (leaves func()) {
 }
 
 // placed: the call is one that its run waits for.
-func (c call) placed(p *process) bool {
-	s, err := p.house.StateAt(context.Background(), runtime.RunRef{Call: operator, RunID: c.run}, 0)
+func (c call) placed(n *node, p *process) bool {
+	s, err := p.house.StateAt(context.Background(), runtime.RunRef{Call: n.as(operator), RunID: c.run}, 0)
 	if err != nil || s.Status.Terminal() {
 		return false
 	}

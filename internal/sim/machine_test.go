@@ -25,6 +25,8 @@ import (
 type node struct {
 	world *world
 	name  string
+	// space is the namespace of a ward; "": it is no ward, and the default one is meant.
+	space string
 	dir   string
 	disk  *disk.Disk
 	// database keeps the store in the disk's place; nil: the disk does.
@@ -33,7 +35,7 @@ type node struct {
 	cluster *cluster
 	clock   *clock
 	other   *node
-	wires   wires
+	wires   *wires
 	// calls is everybody's connection for calls over the wire, whichever process is there.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
@@ -50,19 +52,25 @@ type node struct {
 	raises int64
 	// agendaSince is when the first of them had its schedules.
 	agendaSince time.Time
+	// visits are who calls any member of a cluster; nil: there is none.
+	visits *visits
+	// gap is how long nobody has had it, part the partition of its namespace; nil: nobody has said yet.
+	// Both are of a cluster.
+	gap  gap
+	part *int32
 }
 
 func newNode(w *world, name string) *node {
 	n := &node{world: w, name: name, dir: fmt.Sprintf("/sim/%s", name), clock: newClock(w.knobs.evening)}
 	n.disk = disk.New(n.dir)
 	n.disk.SetFaults(func(f *disk.Faults) { f.Free, f.Sync = plenty, w.knobs.sync })
+	n.wires = &wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}
 	if at, members := clustered(w.seed); at >= 0 && name == [2]string{"n0", "n1"}[at] {
 		n.cluster = newCluster(n, members)
 	} else if w.onDatabase(name) {
 		n.database = pgkv.NewServer(n.url())
 		n.database.SetFaults(func(f *pgkv.Faults) { f.Sync = w.knobs.sync })
 	}
-	n.wires = wires{late: w.knobs.late, repeat: true, dice: rand.New(rand.NewPCG(w.seed, 7))}
 	return n
 }
 
@@ -74,7 +82,7 @@ func (n *node) call() {
 		return
 	}
 	n.calls, n.runs = conn, pawlv1.NewRunServiceClient(conn)
-	if n.cluster != nil {
+	if n.cluster != nil && n.space == "" {
 		n.cluster.call()
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,12 +21,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/route"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/pgurl"
-	"github.com/pawl-dev/pawl/internal/runtime/request"
 	"github.com/pawl-dev/pawl/internal/sim/pgkv"
 	"github.com/pawl-dev/pawl/internal/sim/pipes"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/database"
 	"github.com/pawl-dev/pawl/internal/store/engine"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 // life is one process of a member, as package app builds one of several on a database, without
@@ -38,9 +40,13 @@ type life struct {
 	halt context.CancelFunc
 	gate pipes.Gate
 
-	me      shared.Member
-	kept    atomic.Uint64
-	seat    *seat
+	me   shared.Member
+	kept pgkv.Epochs
+	// parts is in which partition each namespace is, seats are those of the cluster's stores.
+	parts map[string]int32
+	seats []*seat
+	// stopped: it does nothing. Changed by actions alone.
+	stopped bool
 	router  *route.Router
 	clients *peer.Clients
 	port    *peer.Server
@@ -58,15 +64,18 @@ type life struct {
 // rows are the rows of nodes, as internal/store/pgkv/members has them.
 type rows struct {
 	server *pgkv.Server
-	kept   *atomic.Uint64
+	kept   *pgkv.Epochs
 }
 
 // Beat implements [shared.Rows].
 func (r rows) Beat(_ context.Context, me shared.Member) (shared.View, error) {
-	seen, err := r.server.Beat(pgkv.Member(me), r.kept.Load(), dbLease)
-	view := shared.View{Owner: shared.Member(seen.Owner), Lease: seen.Lease}
+	seen, err := r.server.Beat(pgkv.Member(me), r.kept, dbLease)
+	var view shared.View
 	for _, m := range seen.Nodes {
 		view.Nodes = append(view.Nodes, shared.Member(m))
+	}
+	for _, p := range seen.Parts {
+		view.Parts = append(view.Parts, shared.Part{ID: p.ID, Owner: shared.Member(p.Owner), Lease: p.Lease, Format: p.Format})
 	}
 	return view, err
 }
@@ -88,23 +97,76 @@ func (m *member) boot() (*life, error) {
 	c := m.of.cluster
 	c.net.Join(l.name, identity.Key, &l.gate)
 	m.of.database.SetClient(l.name, func(c *pgkv.Client) { c.Stopped = func() { l.gate.Pass(nil) } })
-	l.me = shared.Member{ID: l.name, Address: l.name, Key: identity.Key}
-	l.seat = &seat{Seat: route.NewSeat(), l: l}
+	seats, err := l.place(c)
+	if err != nil {
+		return nil, err
+	}
+	l.me = shared.Member{ID: l.name, Address: l.name, Key: identity.Key, Parts: l.mask()}
 	nudge := func(ctx context.Context, to route.Peer) error { return l.clients.Nudge(ctx, to) }
-	l.node = shared.New(shared.Config{Me: l.me, Rows: rows{m.of.database, &l.kept}, Seat: l.seat, Open: l.take, Nudge: nudge})
+	l.node = shared.New(shared.Config{Me: l.me, Rows: rows{m.of.database, &l.kept}, Seat: l.seatOf, Open: l.take, Nudge: nudge})
 	l.clients = peer.NewClients(identity, l.node)
-	l.router = route.New(route.Config{Seat: l.seat.Seat, Directory: l.node, Peers: l.clients})
+	l.router = route.New(route.Config{
+		Seats: seats, Directory: l.node, Parts: func(space string) int32 { return l.parts[space] }, Served: c.served,
+		Partitions: l.partitions(), Address: func() string { return l.name }, Tenant: a2a.TenantOf, Peers: l.clients,
+	})
 	if l.port, err = peer.NewServer(peer.Config{Listen: l.name, Identity: identity, Book: l.node, Router: l.router, Nudged: l.node.Refresh}); err != nil {
 		return nil, err
 	}
-	l.server, err = grpcapi.New(grpcapi.Config{Router: l.router, Spaces: request.Namespaces{}.WithDefault(), Own: ownSecret, Guest: elsewhere})
+	l.server, err = grpcapi.New(grpcapi.Config{Router: l.router, Spaces: c.spaces(), Tokens: c.tokens(), Own: ownSecret, Guest: elsewhere})
 	if err != nil {
 		return nil, err
 	}
 	l.loops.Go(func() { _ = l.port.Serve() })
 	l.loops.Go(func() { l.node.Run(l.ctx) })
 	go func() { l.served <- l.server.Serve() }()
-	return l, m.of.execute(l.ctx, l.server, &l.executing)
+	for _, n := range c.stores() {
+		err = errors.Join(err, n.execute(l.ctx, l.server, &l.executing))
+	}
+	return l, err
+}
+
+// errUnplaced is why a process does not start that does not reach the database.
+var errUnplaced = errors.New("nobody says in which partitions the namespaces are")
+
+// place has each namespace in a partition, as package app does first, with a seat for it.
+func (l *life) place(c *cluster) (*route.Seats, error) {
+	names := slices.Sorted(maps.Keys(c.spaces()))
+	parts, err := c.node.database.Place(l.name, names, layout.NamespaceKey)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnplaced, err)
+	}
+	l.parts = parts
+	seats := route.NewSeats()
+	for _, n := range c.stores() {
+		l.seats = append(l.seats, &seat{Seat: seats.At(parts[n.namespace()]), l: l, of: n})
+		n.stays(parts[n.namespace()])
+	}
+	return seats, nil
+}
+
+// mask has the bits of the partitions that it takes.
+func (l *life) mask() (mask uint64) {
+	for _, part := range l.parts {
+		mask |= 1 << part
+	}
+	return mask
+}
+
+// partitions are those that it takes, by number.
+func (l *life) partitions() (all []route.Partition) {
+	for name, part := range l.parts {
+		all = append(all, route.Partition{Number: part, Namespaces: []string{name}})
+	}
+	slices.SortFunc(all, func(a, b route.Partition) int { return int(a.Number - b.Number) })
+	return all
+}
+
+// seatOf is that of a partition, which is one of its mask's.
+func (l *life) seatOf(part int32) shared.Seat { return l.seats[l.storeOf(part)] }
+
+// storeOf is which of the cluster's stores is a partition.
+func (l *life) storeOf(part int32) int {
+	return slices.IndexFunc(l.seats, func(s *seat) bool { return l.parts[s.of.namespace()] == part })
 }
 
 // elsewhere puts agents before a server with a router, as in package app.
@@ -115,22 +177,25 @@ func elsewhere(host *grpcapi.Server) (grpcapi.Guest, error) {
 	}, nil
 }
 
-// take opens the store, as at a start.
-func (l *life) take(ctx context.Context) (shared.Tenure, error) {
-	n := l.of.of
+// take opens a partition, as the store at a start.
+func (l *life) take(ctx context.Context, part int32) (shared.Tenure, error) {
+	n := l.seats[l.storeOf(part)].of
 	p := newProcess(l.of.clock)
 	p.life = l
 	var err error
-	if p.store, err = store.Open(n.storage(store.Hooks{}, l.engine)); err != nil {
+	if p.store, err = store.Open(n.storage(store.Hooks{}, l.engine(part))); err != nil {
 		return nil, err
 	}
 	h := &held{p: p, failed: make(chan struct{}), leaving: make(chan struct{}), closed: make(chan struct{})}
-	if err = n.build(p); err != nil {
+	if err = p.number(ctx, n); err == nil {
+		err = n.build(p)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.store.Close())
 	}
 	h.Services, err = l.server.Services(grpcapi.Offer{House: p.house, Deliveries: p.box, Guest: guestOf[*grpcapi.Services](n, p)})
 	p.services = h.Services
-	if err == nil && !l.offered.Load() {
+	if err == nil && n.space == "" && !l.offered.Load() {
 		for _, document := range [][]byte{packDocument, tillDocument} {
 			err = errors.Join(err, p.register(ctx, document))
 		}
@@ -146,15 +211,17 @@ func (l *life) take(ctx context.Context) (shared.Tenure, error) {
 	return h, nil
 }
 
-// engine opens the store in the database of all.
-func (l *life) engine(o store.Options) (engine.Engine, error) {
-	e, err := database.Open(database.Config{
-		URL: pgurl.Of(l.of.of.url()), Owner: l.me.ID, Address: l.name, Kept: &l.kept, Lease: dbLease, Logger: o.Logger, Waits: waits,
-	})
-	if err != nil {
-		return nil, err
+// engine opens a partition in the database of all.
+func (l *life) engine(part int32) func(store.Options) (engine.Engine, error) {
+	return func(o store.Options) (engine.Engine, error) {
+		e, err := database.Open(database.Config{
+			URL: pgurl.Of(l.of.of.url()), Part: part, Owner: l.me.ID, Address: l.name, Kept: &l.kept[part], Lease: dbLease, Logger: o.Logger, Waits: waits,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
-	return e, nil
 }
 
 // held is a process that has the store, as in package app.
@@ -201,7 +268,9 @@ func (h *held) Close(ctx context.Context) error {
 // beyond the lease, nor one that is stopped.
 type seat struct {
 	*route.Seat
-	l  *life
+	l *life
+	// of is the store whose partition it is.
+	of *node
 	mu sync.Mutex
 	// has is what was put in, shown the same as people see it; nil: they do not.
 	has, shown *process
@@ -240,9 +309,9 @@ func (s *seat) set(change func()) {
 		p := *s.has
 		p.ctx, s.hush = context.WithCancel(p.works)
 		s.shown = &p
-		s.l.of.of.show(s.shown)
+		s.of.show(s.shown)
 	case !open && s.shown != nil:
-		s.l.of.of.hide(s.shown)
+		s.of.hide(s.shown)
 		s.hush()
 		s.shown = nil
 	}
@@ -258,7 +327,7 @@ func (s *seat) set(change func()) {
 func (l *life) kill() {
 	n := l.of.of
 	n.database.SetClient(l.name, func(c *pgkv.Client) { c.Dead = true })
-	l.seat.set(func() { l.seat.stopped = true })
+	l.stands(true)
 	n.cluster.net.End(l.name)
 	n.wires.cutOf(l)
 	l.halt()

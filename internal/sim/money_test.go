@@ -341,7 +341,7 @@ func (w *world) outside(n *node, run string) int64 {
 
 // solvent: whatever was bought, nobody paid more than a run may spend, nor than it says.
 func (w *world) solvent() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		for run, s := range w.oracles[i].spent {
 			if !s.keepsLedger {
 				continue

@@ -31,6 +31,8 @@ import (
 // listeners and metrics.
 type process struct {
 	store *store.Store
+	// ns is the number of the namespace that is looked at there.
+	ns    uint32
 	house *house.House
 	box   *deliver.Outbox
 	// accounts are the operator's, over runs.
@@ -115,7 +117,7 @@ func (n *node) build(p *process) (err error) {
 	}
 	if p.house, err = house.New(house.Config{
 		Config: runtime.Config{
-			Store: p.store, Accounts: p.accounts, Clock: p.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
+			Namespaces: p.namespaces(n), Store: p.store, Accounts: p.accounts, Clock: p.clock, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      work.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
@@ -132,7 +134,7 @@ func (n *node) build(p *process) (err error) {
 	}
 	p.box, err = deliver.New(deliver.Config{
 		Delegations: p.house.Delegations, Subscriptions: p.house.Subscriptions, Post: n.world.receivers, Tries: 4, MaxRetry: 5 * time.Second,
-		Directory: directory{peer.NewDirectory(nil, p.peers, "http://"+n.name)},
+		Directory: directory{peer.NewDirectory(nil, p.peers, "http://"+n.machine().name)},
 		Feeds:     map[machine.SubscriptionKind]deliver.Feed{machine.SubscriptionWebhook: feed{p}},
 	})
 	return err
@@ -150,7 +152,7 @@ func (n *node) serve(p *process) (err error) {
 // guestOf puts the node's agents beside what answers calls.
 func guestOf[H a2a.Host](n *node, p *process) func(H) (grpcapi.Guest, error) {
 	return func(host H) (grpcapi.Guest, error) {
-		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.name}, host)
+		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.machine().name}, host)
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}

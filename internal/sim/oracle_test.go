@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func newOracle(w *world, n *node) *oracle {
 	}
 }
 
-func (w *world) oracle(n *node) *oracle { return w.oracles[n.index()] }
+func (w *world) oracle(n *node) *oracle { return w.oracles[slices.Index(w.stores, n)] }
 
 // acknowledged: a caller was told of an entry. It can be read from then on.
 func (o *oracle) acknowledged(name string, a *runtime.Answer) {
@@ -65,7 +66,7 @@ func (o *oracle) acknowledged(name string, a *runtime.Answer) {
 	if p == nil {
 		return
 	}
-	entry, err := p.store.Entry(context.Background(), 0, a.RunID, a.Entry.First)
+	entry, err := p.store.Entry(context.Background(), p.ns, a.RunID, a.Entry.First)
 	if p.ctx.Err() != nil || away(err) {
 		return
 	}
@@ -89,7 +90,7 @@ func (o *oracle) look() {
 		o.of, o.read = p, 0
 	}
 	for {
-		entries, at, err := p.store.Journal(context.Background(), 0, o.read, machine.Page{Records: page, Bytes: page})
+		entries, at, err := p.store.Journal(context.Background(), p.ns, o.read, machine.Page{Records: page, Bytes: page})
 		if p.ctx.Err() != nil || away(err) {
 			return
 		}
@@ -139,6 +140,7 @@ func (o *oracle) take(e *machine.Entry) {
 		return
 	}
 	o.journal = append(o.journal, *e)
+	o.alone(e.RunID)
 	for i := range e.Records {
 		if os.Getenv("SIMREC") != "" && strings.HasSuffix(e.RunID, os.Getenv("SIMREC")) {
 			o.world.note("DEBUG %s %T rec %d: %T %+v", o.node.name, e.Input.Command, e.Records[i].Seq, e.Records[i].Body, e.Records[i].Body)
@@ -154,6 +156,15 @@ func (o *oracle) take(e *machine.Entry) {
 	o.fired(e)
 	if hash, ok := o.acked[place{run: e.RunID, seq: e.First}]; ok && hash != e.Hash {
 		o.world.fail("nothing acknowledged is changed", "%s: record %d of %s", o.node.name, e.First, e.RunID)
+	}
+}
+
+// alone: a run is in one store, whatever it is called by.
+func (o *oracle) alone(run string) {
+	for _, other := range o.world.oracles {
+		if other != o && other.states[run] != nil {
+			o.world.fail("a run is in its namespace alone", "%s has %s, which is one of %s", o.node.name, run, other.node.name)
+		}
 	}
 }
 
@@ -186,11 +197,11 @@ func (o *oracle) graph(e *machine.Entry) (*machine.Graph, error) {
 		return g, nil
 	}
 	p := o.node.process()
-	s, err := p.store.Head(context.Background(), 0, e.RunID)
+	s, err := p.store.Head(context.Background(), p.ns, e.RunID)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := p.house.Programs().Of(context.Background(), 0, s)
+	prog, err := p.house.Programs().Of(context.Background(), p.ns, s)
 	if err != nil {
 		return nil, err
 	}

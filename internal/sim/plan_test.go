@@ -86,6 +86,7 @@ func newPlan(seed uint64, steps int) plan {
 		p.actions = append(p.actions, newAction(dice, p.knobs.calm))
 	}
 	p.actions = withMembers(p.actions, seed, p.knobs.calm)
+	p.actions = withWards(p.actions, seed, p.knobs.calm)
 	return p
 }
 

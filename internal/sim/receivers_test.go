@@ -216,7 +216,7 @@ func (pp *people) acknowledge(r *reader) {
 }
 
 func (n *node) index() int {
-	if n == n.world.nodes[0] {
+	if n.machine() == n.world.nodes[0] {
 		return 0
 	}
 	return 1

@@ -27,25 +27,25 @@ var current atomic.Pointer[world]
 // ownSecret is what a sidecar proves to itself that it is the sidecar.
 const ownSecret = "a secret of the process"
 
-// itself gives the calls of a sidecar to itself that proof.
-type itself struct{}
+// bearer proves with each call who makes it: a sidecar to itself, or one whose token it is.
+type bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (itself) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + ownSecret}, nil
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (itself) RequireTransportSecurity() bool { return false }
+func (bearer) RequireTransportSecurity() bool { return false }
 
 // execute runs the sidecar's own executor until the process ends, as package app does.
 func (n *node) execute(ctx context.Context, server *grpcapi.Server, executing *sync.WaitGroup) error {
-	conn, err := server.Dial(grpc.WithPerRPCCredentials(itself{}))
+	conn, err := server.Dial(grpc.WithPerRPCCredentials(bearer(ownSecret)))
 	if err != nil {
 		return err
 	}
-	m := &model.Endpoint{Name: modelName, URL: "http://" + n.name + "/", Model: modelName, Timeout: 10 * time.Second}
-	e, err := executor.New(executor.Config{Conn: conn, Namespace: "default", Models: model.NewTable([]*model.Endpoint{m}), Turns: 2, Grace: time.Millisecond})
+	m := &model.Endpoint{Name: modelName, URL: "http://" + n.machine().name + "/", Model: modelName, Timeout: 10 * time.Second}
+	e, err := executor.New(executor.Config{Conn: conn, Namespace: n.namespace(), Models: model.NewTable([]*model.Endpoint{m}), Turns: 2, Grace: time.Millisecond})
 	if err != nil {
 		return err
 	}

@@ -157,7 +157,7 @@ func (e *endpoint) hears(call *modelCall, shown string) {
 
 // heard holds in the end what transcripts show against what had to be heard.
 func (w *world) heard() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		o := w.oracles[i]
 		for _, run := range slices.Sorted(maps.Keys(o.spent)) {
 			h := &o.spent[run].heeds

@@ -93,7 +93,7 @@ func (l *ledger) steps(n *node) []stepID {
 // settled holds, in the end, the records of models against what executors know: transcripts,
 // usage, and that no effect came of one call twice.
 func (w *world) settled() {
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		o := w.oracles[i]
 		for _, id := range w.ledger.steps(n) {
 			if o.deleting[id.run] {

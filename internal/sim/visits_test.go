@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// visits are the calls that people make over the wire at any member of a cluster.
+// visits are the calls that people make over the wire, about one store, at any member of a cluster.
 type visits struct {
 	mu sync.Mutex
 	// asked are calls with an id, which are repeated at other members.
@@ -70,8 +70,8 @@ func (v *visits) recent(dice *rand.Rand) string {
 }
 
 // visit has somebody call a member.
-func (c *cluster) visit(m *member, dice *rand.Rand) {
-	v := c.visits
+func (n *node) visit(m *member, dice *rand.Rand) {
+	v := n.visits
 	id, run := v.id(), v.recent(dice)
 	v.mu.Lock()
 	var old *visit
@@ -82,42 +82,42 @@ func (c *cluster) visit(m *member, dice *rand.Rand) {
 	what := dice.IntN(12)
 	switch {
 	case run == "" || what < 2:
-		c.ask(m, startVisit(id, dice))
+		n.ask(m, n.startVisit(id, dice))
 	case what < 5:
-		c.ask(m, emitVisit(id, run, dice))
+		n.ask(m, n.emitVisit(id, run, dice))
 	case what < 7:
-		c.ask(m, inputVisit(id, run))
+		n.ask(m, n.inputVisit(id, run))
 	case what == 7:
-		c.once(m, id, run)
+		n.once(m, id, run)
 	case what == 8:
-		c.await(m, run)
+		n.await(m, run)
 	case what == 9 && old != nil:
-		c.ask(m, old)
+		n.ask(m, old)
 	default:
-		c.see(m, run)
+		n.see(m, run)
 	}
 }
 
-func startVisit(id string, dice *rand.Rand) *visit {
+func (n *node) startVisit(id string, dice *rand.Rand) *visit {
 	execution := pick(dice, pawlv1.Execution_EXECUTION_WORKERS, pawlv1.Execution_EXECUTION_CALLER, pawlv1.Execution_EXECUTION_SIDECAR)
 	return &visit{name: "start " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
-		got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "sim", RequestId: id, Execution: execution, Input: textParts(id)})
+		got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Namespace: n.space, Pack: "sim", RequestId: id, Execution: execution, Input: textParts(id)})
 		return answer{run: got.GetRun().GetRunId(), seq: got.GetRun().GetSeq(), record: got.GetRecord().GetSeq()}, err
 	}}
 }
 
-func emitVisit(id, run string, dice *rand.Rand) *visit {
+func (n *node) emitVisit(id, run string, dice *rand.Rand) *visit {
 	// What approvers decide is left to them.
 	event := pick(dice, "Taken", "Round", "Closed", "Again")
 	return &visit{name: "emit " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
-		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: run, Event: event, EventId: id})
+		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{Namespace: n.space, RunId: run, Event: event, EventId: id})
 		return answer{run: run, seq: got.GetSeq(), record: got.GetTransition().GetSeq()}, err
 	}}
 }
 
-func inputVisit(id, run string) *visit {
+func (n *node) inputVisit(id, run string) *visit {
 	return &visit{name: "input " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
-		got, err := runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: run, Parts: textParts(id), MessageId: id})
+		got, err := runs.SendInput(ctx, &pawlv1.SendInputRequest{Namespace: n.space, RunId: run, Parts: textParts(id), MessageId: id})
 		return answer{run: run, seq: got.GetSeq(), record: got.GetRecord().GetSeq()}, err
 	}}
 }
@@ -127,71 +127,71 @@ func textParts(text string) []*pawlv1.Part {
 }
 
 // calls makes a call of a member in its own goroutine; who has nobody to ask hears nothing.
-func (c *cluster) calls(m *member, name string, do func(ctx context.Context) error) {
-	w := c.node.world
+func (n *node) reach(m *member, name string, do func(ctx context.Context) error) {
+	w := n.world
 	w.people.calls++
 	w.people.busy.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		err := do(ctx)
-		w.note("%s at %s: %s", name, m.name, reasonOfStatus(err))
-		c.judge(name, err)
+		w.note("%s of %s at %s: %s", name, n.name, m.name, reasonOfStatus(err))
+		n.judge(name, err)
 	})
 }
 
 // ask makes a call with an id, whose repeats have the first answer.
-func (c *cluster) ask(m *member, v *visit) {
-	c.visits.mu.Lock()
+func (n *node) ask(m *member, v *visit) {
+	n.visits.mu.Lock()
 	if v.first == nil {
-		c.visits.asked = append(c.visits.asked, v)
+		n.visits.asked = append(n.visits.asked, v)
 	}
-	c.visits.mu.Unlock()
-	c.calls(m, v.name, func(ctx context.Context) error {
+	n.visits.mu.Unlock()
+	n.reach(m, v.name, func(ctx context.Context) error {
 		got, err := v.do(ctx, m.runs)
 		if err == nil {
-			c.told(v, &got)
+			n.answered(v, &got)
 		}
 		return err
 	})
 }
 
-func (c *cluster) told(v *visit, got *answer) {
-	c.visits.mu.Lock()
+func (n *node) answered(v *visit, got *answer) {
+	n.visits.mu.Lock()
 	if v.first == nil {
 		v.first = got
 		if strings.HasPrefix(v.name, "start") {
-			c.visits.runs = append(c.visits.runs, got.run)
-			c.node.world.people.runs[c.node] = append(c.node.world.people.runs[c.node], got.run)
+			n.visits.runs = append(n.visits.runs, got.run)
+			n.world.people.runs[n] = append(n.world.people.runs[n], got.run)
 		}
 	}
 	first := *v.first
-	c.visits.mu.Unlock()
-	if gone := c.node.world.oracle(c.node).deleting[first.run]; !gone && (first.run != got.run || first.record != got.record) {
-		c.node.world.fail("an id has one answer", "%s was answered with record %d of %s, and with record %d of %s", v.name, first.record, first.run, got.record, got.run)
+	n.visits.mu.Unlock()
+	if gone := n.world.oracle(n).deleting[first.run]; !gone && (first.run != got.run || first.record != got.record) {
+		n.world.fail("an id has one answer", "%s was answered with record %d of %s, and with record %d of %s", v.name, first.record, first.run, got.record, got.run)
 	}
-	c.learn(got.run, got.seq)
+	n.learn(got.run, got.seq)
 }
 
 // learn remembers what somebody was told of a run.
-func (c *cluster) learn(run string, seq uint64) {
-	c.visits.mu.Lock()
-	defer c.visits.mu.Unlock()
-	c.visits.shown[run] = max(c.visits.shown[run], seq)
+func (n *node) learn(run string, seq uint64) {
+	n.visits.mu.Lock()
+	defer n.visits.mu.Unlock()
+	n.visits.shown[run] = max(n.visits.shown[run], seq)
 }
 
 // known is the newest record of a run that anybody was told of.
-func (c *cluster) known(run string) uint64 {
-	c.visits.mu.Lock()
-	defer c.visits.mu.Unlock()
-	return c.visits.shown[run]
+func (n *node) known(run string) uint64 {
+	n.visits.mu.Lock()
+	defer n.visits.mu.Unlock()
+	return n.visits.shown[run]
 }
 
 // once makes a call without an id: what it does it does at most once, whatever it hears.
-func (c *cluster) once(m *member, id, run string) {
-	c.calls(m, "once "+id, func(ctx context.Context) error {
-		got, err := m.runs.SendInput(ctx, &pawlv1.SendInputRequest{RunId: run, Parts: textParts(nameless + id)})
+func (n *node) once(m *member, id, run string) {
+	n.reach(m, "once "+id, func(ctx context.Context) error {
+		got, err := m.runs.SendInput(ctx, &pawlv1.SendInputRequest{Namespace: n.space, RunId: run, Parts: textParts(nameless + id)})
 		if err == nil {
-			c.learn(run, got.GetSeq())
+			n.learn(run, got.GetSeq())
 		}
 		return err
 	})
@@ -201,46 +201,48 @@ func (c *cluster) once(m *member, id, run string) {
 const nameless = "nameless "
 
 // see reads a run: no answer is older than what anybody was told before it was asked for.
-func (c *cluster) see(m *member, run string) {
-	floor := c.known(run)
-	c.calls(m, "see "+short(run), func(ctx context.Context) error {
-		got, err := m.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run})
+func (n *node) see(m *member, run string) {
+	floor := n.known(run)
+	n.reach(m, "see "+short(run), func(ctx context.Context) error {
+		got, err := m.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: n.space, RunId: run})
 		if err == nil {
-			c.newest(m, run, floor, got.GetRun().GetSeq())
+			n.newest(m, run, floor, got.GetRun().GetSeq())
 		}
 		return err
 	})
 }
 
 // await waits for the end of a run.
-func (c *cluster) await(m *member, run string) {
-	floor := c.known(run)
-	c.calls(m, "await "+short(run), func(ctx context.Context) error {
-		got, err := m.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(3 * time.Second)})
+func (n *node) await(m *member, run string) {
+	floor := n.known(run)
+	n.reach(m, "await "+short(run), func(ctx context.Context) error {
+		got, err := m.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{Namespace: n.space, RunId: run, Timeout: durationpb.New(3 * time.Second)})
 		if err == nil {
-			c.newest(m, run, floor, got.GetRun().GetSeq())
+			n.newest(m, run, floor, got.GetRun().GetSeq())
 		}
 		return err
 	})
 }
 
-func (c *cluster) newest(m *member, run string, floor, seq uint64) {
+func (n *node) newest(m *member, run string, floor, seq uint64) {
 	if seq < floor {
-		c.node.world.fail("nobody reads what is past", "%s shows run %s at %d, and somebody was told of %d", m.name, run, seq, floor)
+		n.world.fail("nobody reads what is past", "%s shows run %s at %d, and somebody was told of %d", m.name, run, seq, floor)
 	}
-	c.learn(run, seq)
+	n.learn(run, seq)
 }
 
 // judge takes errors that no call over the wire may have.
-func (c *cluster) judge(name string, err error) {
+func (n *node) judge(name string, err error) {
 	if err == nil {
 		return
 	}
 	switch code, reason := status.Code(err), reasonOfStatus(err); {
 	case reason == "NOT_OWNER" || reason == "PEER_UNKNOWN" || reason == "CONNECTION_BROKEN":
-		c.node.world.fail("NOT_OWNER reaches no caller", "%s: %v", name, err)
+		n.world.fail("NOT_OWNER reaches no caller", "%s: %v", name, err)
+	case reason == "NAMESPACE_NOT_FOUND" || reason == "BAD_PEER_CALL":
+		n.world.fail("what is served is known", "%s: %v", name, err)
 	case code == codes.Internal || code == codes.DataLoss || code == codes.Unknown || code == codes.Unimplemented:
-		c.node.world.fail("no internal errors", "%s: %v", name, err)
+		n.world.fail("no internal errors", "%s: %v", name, err)
 	}
 }
 
@@ -267,28 +269,31 @@ func (n *node) owns(ctx context.Context, method string, req, reply any, conn *gr
 }
 
 // followed has followers read everything through each member, one of them under a name.
-func (c *cluster) followed() {
-	for i, m := range c.members {
-		c.visits.followers = append(c.visits.followers, &follower{cluster: c, m: m, name: "f" + m.name})
+func (n *node) followed() {
+	if n.cluster == nil {
+		return
+	}
+	for i, m := range n.cluster.members {
+		n.visits.followers = append(n.visits.followers, &follower{node: n, m: m, name: "f" + m.name + n.space})
 		if i == 0 {
-			c.visits.followers = append(c.visits.followers, &follower{cluster: c, m: m, name: "named", named: true})
+			n.visits.followers = append(n.visits.followers, &follower{node: n, m: m, name: "named" + n.space, named: true})
 		}
 	}
-	for _, f := range c.visits.followers {
-		c.node.world.busy.Go(f.run)
+	for _, f := range n.visits.followers {
+		n.world.busy.Go(f.run)
 	}
 }
 
 // follower reads the stream of everything through one member, and goes on by itself only where
 // that stream has ended.
 type follower struct {
-	cluster *cluster
-	m       *member
-	name    string
-	named   bool
-	cursor  string
-	got     []place
-	has     map[place]int
+	node   *node
+	m      *member
+	name   string
+	named  bool
+	cursor string
+	got    []place
+	has    map[place]int
 	// acked is how many of them were acknowledged for certain.
 	acked   int
 	resumed bool
@@ -296,7 +301,7 @@ type follower struct {
 }
 
 func (f *follower) run() {
-	w := f.cluster.node.world
+	w := f.node.world
 	f.has = map[place]int{}
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -314,7 +319,7 @@ func (f *follower) run() {
 			return
 		}
 		w.note("%s: the stream ends: %s", f.name, reasonOfStatus(err))
-		f.cluster.judge("stream of "+f.name, err)
+		f.node.judge("stream of "+f.name, err)
 		select {
 		case <-w.over:
 			return
@@ -324,7 +329,7 @@ func (f *follower) run() {
 }
 
 func (f *follower) read(ctx context.Context) error {
-	req := &pawlv1.StreamTransitionsRequest{Kinds: wireKinds, Follow: true, AfterCursor: f.cursor}
+	req := &pawlv1.StreamTransitionsRequest{Namespace: f.node.space, Kinds: wireKinds, Follow: true, AfterCursor: f.cursor}
 	if f.named {
 		req.Consumer, req.AfterCursor = f.name, ""
 	}
@@ -351,7 +356,7 @@ func (f *follower) read(ctx context.Context) error {
 
 // take notes a record, which nobody has told it before on this stream.
 func (f *follower) take(r *pawlv1.Record) {
-	at, w := place{run: r.GetRunId(), seq: r.GetSeq()}, f.cluster.node.world
+	at, w := place{run: r.GetRunId(), seq: r.GetSeq()}, f.node.world
 	if f.resumed {
 		f.goOn(at)
 	}
@@ -361,7 +366,7 @@ func (f *follower) take(r *pawlv1.Record) {
 	f.has[at] = len(f.got)
 	f.got = append(f.got, at)
 	f.cursor = r.GetCursor()
-	f.cluster.learn(at.run, at.seq)
+	f.node.learn(at.run, at.seq)
 }
 
 // goOn forgets what a named reader is told again behind what it has acknowledged.
@@ -372,7 +377,7 @@ func (f *follower) goOn(from place) {
 		i = len(f.got)
 	}
 	if i < f.acked {
-		f.cluster.node.world.fail("what was acknowledged is not told again", "%s has acknowledged %d records and is told the %dth", f.name, f.acked, i+1)
+		f.node.world.fail("what was acknowledged is not told again", "%s has acknowledged %d records and is told the %dth", f.name, f.acked, i+1)
 	}
 	for _, at := range f.got[i:] {
 		delete(f.has, at)
@@ -387,17 +392,17 @@ func (f *follower) acknowledge(ctx context.Context, r *pawlv1.Record) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, err := pawlv1.NewDeliveryServiceClient(f.m.calls).AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: f.name, Cursor: r.GetCursor()})
-	f.cluster.judge("ack of "+f.name, err)
+	_, err := pawlv1.NewDeliveryServiceClient(f.m.calls).AckConsumer(ctx, &pawlv1.AckConsumerRequest{Namespace: f.node.space, Consumer: f.name, Cursor: r.GetCursor()})
+	f.node.judge("ack of "+f.name, err)
 	if err == nil {
 		f.acked = len(f.got)
 	}
 }
 
 // final compares what was told over the wire with the journal.
-func (c *cluster) final(o *oracle) {
-	for _, f := range c.visits.followers {
-		r := &reader{world: o.world, node: c.node, name: fmt.Sprintf("%s (%d streams)", f.name, f.streams)}
+func (n *node) final(o *oracle) {
+	for _, f := range n.visits.followers {
+		r := &reader{world: o.world, node: n, name: fmt.Sprintf("%s (%d streams)", f.name, f.streams)}
 		for _, at := range f.got {
 			r.got = append(r.got, read{place: at})
 		}
@@ -405,25 +410,25 @@ func (c *cluster) final(o *oracle) {
 	}
 	inputs := map[string]uint64{}
 	for i := range o.journal {
-		c.nameless(&o.journal[i], inputs)
+		n.nameless(&o.journal[i], inputs)
 	}
-	for run, seq := range c.visits.shown {
+	for run, seq := range n.visits.shown {
 		if s := o.states[run]; !o.deleting[run] && (s == nil || s.Seq < seq) {
-			c.node.world.fail("what was acknowledged is there", "somebody was told of record %d of %s", seq, run)
+			n.world.fail("what was acknowledged is there", "somebody was told of record %d of %s", seq, run)
 		}
 	}
-	c.node.world.note("%s: nobody had the store for %v at most", c.node.name, c.longest)
+	n.world.note("%s: nobody had the store for %v at most", n.name, n.gap.longest)
 }
 
 // nameless: an input without an id took effect once.
-func (c *cluster) nameless(e *machine.Entry, inputs map[string]uint64) {
+func (n *node) nameless(e *machine.Entry, inputs map[string]uint64) {
 	input, ok := e.Input.Command.(machine.SendInput)
 	if !ok || len(input.Parts) != 1 || !strings.HasPrefix(input.Parts[0].Text, nameless) {
 		return
 	}
 	text := input.Parts[0].Text
 	if before, again := inputs[text]; again {
-		c.node.world.fail("a call takes effect once", "%s in records %d and %d of %s", text, before, e.First, e.RunID)
+		n.world.fail("a call takes effect once", "%s in records %d and %d of %s", text, before, e.First, e.RunID)
 	}
 	inputs[text] = e.First
 }

@@ -129,7 +129,11 @@ func (n *node) dialTo(m *member) (*grpc.ClientConn, error) {
 	if n.cluster != nil {
 		interceptors = append(interceptors, n.owns)
 	}
-	return grpc.NewClient("passthrough:///"+n.name,
+	var options []grpc.DialOption
+	if n.wards() != nil {
+		options = append(options, grpc.WithPerRPCCredentials(n.token()))
+	}
+	return grpc.NewClient("passthrough:///"+n.name, append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(interceptors...),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second}),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -141,12 +145,12 @@ func (n *node) dialTo(m *member) (*grpc.ClientConn, error) {
 			if err != nil {
 				return nil, err
 			}
-			w := &wire{Conn: conn, all: &n.wires, to: to, over: make(chan struct{})}
+			w := &wire{Conn: conn, all: n.wires, to: to, over: make(chan struct{})}
 			n.wires.mu.Lock()
 			defer n.wires.mu.Unlock()
 			n.wires.open = append(n.wires.open, w)
 			return w, nil
-		}))
+		}))...)
 }
 
 // server is what answers callers of a node now; nil: nobody does.

@@ -28,7 +28,9 @@ type world struct {
 	knobs knobs
 	dice  *rand.Rand
 	nodes [2]*node
-	began time.Time
+	// stores are the nodes and, behind them, the wards of a cluster: each has a journal of its own.
+	stores []*node
+	began  time.Time
 
 	people    *people
 	workers   []*workman
@@ -40,7 +42,8 @@ type world struct {
 	till      *till
 	deciders  *deciders
 	ledger    *ledger
-	oracles   [2]*oracle
+	// oracles are those of the stores, in their order.
+	oracles []*oracle
 
 	// healing: faults are over and everybody does what is best.
 	healing bool
@@ -135,13 +138,7 @@ func run(p plan, keep bool) (out outcome) {
 	w.endpoint, w.ledger = newEndpoint(w), newLedger(w)
 	w.till, w.deciders = newTill(w), newDeciders(w)
 	current.Store(w)
-	for i := range w.nodes {
-		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
-		w.oracles[i] = newOracle(w, w.nodes[i])
-	}
-	w.nodes[0].other, w.nodes[1].other = w.nodes[1], w.nodes[0]
-	w.nodes[0].call()
-	w.nodes[1].call()
+	w.found()
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -167,6 +164,25 @@ func run(p plan, keep bool) (out outcome) {
 	return out
 }
 
+// found makes the nodes, with whoever looks at them.
+func (w *world) found() {
+	for i := range w.nodes {
+		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
+	}
+	w.nodes[0].other, w.nodes[1].other = w.nodes[1], w.nodes[0]
+	w.stores = w.nodes[:]
+	for _, n := range w.nodes {
+		for _, ward := range n.wards() {
+			ward.other = n.other
+			w.stores = append(w.stores, ward)
+		}
+	}
+	for _, n := range w.stores {
+		w.oracles = append(w.oracles, newOracle(w, n))
+		n.call()
+	}
+}
+
 // enter brings in those who act by themselves.
 func (w *world) enter() {
 	for i := range 3 {
@@ -176,23 +192,29 @@ func (w *world) enter() {
 		w.readers = append(w.readers, &reader{world: w, node: n, name: fmt.Sprintf("r%d", i), snapshots: i == 0, slow: i == 1})
 	}
 	w.readers = append(w.readers, &reader{world: w, node: w.nodes[w.seed%2], name: "consumer", named: true})
+	for _, n := range w.stores[len(w.nodes):] {
+		n.offer()
+		w.workers = append(w.workers, newWorkman(w, n, "w"+n.space))
+	}
 	for _, m := range w.workers {
 		m.start()
 	}
 	for _, r := range w.readers {
 		w.busy.Go(r.run)
 	}
+	for _, n := range w.stores {
+		n.followed()
+	}
 	for _, n := range w.nodes {
 		if n.cluster != nil {
-			n.cluster.followed()
 			w.busy.Go(n.cluster.watch)
 		}
 	}
 }
 
-// settle waits until each cluster has an owner.
+// settle waits until each partition of a cluster has an owner.
 func (w *world) settle() {
-	for _, n := range w.nodes {
+	for _, n := range w.stores {
 		for range 100 {
 			if n.cluster == nil || n.process() != nil {
 				break
@@ -230,8 +252,10 @@ func (w *world) leave() {
 	}
 	w.people.wait()
 	w.busy.Wait()
-	for _, n := range w.nodes {
+	for _, n := range w.stores {
 		_ = n.calls.Close()
+	}
+	for _, n := range w.nodes {
 		if n.cluster != nil {
 			n.cluster.hangUp()
 		}
@@ -251,7 +275,7 @@ const lastSleep = 2 * time.Minute
 
 func (w *world) stats() stats {
 	s := stats{calls: w.people.calls, stuck: w.stuck, sales: len(w.till.sales), decided: w.deciders.count()}
-	for i, n := range w.nodes {
+	for i, n := range w.stores {
 		s.lives += n.lives
 		s.entries += len(w.oracles[i].journal)
 	}

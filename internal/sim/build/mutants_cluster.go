@@ -27,4 +27,54 @@ var clusterMutants = []mutant{
 		name: "o06", what: "a stream goes on from now at the next owner, whatever was told", file: "internal/cluster/route/follow.go",
 		exchange: exchange{old: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = told.cursor, 0, false", new: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = \"\", 0, true"},
 	},
+	{
+		name: "o07", what: "a call of another node is made at the house of the first partition, whatever number comes with it", file: "internal/cluster/peer/server.go",
+		exchange: exchange{old: "s.cfg.Router.Local(ctx, part, ", new: "s.cfg.Router.Local(ctx, part*0, "},
+		more:     []exchange{{old: "s.cfg.Router.LocalStream(part, ", new: "s.cfg.Router.LocalStream(part*0, "}},
+	},
+	{
+		name: "o08", what: "a stream of a namespace goes to the first partition", file: "internal/cluster/route/stream.go",
+		exchange: exchange{old: "r.tellAt(ctx, r.partOf(ctx, req), method", new: "r.tellAt(ctx, r.partOf(ctx, nil), method"},
+	},
+	{
+		name: "o09", what: "every call goes to the owner of the first partition", file: "internal/cluster/node/node.go",
+		exchange: exchange{old: "owner := n.view.part(part).Owner; n.elsewhere", new: "owner := n.view.part(part * 0).Owner; n.elsewhere"},
+	},
+	{
+		name: "o10", what: "a beat renews the leases of all partitions, whoever has them (the simulated statement)", file: "internal/sim/pgkv/rows.go",
+		exchange: exchange{old: "if p.node() == me.ID && p.epoch == kept[id].Load() && ", new: "if p.owner != \"\" && "},
+	},
+	{
+		name: "o11", what: "a beat renews the lease of a partition that the process has no more (the simulated statement)", file: "internal/sim/pgkv/rows.go",
+		exchange: exchange{old: "p.node() == me.ID && p.epoch == kept[id].Load() && ", new: "p.node() == me.ID && "},
+	},
+	{
+		name: "o12", what: "the lease of one partition counts for all that a node has", file: "internal/cluster/node/look.go",
+		exchange: exchange{
+			old: "\tif part.Owner.ID == n.cfg.Me.ID {\n\t\tp.holds(",
+			new: "\tfor _, part := range n.view.Parts {\n\t\tif part.Owner.ID != n.cfg.Me.ID {\n\t\t\tcontinue\n\t\t}\n\t\tp.holds(",
+		},
+	},
+	{
+		name: "o13", what: "nodes give away although their shares are even", file: "internal/cluster/node/balance.go",
+		exchange: exchange{
+			old: "\t\tnext, found := v.move(loads, owners)\n",
+			new: "\t\tnext, found := v.move(loads, owners)\n" +
+				"\t\tif p := v.Parts[len(v.Parts)-1]; !found && len(moves) == 0 && p.ID > 0 {\n" +
+				"\t\t\tnext = move{part: p.ID, from: p.Owner.ID, to: v.fewest(p, loads, func(id string) bool { return id == p.Owner.ID })}\n" +
+				"\t\t\tfound = next.to != \"\" && loads[next.from] >= loads[next.to]\n\t\t}\n",
+		},
+	},
+	{
+		name: "o14", what: "a node keeps what is more than its share", file: "internal/cluster/node/balance.go",
+		exchange: exchange{old: "m.from == n.cfg.Me.ID && p != nil && p.phase == open", new: "m.from == n.cfg.Me.ID && p != nil && p.phase == closing"},
+	},
+	{
+		name: "o15", what: "a take-over reads first what the first partition has (the simulated statement)", file: "internal/sim/pgkv/view.go",
+		exchange: exchange{
+			old: "\ts.pairs, s.group = p.pairs.Copy(), p.commit\n",
+			new: "\ts.pairs, s.group = p.pairs.Copy(), p.commit\n\tif looks[s.db]++; looks[s.db] == 1 && server.now.parts[0] != nil {\n\t\ts.pairs = server.now.parts[0].pairs.Copy()\n\t}\n",
+		},
+		more: []exchange{{old: "var errForeign = ", new: "var looks = map[*DB]int{}\n\nvar errForeign = "}},
+	},
 }

@@ -172,15 +172,26 @@ func simPlace(pp *p, h, t uint32, gp *g) {
 	}
 }
 
+// simLast is who passed a lock last, simPassed how often in a row.
+var simLast, simPassed uint64
+
+// simMost is how often one passes locks and lets nobody run: who tries something again and again
+// until somebody else has gone on would do so for ever.
+const simMost = 1 << 14
+
 // simYield lets somebody else run, sometimes.
 func simYield() {
 	gp := getg()
-	if simGive == 0 || gp.bubble == nil || gp.m.curg != gp || gp.m.locks != 0 {
+	if gp.bubble == nil || gp.m.curg != gp || gp.m.locks != 0 {
 		return
 	}
-	if simNext()&255 >= simGive {
+	if simPassed++; simLast != gp.goid {
+		simLast, simPassed = gp.goid, 0
+	}
+	if simPassed < simMost && (simGive == 0 || simNext()&255 >= simGive) {
 		return
 	}
+	simPassed = 0
 	goyield()
 }
 

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	URL                    pgurl.URL
 	Schema, Owner, Address string
+	Part                   int32
 	Hot                    func(kind byte) bool
 	Readers                int32
 	Lease                  time.Duration
@@ -50,7 +51,7 @@ type DB struct {
 
 var _ kv.KV = (*DB)(nil)
 
-// Open takes the partition of the server at the URL.
+// Open takes a partition of the server at the URL, which it makes if there is none.
 func Open(cfg Config) (*DB, error) {
 	found, ok := servers.Load(cfg.URL.String())
 	if !ok {
@@ -59,9 +60,10 @@ func Open(cfg Config) (*DB, error) {
 	d := &DB{cfg: cfg, server: found.(*Server)}
 	d.server.mu.Lock()
 	d.life = d.server.life
+	d.server.seed(cfg.Part)
 	d.server.mu.Unlock()
 	var err error
-	d.owner, err = fenced.Take(&line{server: d.server, life: d.life, owner: cfg.Owner, address: cfg.Address, lease: cfg.Lease}, fenced.Config{
+	d.owner, err = fenced.Take(&line{server: d.server, life: d.life, part: cfg.Part, owner: cfg.Owner, address: cfg.Address, lease: cfg.Lease}, fenced.Config{
 		Lease: cfg.Lease, Patience: cfg.Waits.Patience, Leave: cfg.Waits.Leave, Kept: cfg.Kept, Told: func(string, error) {},
 	})
 	return d, err
@@ -143,7 +145,7 @@ func (b *batch) Delete(key []byte) { b.pairs[string(key)] = nil }
 
 func (b *batch) Commit(group uint64, done func(kv.Result)) { b.db.owner.Commit(group, b, done) }
 
-func (b *batch) store(s *state, group uint64) {
+func (b *batch) store(s *part, group uint64) {
 	for key, value := range b.pairs {
 		if value == nil {
 			s.pairs.Delete(key)

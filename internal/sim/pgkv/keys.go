@@ -8,8 +8,8 @@ import (
 // keys are the keys of runs in the server, as a medium.
 type keys struct{ db *DB }
 
-// at is the state, with the server's lock held until done is called.
-func (k *keys) at() (s *state, done func(), err error) {
+// at is the partition, with the server's lock held until done is called.
+func (k *keys) at() (s *part, done func(), err error) {
 	k.db.server.stopped(k.db.cfg.Address)
 	k.db.server.pass()
 	k.db.server.mu.Lock()
@@ -17,7 +17,7 @@ func (k *keys) at() (s *state, done func(), err error) {
 		k.db.server.mu.Unlock()
 		return nil, nil, err
 	}
-	return &k.db.server.now, k.db.server.mu.Unlock, nil
+	return k.db.server.now.parts[k.db.cfg.Part], k.db.server.mu.Unlock, nil
 }
 
 func (k *keys) ReadAt(b []byte, at int64) (int, error) {

@@ -12,6 +12,7 @@ import (
 // line is the connection of commits of one owner.
 type line struct {
 	server         *Server
+	part           int32
 	life, line     int
 	owner, address string
 	lease          time.Duration
@@ -19,8 +20,8 @@ type line struct {
 
 var _ fenced.Server[*batch] = (*line)(nil)
 
-// talk does something at the server, as one statement: with the standby, if it is to be for good.
-func (l *line) talk(durable bool, do func(s *state) error) error {
+// talk does something with its partition, as one statement: with the standby, if it is to be for good.
+func (l *line) talk(durable bool, do func(s *part) error) error {
 	l.server.stopped(l.address)
 	// What it says may reach a process that was stopped meanwhile.
 	defer l.server.stopped(l.address)
@@ -30,7 +31,7 @@ func (l *line) talk(durable bool, do func(s *state) error) error {
 	if err := l.answers(); err != nil {
 		return err
 	}
-	if err := do(&l.server.now); err != nil {
+	if err := do(l.server.now.parts[l.part]); err != nil {
 		return err
 	}
 	if durable {
@@ -45,6 +46,9 @@ func (l *line) answers() error {
 	if errors.Is(err, disk.ErrCrashed) {
 		return &fenced.FinalError{Err: err}
 	}
+	if err == nil && l.server.muted(l.address, l.part) {
+		return errAway
+	}
 	if err == nil && l.line != l.server.lines {
 		return errCut
 	}
@@ -56,11 +60,11 @@ func (l *line) Take(again bool) (st fenced.State, err error) {
 	l.server.mu.Lock()
 	l.line = l.server.lines
 	l.server.mu.Unlock()
-	err = l.talk(true, func(s *state) error {
+	err = l.talk(true, func(s *part) error {
 		now := time.Now()
 		if st.Ours = s.owner == l.owner || !again && !s.lease.After(now); st.Ours {
 			s.epoch++
-			l.server.newest = s.epoch
+			l.server.newest[l.part] = s.epoch
 			s.owner, s.address, s.lease = l.owner, l.address, now.Add(l.lease)
 		}
 		st.Epoch, st.Commit, st.Owner, st.Address, st.Lease, st.Left = s.epoch, s.commit, s.owner, s.address, s.lease, max(0, s.lease.Sub(now))
@@ -71,12 +75,12 @@ func (l *line) Take(again bool) (st fenced.State, err error) {
 
 // Commit is one statement, which may go wrong in its ways.
 func (l *line) Commit(epoch, number uint64, b *batch) error {
-	store := func(s *state) error {
+	store := func(s *part) error {
 		if s.epoch != epoch || s.commit != number-1 {
 			return fenced.ErrNoFence
 		}
-		if epoch < l.server.newest && l.server.told != nil {
-			l.server.told(fmt.Sprintf("group %d is stored under epoch %d, and %d was taken", number, epoch, l.server.newest))
+		if newest := l.server.newest[l.part]; epoch < newest && l.server.told != nil {
+			l.server.told(fmt.Sprintf("group %d of partition %d is stored under epoch %d, and %d was taken", number, l.part, epoch, newest))
 		}
 		b.store(s, number)
 		s.lease = time.Now().Add(l.lease)
@@ -100,7 +104,7 @@ func (l *line) Commit(epoch, number uint64, b *batch) error {
 	case None:
 	}
 	lives := l.lives()
-	err := l.talk(true, func(s *state) error {
+	err := l.talk(true, func(s *part) error {
 		if l.server.faults.Full {
 			return errFull
 		}
@@ -120,7 +124,7 @@ func (l *line) lives() bool {
 }
 
 // afterlife has a commit come that was under way when its process was killed.
-func (l *line) afterlife(store func(s *state) error) {
+func (l *line) afterlife(store func(s *part) error) {
 	l.server.mu.Lock()
 	late := l.server.faults.Afterlife
 	l.server.mu.Unlock()
@@ -130,7 +134,7 @@ func (l *line) afterlife(store func(s *state) error) {
 	time.AfterFunc(late, func() {
 		l.server.mu.Lock()
 		defer l.server.mu.Unlock()
-		if store(&l.server.now) == nil {
+		if store(l.server.now.parts[l.part]) == nil {
 			l.server.standby = l.server.now.clone()
 		}
 	})
@@ -138,7 +142,7 @@ func (l *line) afterlife(store func(s *state) error) {
 
 // Renew is the fence alone.
 func (l *line) Renew(epoch, number uint64) error {
-	return l.talk(true, func(s *state) error {
+	return l.talk(true, func(s *part) error {
 		if s.epoch != epoch || s.commit != number {
 			return fenced.ErrNoFence
 		}
@@ -149,7 +153,7 @@ func (l *line) Renew(epoch, number uint64) error {
 
 // Release gives the partition back.
 func (l *line) Release(epoch uint64) error {
-	return l.talk(true, func(s *state) error {
+	return l.talk(true, func(s *part) error {
 		if s.epoch == epoch {
 			s.owner, s.address, s.lease = "", "", time.Time{}
 		}

@@ -1,38 +1,44 @@
 package pgkv
 
 import (
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/sim/disk"
+	"github.com/pawl-dev/pawl/internal/store/pgkv/members"
 )
 
-// Member is a row of the table of nodes.
-type Member struct {
-	ID, Address string
-	Key         [32]byte
-	Leaving     bool
-	// Speaks is the newest format that it keeps the store in; here there is one.
-	Speaks uint32
-}
+// Those of the package that it stands for. A format is none: here there is one.
+type (
+	// Member is a row of the table of nodes.
+	Member = members.Node
+	// Part is a row of the table of partitions.
+	Part = members.Part
+	// Seen is what a beat tells.
+	Seen = members.View
+	// Epochs are those under which a process has partitions.
+	Epochs = members.Epochs
+)
 
 type row struct {
 	Member
-	lease time.Time
+	lease, since time.Time
 }
 
-// Seen is what a beat tells: who lives in the order in which they came, who has the store, and
-// what is left of the lease.
-type Seen struct {
-	Nodes []Member
-	Owner Member
-	Lease time.Duration
+// told is a node as a beat tells of it.
+func (r row) told(now time.Time, lease time.Duration) Member {
+	m := r.Member
+	m.New = r.since.After(now.Add(-lease))
+	return m
 }
 
 // Client is how a process reaches the server, by the address that it gives.
 type Client struct {
 	// Dead: what it still does reaches nothing. Cut: it is not answered.
 	Dead, Cut bool
+	// Mute has the bits of the partitions of which it is not answered what it says as an owner.
+	Mute uint64
 	// Stopped waits while it is stopped; nil: it never is.
 	Stopped func()
 }
@@ -55,6 +61,19 @@ func (s *Server) Reaches(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.faults.Away && s.reaches(address) == nil
+}
+
+// Muted says whether a process is not answered about a partition.
+func (s *Server) Muted(address string, part int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.muted(address, part)
+}
+
+// muted is called with the lock.
+func (s *Server) muted(address string, part int32) bool {
+	c := s.clients[address]
+	return c != nil && c.Mute&(1<<part) != 0
 }
 
 // stopped waits while a process is.
@@ -86,30 +105,71 @@ func (s *Server) reaches(address string) error {
 // unanswered is how long a beat waits in vain.
 const unanswered = 500 * time.Millisecond
 
-// Beat is the statement of internal/store/pgkv/members; kept is the epoch under which the process
-// has the store.
-func (s *Server) Beat(me Member, kept uint64, lease time.Duration) (seen Seen, err error) {
+// Beat is the statement of internal/store/pgkv/members; kept are the epochs under which the process
+// has partitions.
+func (s *Server) Beat(me Member, kept *Epochs, lease time.Duration) (seen Seen, err error) {
 	err = s.rows(me.Address, func(now time.Time) {
-		s.now.write(row{me, now.Add(lease)})
-		owner, _, _ := strings.Cut(s.now.owner, ".")
-		if owner == me.ID && s.now.epoch == kept && s.now.lease.Before(now.Add(lease*5/6)) {
-			s.now.lease = now.Add(lease)
-		}
-		had := s.now.lease.After(now)
-		seen.Lease = s.now.lease.Sub(now)
-		if had {
-			seen.Owner = Member{ID: owner, Address: s.now.address}
-		}
+		s.now.write(row{me, now.Add(lease), now})
 		for _, r := range s.now.nodes {
 			if r.lease.After(now) {
-				seen.Nodes = append(seen.Nodes, r.Member)
+				seen.Nodes = append(seen.Nodes, r.told(now, lease))
 			}
-			if had && r.ID == owner {
-				seen.Owner = r.Member
+		}
+		for id, p := range s.now.parts {
+			if p == nil {
+				continue
 			}
+			if p.node() == me.ID && p.epoch == kept[id].Load() && p.lease.Before(now.Add(lease*5/6)) {
+				p.lease = now.Add(lease)
+			}
+			seen.Parts = append(seen.Parts, s.now.seen(int32(id), now, lease))
 		}
 	})
 	return seen, err
+}
+
+// node is the one whose process has it.
+func (p *part) node() string {
+	id, _, _ := strings.Cut(p.owner, ".")
+	return id
+}
+
+// seen is a partition as a beat tells of it.
+func (s *state) seen(id int32, now time.Time, lease time.Duration) Part {
+	p, told := s.parts[id], Part{ID: id}
+	if !p.lease.After(now) {
+		return told
+	}
+	told.Owner, told.Lease = Member{ID: p.node(), Address: p.address}, p.lease.Sub(now)
+	for _, r := range s.nodes {
+		if r.ID == told.Owner.ID {
+			told.Owner = r.told(now, lease)
+		}
+	}
+	return told
+}
+
+// Place is that of internal/store/pgkv/members, said by the process at an address.
+func (s *Server) Place(address string, names []string, key func(name string) []byte) (at map[string]int32, err error) {
+	err = s.rows(address, func(time.Time) {
+		at = members.Spread(s.now.places, names, func(name string) bool { return s.now.stored(key(name)) })
+		for _, name := range names {
+			s.seed(at[name])
+		}
+		places := maps.Clone(at)
+		maps.Copy(places, s.now.places)
+		s.now.places = places
+	})
+	return at, err
+}
+
+// stored: the store of partition 0 has a key.
+func (s *state) stored(key []byte) bool {
+	if s.parts[0] == nil {
+		return false
+	}
+	_, there := s.parts[0].pairs.Get(string(key))
+	return there
 }
 
 // Leave takes the row of a node away.
@@ -146,11 +206,12 @@ func (s *Server) rows(address string, do func(now time.Time)) error {
 	return err
 }
 
-// write puts a row in the place of the one with its id, or behind all others.
+// write puts a row in the place of the one with its id, which came first, or behind all others.
 func (s *state) write(r row) {
 	all := append([]row(nil), s.nodes...)
 	for i := range all {
 		if all[i].ID == r.ID {
+			r.since = all[i].since
 			all[i] = r
 			s.nodes = all
 			return

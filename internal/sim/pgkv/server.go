@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/pawl-dev/pawl/internal/sim/disk"
+	upstream "github.com/pawl-dev/pawl/internal/store/pgkv"
 )
 
 // Server is a primary with its standby. Safe for concurrent use.
@@ -20,8 +21,8 @@ type Server struct {
 	faults      Faults
 	// clients are the processes that something befalls, by their addresses.
 	clients map[string]*Client
-	// newest is the newest epoch that was taken; told hears of what must not be.
-	newest uint64
+	// newest are the newest epochs that were taken; told hears of what must not be.
+	newest [Partitions]uint64
 	told   func(what string)
 }
 
@@ -49,15 +50,25 @@ const (
 	NoStandby
 )
 
-// state is what a server has of its one partition.
+// Partitions are as many as in the package that it stands for.
+const Partitions = upstream.Partitions
+
+// state is what a server has.
 type state struct {
+	// parts are by their numbers; nil: there is none.
+	parts [Partitions]*part
+	// nodes and places are never changed in place.
+	nodes  []row
+	places map[string]int32
+}
+
+// part is a partition.
+type part struct {
 	pairs          *btree.Map[string, pair]
 	epoch, commit  uint64
 	owner, address string
 	lease          time.Time
 	keys           []byte
-	// nodes are never changed in place.
-	nodes []row
 }
 
 type pair struct {
@@ -67,9 +78,27 @@ type pair struct {
 
 func (s *state) clone() state {
 	other := *s
-	other.pairs = s.pairs.Copy()
-	other.keys = append([]byte(nil), s.keys...)
+	for i, p := range s.parts {
+		if p != nil {
+			other.parts[i] = p.clone()
+		}
+	}
 	return other
+}
+
+func (p *part) clone() *part {
+	other := *p
+	other.pairs = p.pairs.Copy()
+	other.keys = append([]byte(nil), p.keys...)
+	return &other
+}
+
+// seed makes a partition, for good. It is called with the lock.
+func (s *Server) seed(id int32) {
+	if s.now.parts[id] == nil {
+		s.now.parts[id] = &part{pairs: new(btree.Map[string, pair])}
+		s.standby = s.now.clone()
+	}
 }
 
 var (
@@ -87,8 +116,7 @@ func (s *Server) Watch(told func(what string)) { s.told = told }
 
 // NewServer is an empty one at a URL, in place of an earlier one.
 func NewServer(url string) *Server {
-	s := &Server{now: state{pairs: new(btree.Map[string, pair])}}
-	s.standby = s.now.clone()
+	s := &Server{}
 	servers.Store(url, s)
 	return s
 }
@@ -123,7 +151,12 @@ func (s *Server) Failover() {
 	defer s.mu.Unlock()
 	s.lines++
 	s.now = s.standby.clone()
-	s.newest = s.now.epoch
+	for i, p := range s.now.parts {
+		s.newest[i] = 0
+		if p != nil {
+			s.newest[i] = p.epoch
+		}
+	}
 }
 
 // alive is called with the lock: what keeps a process of that life and address from being answered.

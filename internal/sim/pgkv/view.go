@@ -44,10 +44,11 @@ func (s *snapshot) look() error {
 	if err := server.alive(s.db.life, s.db.cfg.Address); err != nil {
 		return err
 	}
-	if server.now.owner != s.db.cfg.Owner || server.now.commit < s.asked {
+	p := server.now.parts[s.db.cfg.Part]
+	if p.owner != s.db.cfg.Owner || p.commit < s.asked {
 		return errForeign
 	}
-	s.pairs, s.group = server.now.pairs.Copy(), server.now.commit
+	s.pairs, s.group = p.pairs.Copy(), p.commit
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pawl-dev/pawl/e2e/play"
-	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
@@ -34,56 +34,75 @@ type cluster struct {
 	t *testing.T
 	// ctx ends with the test, and when a node ended by itself.
 	ctx    context.Context
+	broken context.CancelFunc
 	db     *database
+	// args are those of each node; alone: there is one, which shares with nobody.
+	args   []string
+	alone  bool
 	nodes  []*node
 	random *rand.Rand
 	waits  *standstills
-	// hands are the workers that are processes.
-	hands []*hand
+	// spaces are the namespaces, parts the partition that each is in.
+	spaces []string
+	parts  map[string]int32
+	// hands are the workers that are processes, probes those of each namespace at each node.
+	hands  []*hand
+	probes []*probe
+	// left are the faults of the deck that are still to come.
+	left []fault
 }
 
-// newCluster starts nodes on a database of their own.
-func newCluster(t *testing.T, nodes int, args ...string) *cluster {
+// newCluster starts nodes on a database of their own, which serve so many namespaces.
+func newCluster(t *testing.T, nodes, spaces int) *cluster {
 	t.Helper()
 	pg.Require(t)
 	seed := uint64(number("PAWL_SEED", 1))
 	t.Logf("seed %d", seed)
-	c := &cluster{t: t, db: newDatabase(t), random: rand.New(rand.NewPCG(seed, 13))}
-	c.waits = &standstills{pulse: pg.Listen(t, c.db.way(&c.db.pulse))}
-	var broken context.CancelFunc
-	c.ctx, broken = context.WithCancel(t.Context())
-	t.Cleanup(broken)
-	for i := range nodes {
-		n := newNode(t, string(rune('a'+i)), args...)
-		n.args, n.broken = append(n.args, "--store", c.db.way(&n.database)), broken
-		if nodes > 1 {
-			n.joins()
-		}
-		c.nodes = append(c.nodes, n)
-		n.start()
+	c := &cluster{
+		t: t, db: newDatabase(t), alone: nodes == 1, random: rand.New(rand.NewPCG(seed, 13)),
+		spaces: spacesOf(spaces), parts: map[string]int32{},
 	}
+	c.waits = &standstills{pulse: pg.Listen(t, c.db.way(&c.db.pulse))}
+	c.ctx, c.broken = context.WithCancel(t.Context())
+	t.Cleanup(c.broken)
+	files := packs(t)
+	c.args = []string{"--allow-tool", "*", "--push-allow", "127.0.0.1"}
+	for _, file := range files {
+		c.args = append(c.args, "--pack", file)
+	}
+	for _, space := range c.spaces[1:] {
+		c.args = append(c.args, "--namespace", space)
+	}
+	for range nodes {
+		c.join()
+	}
+	c.furnish(files)
 	return c
 }
 
-// owner is the node that has the store, if one has.
-func (c *cluster) owner() *node {
+// join starts one more node.
+func (c *cluster) join() *node {
 	c.t.Helper()
-	if len(c.nodes) == 1 {
-		return c.nodes[0]
+	n := newNode(c.t, string(rune('a'+len(c.nodes))), c.args...)
+	n.args, n.broken = append(slices.Clone(n.args), "--store", c.db.way(&n.database)), c.broken
+	if !c.alone {
+		n.joins()
 	}
-	address := c.db.server().Query(c.t, "postgres", "SELECT address FROM pawl.part WHERE id = 0 AND lease_until > now()")
-	for _, n := range c.nodes {
-		if n.peers.Addr() == address {
-			return n
-		}
-	}
-	return nil
+	c.nodes = append(c.nodes, n)
+	n.start()
+	return n
 }
 
-// victim is the owner half of the time, else any.
+// but are the nodes besides one.
+func (c *cluster) but(one *node) []*node {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n == one })
+}
+
+// victim is the owner of a partition by chance half of the time, else any.
 func (c *cluster) victim() *node {
 	c.t.Helper()
-	if one := c.owner(); one != nil && c.random.IntN(2) == 0 {
+	parts := c.all()
+	if one := c.owner(parts[c.random.IntN(len(parts))]); one != nil && c.random.IntN(2) == 0 {
 		return one
 	}
 	return c.nodes[c.random.IntN(len(c.nodes))]
@@ -111,61 +130,42 @@ func (s spread) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return s.any().NewStream(ctx, desc, method, opts...)
 }
 
-// packs are the arguments for what the load needs.
+// packs are the files of what the load needs.
 func packs(t *testing.T) []string {
 	t.Helper()
-	args := []string{"--allow-tool", "*", "--push-allow", "127.0.0.1"}
-	files := []string{"../testdata/crash.pack.yaml", "../testdata/desk.pack.yaml", "testdata/ping.pack.json"}
-	for _, file := range append(files, chargePacks(t)...) {
-		args = append(args, "--pack", file)
-	}
-	return args
+	return append([]string{"../testdata/crash.pack.yaml", "../testdata/desk.pack.yaml", "testdata/ping.pack.json"}, chargePacks(t)...)
 }
 
 // TestClusterUnderFaults: PAWL_FAULTS faults by PAWL_SEED, while runs are driven, worked on and
-// read through all nodes. Nothing that was acknowledged is lost, no effect is had twice, what was
-// answered has an order, a reader of everything sees each record once and in order, every run
-// ends, and no node is without an owner for long.
+// read in several namespaces through all nodes. In each nothing that was acknowledged is lost, no
+// effect is had twice, what was answered has an order, a reader of everything sees each record once
+// and in order, and every run ends; what is in one is in no other. No node is without an owner of any
+// partition for long, and in the end all have their share.
 func TestClusterUnderFaults(t *testing.T) {
 	faults, runs := number("PAWL_FAULTS", len(deck)), number("PAWL_RUNS", 40)
-	c := newCluster(t, number("PAWL_NODES", 3), packs(t)...)
+	c := newCluster(t, number("PAWL_NODES", 3), 4)
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute+time.Duration(faults)*patience)
 	defer cancel()
 	l := newLoad(ctx, c, runs)
 	var beside sync.WaitGroup
 	l.begin(&beside)
-	calls := play.NewLinear(ctx)
-	// A node makes ResolveStep again at the next owner; a take-over lasts longer than a pause.
-	calls.Again, calls.Slow = true, true
-	var racing []*play.LinearClient
-	for range 6 {
-		racing = append(racing, calls.Client(c.spread()))
+	if !c.alone {
+		t.Logf("the nodes share evenly %v after they serve", c.even(time.Now(), patience))
 	}
-	for _, one := range racing {
-		beside.Go(one.Race)
-	}
-	driven := play.UnderCrashes(ctx, t, faults, runs/4, func() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(c.spread()) },
+	driven := play.UnderCrashes(ctx, t, faults, max(runs/4, len(l.spaces)), l.client,
 		c.faults(func(ctx context.Context, acked *atomic.Int64) {
 			play.AwaitCount(ctx, acked, acked.Load()+20+c.random.Int64N(60))
 		}))
-	calls.Over.Store(true)
+	if !c.alone {
+		t.Logf("the nodes share evenly %v after the last fault", c.even(time.Now(), shared))
+	}
 	l.end()
 	beside.Wait()
 	l.judge(driven)
-	calls.Judge(t, "../testdata/desk.pack.yaml")
-	c.waits.judge(t, c.nodes)
-	c.compared(driven)
+	c.waits.judge(t, c)
+	l.compared(driven)
 	c.stopped()
 	testkit.Tried(t, faults, "faults of nodes, connections and the database")
-}
-
-// compared: what was driven left the records that it leaves on a sidecar which nothing happens to.
-func (c *cluster) compared(driven []*play.Driver) {
-	c.t.Helper()
-	calm := newNode(c.t, "calm", "--allow-tool", "*", "--pack", "../testdata/crash.pack.yaml", "--data", c.t.TempDir())
-	calm.start()
-	play.CompareAll(c.t, driven, pawlv1.NewRunServiceClient(c.spread()), pawlv1.NewRunServiceClient(calm.dial()))
-	calm.end(syscall.SIGTERM)
 }
 
 // stopped ends the nodes and proves their store.

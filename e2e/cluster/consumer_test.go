@@ -17,10 +17,10 @@ const (
 	streamEvery = 1000
 )
 
-// consumer works on all records under a name, whose place the store keeps. What it has acknowledged
+// consumer works on all records of a namespace under a name, whose place the store keeps. What it has acknowledged
 // it is never told again; all else in order from there.
 type consumer struct {
-	*load
+	*space
 	name string
 	// lost: what it was told was wrong.
 	lost atomic.Bool
@@ -34,8 +34,8 @@ type consumer struct {
 	worked, retold int
 }
 
-func newConsumer(l *load, name string) *consumer {
-	return &consumer{load: l, name: name, seqs: map[string]uint64{}}
+func newConsumer(s *space, name string) *consumer {
+	return &consumer{space: s, name: name, seqs: map[string]uint64{}}
 }
 
 func (c *consumer) work() {
@@ -69,7 +69,7 @@ func (c *consumer) take(record *pawlv1.Record) {
 	if c.again < len(c.open) {
 		if want := c.open[c.again]; record.GetCursor() != want {
 			c.lost.Store(true)
-			c.t.Errorf("consumer %s was told record %d of run %s again, out of order: %s instead of %s", c.name, record.GetSeq(), record.GetRunId(), record.GetCursor(), want)
+			c.t.Errorf("consumer %s of %s was told record %d of run %s again, out of order: %s instead of %s", c.name, c.space.name, record.GetSeq(), record.GetRunId(), record.GetCursor(), want)
 		}
 		c.again++
 		c.retold++
@@ -77,9 +77,13 @@ func (c *consumer) take(record *pawlv1.Record) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if want := c.seqs[record.GetRunId()] + 1; record.GetSeq() != want {
+	want := c.seqs[record.GetRunId()] + 1
+	if record.GetSeq() != want {
 		c.lost.Store(true)
-		c.t.Errorf("consumer %s was told record %d of run %s instead of %d", c.name, record.GetSeq(), record.GetRunId(), want)
+		c.t.Errorf("consumer %s of %s was told record %d of run %s instead of %d", c.name, c.space.name, record.GetSeq(), record.GetRunId(), want)
+	}
+	if want == 1 {
+		c.met(record.GetRunId())
 	}
 	c.seqs[record.GetRunId()] = record.GetSeq()
 	c.worked++
@@ -94,7 +98,7 @@ func (c *consumer) acknowledge() {
 		return deliveries.AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: c.name, Cursor: c.open[len(c.open)-1]})
 	})
 	if err != nil && c.ctx.Err() == nil {
-		c.t.Errorf("consumer %s: %v", c.name, err)
+		c.t.Errorf("consumer %s of %s: %v", c.name, c.space.name, err)
 	}
 	c.open, c.again = c.open[:0], 0
 }
@@ -108,5 +112,5 @@ func (c *consumer) seq(run string) uint64 {
 func (c *consumer) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("consumer %s: %d records worked on once and in order, %d told again before they were acknowledged", c.name, c.worked, c.retold)
+	return fmt.Sprintf("consumer %s of %s: %d records worked on once and in order, %d told again before they were acknowledged", c.name, c.space.name, c.worked, c.retold)
 }

@@ -1,7 +1,8 @@
-// Package cluster holds the tests of several sidecars on one database: real processes, a
-// PostgreSQL server with a synchronous standby, relays in between that can be cut, and load
-// from Go, Python and TypeScript while all of it fails at random. What the database itself does
-// not commit, by the word of a prober of its own, is not counted as a standstill of theirs.
+// Package cluster holds the tests of several sidecars on one database: real processes that share its
+// namespaces, a PostgreSQL server with a synchronous standby, relays in between that can be cut, and
+// load from Go, Python and TypeScript in every namespace while all of it fails at random. What the
+// database itself does not commit, by the word of a prober of its own, is not counted as a standstill
+// of theirs.
 //
 // PAWL_FAULTS says how many faults there are, PAWL_SEED which, PAWL_RUNS how many runs are open
 // at once. PAWL_NODES=1 is one sidecar alone, for the harness itself.

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -11,67 +13,91 @@ import (
 	"github.com/pawl-dev/pawl/internal/testkit/relay"
 )
 
-// A fault happens to one node, the owner half of the time, or to all, and is over when it
-// returns.
+// A fault happens to one node, the owner of some partition half of the time, or to all, and is over
+// when it returns.
 type fault struct {
 	what string
 	make func(c *cluster, n *node)
-	// several: there has to be another node.
-	several bool
+	// one: it happens to one node. several: there has to be another one.
+	one, several bool
 }
-
-// workerKilled is what concerns no node.
-const workerKilled = "worker killed"
 
 // deck has each fault as often as it comes in a round.
 var deck = []fault{
-	{"SIGKILL", (*cluster).kill, false},
-	{"SIGKILL", (*cluster).kill, false},
-	{"SIGTERM", (*cluster).restart, false},
-	{"SIGTERM", (*cluster).restart, false},
-	{"SIGSTOP for longer than the lease", (*cluster).suspend, true},
-	{"SIGSTOP for longer than the lease", (*cluster).suspend, true},
-	{"connections to the database cut", func(_ *cluster, n *node) { n.database[0].Cut(); n.database[1].Cut() }, false},
-	{"no database for one node", (*cluster).isolate, true},
-	{"connections between nodes cut", func(_ *cluster, n *node) { n.peers.Cut() }, true},
-	{"one node reached by no other", (*cluster).hide, true},
-	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.db.failOver() }, false},
-	{"the database stands still", func(c *cluster, _ *node) { c.still((*database).server) }, false},
-	{"the standby stands still", func(c *cluster, _ *node) { c.still((*database).standby) }, false},
-	{"slow disk of the database", func(c *cluster, _ *node) { c.creep() }, false},
-	{"the database's clock is put back an hour", func(c *cluster, _ *node) { c.db.jump(-time.Hour) }, false},
-	{workerKilled, (*cluster).dismiss, false},
-	{workerKilled, (*cluster).dismiss, false},
+	{"SIGKILL", (*cluster).kill, true, false},
+	{"SIGKILL", (*cluster).kill, true, false},
+	{"SIGTERM", (*cluster).restart, true, false},
+	{"SIGTERM", (*cluster).restart, true, false},
+	{"SIGSTOP for longer than the lease", (*cluster).suspend, true, true},
+	{"SIGSTOP for longer than the lease", (*cluster).suspend, true, true},
+	{"connections to the database cut", func(_ *cluster, n *node) { n.database[0].Cut(); n.database[1].Cut() }, true, false},
+	{"no database for one node", (*cluster).isolate, true, true},
+	{"connections between nodes cut", func(_ *cluster, n *node) { n.peers.Cut() }, true, true},
+	{"one node reached by no other", (*cluster).hide, true, true},
+	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.db.failOver() }, false, false},
+	{"the database stands still", func(c *cluster, _ *node) { c.still((*database).server) }, false, false},
+	{"the standby stands still", func(c *cluster, _ *node) { c.still((*database).standby) }, false, false},
+	{"slow disk of the database", func(c *cluster, _ *node) { c.creep() }, false, false},
+	{"the database's clock is put back an hour", func(c *cluster, _ *node) { c.db.jump(-time.Hour) }, false, false},
+	{workerKilled, (*cluster).dismiss, false, false},
+	{workerKilled, (*cluster).dismiss, false, false},
 }
 
-// faults deals one fault after the other from a deck that is shuffled anew when it is used up.
-// Before each it waits for progress, after it until all nodes serve.
-func (c *cluster) faults(progress func(context.Context, *atomic.Int64)) func(context.Context, *atomic.Int64) {
-	var left []fault
-	return func(ctx context.Context, acked *atomic.Int64) {
-		progress(ctx, acked)
-		if len(left) == 0 {
-			for _, i := range c.random.Perm(len(deck)) {
-				if !deck[i].several || len(c.nodes) > 1 {
-					left = append(left, deck[i])
-				}
+// What concerns no node, and nobody at all.
+const (
+	workerKilled = "worker killed"
+	nothing      = "nothing"
+)
+
+// deal is the next fault of a deck that is shuffled anew when it is used up.
+func (c *cluster) deal() (f fault) {
+	if len(c.left) == 0 {
+		for _, i := range c.random.Perm(len(deck)) {
+			if !deck[i].several || !c.alone {
+				c.left = append(c.left, deck[i])
 			}
 		}
-		f, n := left[0], c.victim()
-		left = left[1:]
-		whose := "another node"
-		if n == c.owner() {
-			whose = "the owner"
+	}
+	f, c.left = c.left[0], c.left[1:]
+	return f
+}
+
+// faults makes one fault after the other. Before each it waits for progress, first and now and then at
+// rest; after it until every partition is served at all nodes.
+func (c *cluster) faults(progress func(context.Context, *atomic.Int64)) func(context.Context, *atomic.Int64) {
+	rest := true
+	return func(ctx context.Context, acked *atomic.Int64) {
+		f := c.deal()
+		if rest || f.what == workerKilled {
+			c.rest(ctx)
 		}
-		c.waits.during(fmt.Sprintf("%s (%s)", f.what, whose))
+		progress(ctx, acked)
+		n, whose := c.victim(), "all"
+		var had map[int32]bool
+		if f.one {
+			had = c.had(n)
+			whose = fmt.Sprintf("%s, which had %v", n.name, slices.Sorted(maps.Keys(had)))
+		}
+		c.waits.during(f.what, had)
 		began := time.Now()
 		f.make(c, n)
 		progress(ctx, acked)
+		c.answered(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		c.t.Logf("%s %s: %s, %s, over after %v", stamp(began), f.what, n.name, whose, time.Since(began).Round(time.Millisecond))
+		c.t.Logf("%s %s: %s, over after %v", stamp(began), f.what, whose, time.Since(began).Round(time.Millisecond))
+		rest = c.random.IntN(3) == 0
 	}
+}
+
+// rest begins when all have their share.
+func (c *cluster) rest(ctx context.Context) {
+	if !c.alone {
+		c.t.Logf("all have their share after %v", c.even(time.Now(), patience))
+	}
+	c.answered(ctx)
+	c.waits.during(nothing, nil)
 }
 
 func (c *cluster) kill(n *node) {
@@ -87,15 +113,15 @@ func (c *cluster) restart(n *node) {
 	n.start()
 }
 
-// gone waits until the others take a node for dead, and another has the store.
+// gone waits until the others take a node for dead, and have all that it had.
 func (c *cluster) gone(n *node) {
 	c.t.Helper()
 	c.db.server().Await(c.t, "postgres", fmt.Sprintf(
-		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until BETWEEN now() AND now() + interval '6 s') AND EXISTS (SELECT FROM pawl.part WHERE id = 0 AND lease_until > now() AND address <> '%[1]s')",
+		"SELECT NOT EXISTS (SELECT FROM pawl.node WHERE address = '%[1]s' AND lease_until BETWEEN now() AND now() + interval '6 s') AND NOT EXISTS (SELECT FROM pawl.part WHERE lease_until <= now() OR address = '%[1]s')",
 		n.peers.Addr()))
 }
 
-// suspend stops a process until another has what it had.
+// suspend stops a process until others have what it had.
 func (c *cluster) suspend(n *node) {
 	n.excused()
 	n.signal(syscall.SIGSTOP)
@@ -104,7 +130,7 @@ func (c *cluster) suspend(n *node) {
 	n.accountable()
 }
 
-// isolate keeps a node from the database until another has what it had.
+// isolate keeps a node from the database until others have what it had.
 func (c *cluster) isolate(n *node) {
 	n.excused()
 	for _, way := range n.database {

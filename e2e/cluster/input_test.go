@@ -36,6 +36,8 @@ func TestBadInput(t *testing.T) {
 		"no connection left meanwhile":  noPlace,
 		"a full disk":                   fullDisk,
 		"a clock off by an hour":        clockOff,
+		"alone on a store of several":   aloneOnShares,
+		"a node with fewer namespaces":  fewerSpaces,
 	} {
 		t.Run(name, test)
 	}
@@ -96,7 +98,7 @@ func newerSchema(t *testing.T) {
 	on(t, server.URL("postgres"), accepted).ended()
 	server.Query(t, "postgres", "INSERT INTO pawl.schema_version (version_id, is_applied) VALUES (99, true); UPDATE pawl.schema_oldest SET version = 98")
 	refused(t, server.URL("postgres"), []string{"SCHEMA_NEWER: ", "has version 99", "know version 98"}, accepted)
-	server.Query(t, "postgres", "DELETE FROM pawl.schema_version WHERE version_id = 99; UPDATE pawl.schema_oldest SET version = 3; UPDATE pawl.part SET format = 9")
+	server.Query(t, "postgres", "DELETE FROM pawl.schema_version WHERE version_id = 99; UPDATE pawl.schema_oldest SET version = 4; UPDATE pawl.part SET format = 9")
 	out, err := exec.CommandContext(t.Context(), binary(t), "serve", "--listen", "127.0.0.1:0", accepted, "--store", server.URL("postgres")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "FORMAT_NEWER: ") || !strings.Contains(string(out), "part.format of schema") {
 		t.Errorf("a newer format: %v: %s", err, out)
@@ -123,7 +125,7 @@ func laggingStandby(t *testing.T) {
 }
 
 // twoClusters: whoever shares a schema is one cluster, whatever was meant. Where their addresses do
-// not lead to each other the store has one owner all the same; the other says so, and its callers hear
+// not lead to each other a partition has one owner all the same; the other says so, and its callers hear
 // it and nothing else.
 func twoClusters(t *testing.T) {
 	server := pg.Start(t)

@@ -3,20 +3,17 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// load is what goes on while faults happen, but for the runs that are driven by their caller.
+// load is what goes on while faults happen, in each namespace the same.
 type load struct {
 	t    *testing.T
 	c    *cluster
@@ -25,139 +22,70 @@ type load struct {
 	// patient ends when what was under way at the end should have ended.
 	patient context.Context
 	lose    context.CancelFunc
-	conn    spread
-	runs    pawlv1.RunServiceClient
 	book    *ledger
-	// languages serve; each has so many runs under way.
+	// languages serve; each has so many runs under way in each namespace.
 	languages []language
 	each      int
-	read      *reader
-	consumers []*consumer
+	spaces    []*space
+	// clients counts those that drive runs.
+	clients atomic.Int64
 
-	mu  sync.Mutex
-	ids map[string]bool
-	// worked are the runs of workers.
-	worked []string
+	homes sync.Mutex
+	// home is the namespace of each run that somebody has heard of.
+	home map[string]*space
 }
 
 func newLoad(ctx context.Context, c *cluster, runs int) *load {
-	l := &load{t: c.t, c: c, ctx: ctx, conn: c.spread(), book: newLedger(c.t), ids: map[string]bool{}}
-	l.runs = pawlv1.NewRunServiceClient(l.conn)
+	l := &load{t: c.t, c: c, ctx: ctx, book: newLedger(c.t), home: map[string]*space{}}
 	l.patient, l.lose = context.WithCancel(ctx)
 	l.languages = languages(c.t)
-	l.each = max(1, runs*3/4/len(l.languages))
-	l.read = &reader{load: l, seqs: map[string]uint64{}}
-	for _, name := range []string{"books", "ledger"} {
-		l.consumers = append(l.consumers, newConsumer(l, name))
+	l.each = max(1, runs*3/4/len(l.languages)/len(c.spaces))
+	for _, name := range c.spaces {
+		l.spaces = append(l.spaces, newSpace(l, name))
 	}
 	return l
 }
 
-// begin starts all of it: workers of each language at two nodes, their runs, a probe of each
-// node, a reader of everything and consumers of it.
+// begin starts all of it: workers of each language at two nodes, for all namespaces, and what goes on
+// in each of these.
 func (l *load) begin(beside *sync.WaitGroup) {
 	for n, speaks := range l.languages {
-		for i := range 2 {
+		for i := range min(2, len(l.c.nodes)) {
 			speaks.serve(l, l.c.nodes[(n+i)%len(l.c.nodes)], speaks.name)
 		}
-		for lane := range l.each {
-			beside.Go(func() { l.start(speaks.name, lane) })
-		}
 	}
-	for _, n := range l.c.nodes {
-		beside.Go(func() { l.probe(n) })
-	}
-	go l.read.everything()
-	for _, one := range l.consumers {
-		go one.work()
+	for _, s := range l.spaces {
+		s.begin(beside, l.each)
 	}
 }
 
 // end lets what is under way end.
 func (l *load) end() {
 	l.over.Store(true)
+	for _, s := range l.spaces {
+		s.calls.Over.Store(true)
+	}
 	time.AfterFunc(patience, l.lose)
 }
 
-func (l *load) known(run string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ids[run] = true
-}
-
-// start has one run after the other worked on.
-func (l *load) start(name string, lane int) {
-	for n := 0; !l.over.Load() && l.ctx.Err() == nil; n++ {
-		got, err := play.Retry(l.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
-			return l.runs.StartRun(ctx, &pawlv1.StartRunRequest{
-				Pack: "charge-" + name, Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: fmt.Sprintf("%s-%d-%d", name, lane, n),
-			})
-		})
-		if err != nil {
-			l.t.Errorf("StartRun for %s: %v", name, err)
-			return
-		}
-		run := got.GetRun().GetRunId()
-		l.known(run)
-		l.mu.Lock()
-		l.worked = append(l.worked, run)
-		l.mu.Unlock()
-		for waited := false; !waited; {
-			answer, err := play.Retry(l.patient, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
-				return l.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(5 * time.Second)})
-			})
-			if err != nil {
-				got, _ := l.runs.GetRun(l.ctx, &pawlv1.GetRunRequest{RunId: run})
-				workers, _ := pawlv1.NewWorkerServiceClient(l.c.nodes[0].dial()).ListWorkers(l.ctx, &pawlv1.ListWorkersRequest{})
-				l.t.Errorf("run %s of %s did not end: %v\n%v\nworkers: %v", run, name, err, got.GetRun(), workers)
-				return
-			}
-			waited = !answer.GetTimedOut()
-		}
-	}
-}
-
-// judge looks at every run, at the world outside, and at what the reader saw.
+// judge looks at every namespace, and at the world outside.
 func (l *load) judge(driven []*play.Driver) {
 	l.t.Helper()
-	for _, run := range l.worked {
-		l.judgeWorked(run)
+	worked, records, streams := 0, int64(0), int64(0)
+	for _, s := range l.spaces {
+		s.judge(driven)
+		worked += len(s.worked)
+		records += s.read.count.Load()
+		streams += s.read.streams.Load()
 	}
 	l.book.judge(l.t)
-	for _, d := range driven {
-		l.ids[d.Run] = true
-	}
-	l.judgeSeen("the reader of everything", l.read.seq, func() bool { return false })
-	for _, one := range l.consumers {
-		l.judgeSeen("consumer "+one.name, one.seq, one.lost.Load)
-		l.t.Log(one)
-	}
-	l.t.Logf("%d runs of %d languages worked on, %d effects, %d driven, %d records read in order over %d streams",
-		len(l.worked), len(l.languages), len(l.book.calls), len(driven), l.read.count.Load(), l.read.streams.Load())
-}
-
-// judgeWorked: the bounds of a worked run are exact, and its steps are what the world outside
-// says.
-func (l *load) judgeWorked(run string) {
-	l.t.Helper()
-	got, err := l.runs.GetRun(l.ctx, &pawlv1.GetRunRequest{RunId: run})
-	r := got.GetRun()
-	if err != nil || r.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || r.GetVisits()["work"] != 4 || r.GetVisits()["end"] != 1 || r.GetToolCalls() != 8 {
-		l.t.Errorf("run %s: %v (%s), visits %v, %d tool calls, %v: %v", run, r.GetStatus(), r.GetReason(), r.GetVisits(), r.GetToolCalls(), err, play.Journal(l.ctx, l.t, l.runs, run))
-	}
-	for _, record := range play.Journal(l.ctx, l.t, l.runs, run) {
-		step := record.GetStepResolved()
-		if step == nil || step.GetNext() != 0 {
-			continue
-		}
-		key := fmt.Sprintf("%s/%d", run, step.GetStep())
-		l.book.answered(l.t, key, step)
-	}
+	l.t.Logf("%d namespaces: %d runs of %d languages worked on, %d effects, %d driven, %d records read in order over %d streams",
+		len(l.spaces), worked, len(l.languages), len(l.book.calls), len(driven), records, streams)
 }
 
 // reader reads everything, at a node by chance each time that its stream ends.
 type reader struct {
-	*load
+	*space
 
 	mu      sync.Mutex
 	seqs    map[string]uint64
@@ -205,30 +133,14 @@ func (r *reader) take(got *pawlv1.StreamTransitionsResponse) {
 	defer r.mu.Unlock()
 	r.cursor = record.GetCursor()
 	r.count.Add(1)
-	if want := r.seqs[record.GetRunId()] + 1; record.GetSeq() != want {
-		r.t.Errorf("the reader of everything saw record %d of run %s instead of %d", record.GetSeq(), record.GetRunId(), want)
+	want := r.seqs[record.GetRunId()] + 1
+	if record.GetSeq() != want {
+		r.t.Errorf("the reader of everything of %s saw record %d of run %s instead of %d", r.name, record.GetSeq(), record.GetRunId(), want)
+	}
+	if want == 1 {
+		r.met(record.GetRunId())
 	}
 	r.seqs[record.GetRunId()] = record.GetSeq()
-}
-
-// judgeSeen waits until somebody has seen the end of every run that is known, unless he has lost
-// his place.
-func (l *load) judgeSeen(who string, seq func(run string) uint64, lost func() bool) {
-	l.t.Helper()
-	for run := range l.ids {
-		got, err := l.runs.GetRun(l.ctx, &pawlv1.GetRunRequest{RunId: run})
-		if err != nil {
-			l.t.Errorf("run %s: %v", run, err)
-			continue
-		}
-		want := got.GetRun().GetSeq()
-		for seq(run) < want && l.ctx.Err() == nil && !lost() {
-			l.read.pause()
-		}
-		if seen := seq(run); seen != want {
-			l.t.Errorf("%s saw run %s up to %d, it has %d", who, run, seen, want)
-		}
-	}
 }
 
 func (r *reader) seq(run string) uint64 {

@@ -17,7 +17,7 @@ import (
 // callers at the other nodes make changes that have ids. None of their calls fails or is made
 // twice; how long they stood still is told.
 func TestStoreMoves(t *testing.T) {
-	c := newCluster(t, 3, packs(t)...)
+	c := newCluster(t, 3, 1)
 	moves := number("PAWL_MOVES", 1)
 	for _, one := range []struct {
 		what string
@@ -25,78 +25,137 @@ func TestStoreMoves(t *testing.T) {
 	}{{"hand-over (SIGTERM)", syscall.SIGTERM}, {"take-over (SIGKILL)", syscall.SIGKILL}} {
 		var stood []time.Duration
 		for n := range moves {
-			stood = append(stood, c.moved(fmt.Sprint(one.sig, "-", n), one.sig))
+			victim := c.owner(0)
+			if victim == nil {
+				t.Fatalf("nobody is the owner: %s", c.shares())
+			}
+			its, _ := c.moved(fmt.Sprint(one.sig, "-", n), victim, 4, one.sig)
+			stood = append(stood, its)
 		}
 		slices.Sort(stood)
 		t.Logf("%s: longest standstill of a caller at another node, of %d: p50 %v, most %v", one.what, moves, stood[len(stood)/2], stood[len(stood)-1])
-		if most := stood[len(stood)-1]; most > longest {
+		if most := stood[len(stood)-1]; most > bound() {
 			t.Errorf("%s: %v", one.what, most)
 		}
 	}
 	c.stopped()
 }
 
-// moved ends the owner, starts it again, and is the longest standstill of callers at the others.
-func (c *cluster) moved(id string, sig syscall.Signal) time.Duration {
+// moved ends a node, starts it again, and is the longest standstill of callers at the others, so many
+// in each namespace: in those whose partitions it had, and in the rest.
+func (c *cluster) moved(id string, victim *node, each int, sig syscall.Signal) (its, rest time.Duration) {
 	c.t.Helper()
-	victim := c.owner()
-	if victim == nil {
-		c.t.Fatalf("nobody is the owner: %s", c.db.server().Query(c.t, "postgres", "SELECT json_build_object('parts', (SELECT json_agg(p) FROM pawl.part p), 'nodes', (SELECT json_agg(n) FROM pawl.node n))"))
-	}
-	var over atomic.Bool
-	var calls atomic.Int64
-	var longest atomic.Int64
-	var all sync.WaitGroup
-	for _, n := range c.nodes {
-		if n == victim {
-			continue
-		}
-		for i := range 4 {
-			all.Go(func() { c.ping(n, fmt.Sprint(id, n.name, i), &over, &calls, &longest) })
-		}
-	}
-	further := func() {
-		want := calls.Load() + 80
-		for calls.Load() < want && c.ctx.Err() == nil && !c.t.Failed() {
-			c.linger(time.Millisecond)
-		}
-	}
-	further()
-	longest.Store(0)
+	all := c.calling(id, each, c.but(victim)...)
+	all.further()
+	all.anew()
+	had := c.had(victim)
 	victim.end(sig)
-	further()
-	over.Store(true)
-	all.Wait()
+	all.further()
+	all.end()
+	if left := c.had(victim); len(left) > 0 {
+		c.t.Errorf("%s has %v after %v: %s", victim.name, left, sig, c.shares())
+	}
 	victim.start()
-	return time.Duration(longest.Load()).Round(time.Millisecond)
+	is := func(space string) bool { return had[c.parts[space]] }
+	return all.longest(is), all.longest(func(space string) bool { return !is(space) })
 }
 
-// ping moves a run to and fro, without trying anything again.
-func (c *cluster) ping(n *node, id string, over *atomic.Bool, calls, longest *atomic.Int64) {
-	runs := pawlv1.NewRunServiceClient(n.dial())
+// callers make changes through nodes in each namespace.
+type callers struct {
+	c    *cluster
+	all  []*caller
+	over atomic.Bool
+	done sync.WaitGroup
+}
+
+// calling begins with so many callers in each namespace at each of some nodes. The ids of their
+// requests are the same in all namespaces.
+func (c *cluster) calling(id string, each int, nodes ...*node) *callers {
+	a := &callers{c: c}
+	for _, n := range nodes {
+		for _, space := range c.spaces {
+			for i := range each {
+				one := &caller{callers: a, at: n, space: space}
+				a.all = append(a.all, one)
+				a.done.Go(func() { one.ping(fmt.Sprint(id, n.name, i)) })
+			}
+		}
+	}
+	return a
+}
+
+// further waits until each has made some more calls.
+func (a *callers) further() {
+	a.c.t.Helper()
+	for _, one := range a.all {
+		want := one.calls.Load() + 10
+		for one.calls.Load() < want && a.c.ctx.Err() == nil && !a.c.t.Failed() {
+			a.c.linger(time.Millisecond)
+		}
+	}
+}
+
+// anew forgets how long they stood still.
+func (a *callers) anew() {
+	for _, one := range a.all {
+		one.longest.Store(0)
+	}
+}
+
+// longest is how long one of them stood still at most, in some namespaces.
+func (a *callers) longest(of func(space string) bool) time.Duration {
+	longest := int64(0)
+	for _, one := range a.all {
+		if of(one.space) {
+			longest = max(longest, one.longest.Load())
+		}
+	}
+	return time.Duration(longest).Round(time.Millisecond)
+}
+
+// anywhere is every namespace.
+func anywhere(string) bool { return true }
+
+// end returns when each has the answer to its last call.
+func (a *callers) end() {
+	a.over.Store(true)
+	a.done.Wait()
+}
+
+// caller moves a run to and fro, without trying anything again.
+type caller struct {
+	*callers
+	at    *node
+	space string
+	// calls are those that it has made; longest is from one answer to the next.
+	calls, longest atomic.Int64
+}
+
+func (o *caller) ping(id string) {
+	c := o.c
+	runs := pawlv1.NewRunServiceClient(within{o.at.dial(), o.space})
 	started, err := runs.StartRun(c.ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: id, Execution: pawlv1.Execution_EXECUTION_CALLER})
 	if err != nil {
-		c.t.Errorf("StartRun at %s: %v", n.name, err)
+		c.t.Errorf("StartRun of %s at %s in %s: %v", id, o.at.name, o.space, err)
 		return
 	}
 	made := 0
-	for last := time.Now(); !over.Load() && c.ctx.Err() == nil; made++ {
+	for last := time.Now(); !o.over.Load() && c.ctx.Err() == nil; made++ {
 		ctx, cancel := context.WithTimeout(c.ctx, patience)
 		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: started.GetRun().GetRunId(), Event: "Next", EventId: fmt.Sprint("ping-", made)})
 		cancel()
 		if want := []string{"pong", "ping"}[made%2]; err != nil || got.GetState() != want {
-			c.t.Errorf("event %d at %s led to %q instead of %s, %v", made, n.name, got.GetState(), want, err)
+			c.t.Errorf("event %d at %s in %s led to %q instead of %s, %v", made, o.at.name, o.space, got.GetState(), want, err)
 			return
 		}
 		now := time.Now()
-		for gap := int64(now.Sub(last)); gap > longest.Load(); {
-			longest.Store(gap)
+		for gap, most := int64(now.Sub(last)), o.longest.Load(); gap > most && !o.longest.CompareAndSwap(most, gap); most = o.longest.Load() {
 		}
 		last = now
-		calls.Add(1)
+		o.calls.Add(1)
 	}
 	got, err := runs.GetRun(c.ctx, &pawlv1.GetRunRequest{RunId: started.GetRun().GetRunId()})
 	if want := int32(made + 1); err != nil || got.GetRun().GetTotalVisits() != want {
-		c.t.Errorf("a run has %d visits instead of %d, %v", got.GetRun().GetTotalVisits(), want, err)
+		c.t.Errorf("a run in %s has %d visits instead of %d, %v", o.space, got.GetRun().GetTotalVisits(), want, err)
 	}
 }

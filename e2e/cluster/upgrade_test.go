@@ -69,30 +69,34 @@ func successor(t *testing.T) string {
 	const format = "internal/store/layout/format.go"
 	return patched(t, map[string]string{
 		format: changed(t, filepath.Join("../..", format), "\tFormat = 2\n", "\tFormat = 3\n"),
-		"internal/store/pgkv/migrations/4_later.sql": `-- oldest: 3
+		"internal/store/pgkv/migrations/5_later.sql": `-- oldest: 4
 ALTER TABLE {schema}.part ADD COLUMN later text NOT NULL DEFAULT 'x';
 ALTER TABLE {schema}.node ADD COLUMN later text NOT NULL DEFAULT 'x';
 CREATE TABLE {schema}.later (id bigint PRIMARY KEY);`,
 	})
 }
 
-// TestUpgrade exchanges three sidecars for the next version, one after the other by SIGTERM, while
-// callers at the others make changes and somebody reads everything: no call fails, nothing is lost,
-// and the store is in the newer format once all speak it. One of the old version stands by from then
-// on, whatever happens to the others, and alone it is refused.
+// TestUpgrade exchanges three sidecars that share three namespaces for the next version, one after the
+// other by SIGTERM, while callers at the others make changes and somebody reads everything: no call
+// fails, nothing is lost, and every partition is in the newer format once all speak it. One of the old
+// version stands by from then on, whatever happens to the others, and alone it is refused.
 func TestUpgrade(t *testing.T) {
-	c := newCluster(t, 3, packs(t)...)
+	c := newCluster(t, 3, 3)
 	next := successor(t)
-	f := &follower{c: c, runs: pawlv1.NewRunServiceClient(c.spread()), seqs: map[string]uint64{}}
-	go f.everything()
+	var all []*follower
+	for _, space := range c.spaces {
+		f := &follower{c: c, space: space, runs: pawlv1.NewRunServiceClient(within{c.spread(), space}), seqs: map[string]uint64{}}
+		all = append(all, f)
+		go f.everything()
+	}
 	for i, n := range c.nodes {
-		if format := c.format(); format != "2" {
-			t.Errorf("with %d of the old version the store is in format %s", 3-i, format)
+		if formats := c.formats(); formats != "[2]" {
+			t.Errorf("with %d of the old version the partitions are in the formats %s", 3-i, formats)
 		}
 		longest := c.exchanged(n, next)
 		t.Logf("%s is of the next version; a caller stood still for at most %v", n.name, longest)
 	}
-	c.db.server().Await(t, "postgres", "SELECT format = 3 FROM pawl.part WHERE id = 0 AND lease_until > now()")
+	c.db.server().Await(t, "postgres", "SELECT bool_and(format = 3 AND lease_until > now()) FROM pawl.part")
 	behind := c.nodes[1]
 	c.exchanged(behind, "")
 	for _, want := range []string{"FORMAT_NEWER", "part.format is 3", "node.speaks is 2", "never takes the store"} {
@@ -102,19 +106,20 @@ func TestUpgrade(t *testing.T) {
 	}
 	c.calledAt(behind)
 	c.orphaned(behind)
-	for _, n := range c.nodes {
-		if n != behind {
-			n.start()
-		}
+	for _, n := range c.but(behind) {
+		n.start()
 	}
-	f.judge()
+	for _, f := range all {
+		f.judge()
+	}
 	c.refusedAlone(next)
 }
 
-// follower reads everything, at a node by chance each time that its stream ends.
+// follower reads everything of a namespace, at a node by chance each time that its stream ends.
 type follower struct {
-	c    *cluster
-	runs pawlv1.RunServiceClient
+	c     *cluster
+	space string
+	runs  pawlv1.RunServiceClient
 
 	mu      sync.Mutex
 	seqs    map[string]uint64
@@ -149,7 +154,7 @@ func (f *follower) take(got *pawlv1.StreamTransitionsResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if want := f.seqs[record.GetRunId()] + 1; record.GetSeq() != want {
-		f.c.t.Errorf("the reader of everything saw record %d of run %s instead of %d", record.GetSeq(), record.GetRunId(), want)
+		f.c.t.Errorf("the reader of everything in %s saw record %d of run %s instead of %d", f.space, record.GetSeq(), record.GetRunId(), want)
 	}
 	f.seqs[record.GetRunId()] = record.GetSeq()
 }
@@ -165,8 +170,8 @@ func (f *follower) judge() {
 	t, ctx, records := f.c.t, f.c.ctx, uint64(0)
 	t.Helper()
 	listed, err := f.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{PageSize: 200})
-	if err != nil || len(listed.GetRuns()) < 24 {
-		t.Fatalf("%d runs, %v", len(listed.GetRuns()), err)
+	if err != nil || len(listed.GetRuns()) < 16 {
+		t.Fatalf("%d runs in %s, %v", len(listed.GetRuns()), f.space, err)
 	}
 	for _, run := range listed.GetRuns() {
 		got, err := f.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run.GetRunId()})
@@ -178,70 +183,53 @@ func (f *follower) judge() {
 		}
 		records += got.GetRun().GetSeq()
 	}
-	t.Logf("%d runs, %d records read in order over %d streams", len(listed.GetRuns()), records, f.streams.Load())
+	t.Logf("%s: %d runs, %d records read in order over %d streams", f.space, len(listed.GetRuns()), records, f.streams.Load())
 }
 
-// format is the one that the store is in.
-func (c *cluster) format() string {
+// formats are those that partitions are in.
+func (c *cluster) formats() string {
 	c.t.Helper()
-	return c.db.server().Query(c.t, "postgres", "SELECT format FROM pawl.part WHERE id = 0")
+	return c.db.server().Query(c.t, "postgres", "SELECT json_agg(DISTINCT format) FROM pawl.part")
 }
 
 // exchanged ends a node and starts another program in its place, while there are callers at the others.
 func (c *cluster) exchanged(n *node, program string) time.Duration {
 	c.t.Helper()
-	var over atomic.Bool
-	var calls, longest atomic.Int64
-	var all sync.WaitGroup
-	for _, other := range c.nodes {
-		for i := range 4 {
-			if other != n {
-				all.Go(func() {
-					c.ping(other, fmt.Sprint("for ", n.name, " ", program == "", other.name, i), &over, &calls, &longest)
-				})
-			}
-		}
-	}
-	further := func() {
-		want := calls.Load() + 80
-		for calls.Load() < want && c.ctx.Err() == nil && !c.t.Failed() {
-			c.linger(time.Millisecond)
-		}
-	}
-	further()
+	all := c.calling(fmt.Sprint("for ", n.name, " ", program == ""), 2, c.but(n)...)
+	all.further()
 	n.end(syscall.SIGTERM)
-	further()
+	all.further()
 	n.program = program
 	n.start()
-	further()
-	over.Store(true)
-	all.Wait()
-	return time.Duration(longest.Load()).Round(time.Millisecond)
+	all.further()
+	all.end()
+	return all.longest(anywhere)
 }
 
-// calledAt makes a run through one node.
+// calledAt makes a run in each namespace through one node.
 func (c *cluster) calledAt(n *node) {
 	c.t.Helper()
-	_, err := pawlv1.NewRunServiceClient(n.dial()).StartRun(c.ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: "through " + n.name, Execution: pawlv1.Execution_EXECUTION_CALLER})
-	if err != nil {
-		c.t.Fatalf("StartRun at %s: %v", n.name, err)
+	for _, space := range c.spaces {
+		runs := pawlv1.NewRunServiceClient(within{n.dial(), space})
+		_, err := runs.StartRun(c.ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: "through " + n.name, Execution: pawlv1.Execution_EXECUTION_CALLER})
+		if err != nil {
+			c.t.Fatalf("StartRun in %s at %s: %v", space, n.name, err)
+		}
 	}
 }
 
-// orphaned ends all nodes but one, which lives on and does not take the store.
+// orphaned ends all nodes but one, which lives on and takes no partition.
 func (c *cluster) orphaned(left *node) {
 	c.t.Helper()
-	for _, n := range c.nodes {
-		if n != left {
-			n.end(syscall.SIGTERM)
-		}
+	for _, n := range c.but(left) {
+		n.end(syscall.SIGTERM)
 	}
 	server := c.db.server()
 	lives := "SELECT max(lease_until) FROM pawl.node WHERE address = '" + left.peers.Addr() + "'"
 	from := server.Query(c.t, "postgres", lives)
 	server.Await(c.t, "postgres", "SELECT ("+lives+") > '"+from+"'::timestamptz + interval '5 s'")
-	if owner := server.Query(c.t, "postgres", "SELECT owner FROM pawl.part WHERE id = 0"); owner != "" {
-		c.t.Errorf("it is had by %s", owner)
+	if had := server.Query(c.t, "postgres", "SELECT count(*) FROM pawl.part WHERE owner <> ''"); had != "0" {
+		c.t.Errorf("%s partitions are had: %s", had, c.shares())
 	}
 }
 

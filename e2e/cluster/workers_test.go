@@ -30,7 +30,7 @@ const (
 	typescript = "../../clients/typescript/dist/esm/index.js"
 )
 
-// language is what workers are written in.
+// language is what workers are written in. One serves all namespaces, by a connection for each.
 type language struct {
 	name  string
 	serve func(l *load, at *node, name string)
@@ -47,11 +47,11 @@ func languages(t *testing.T) []language {
 	}{
 		{"go", "", serveGo},
 		{"python", python, func(l *load, at *node, name string) {
-			serveProcess(l, name, python, "testdata/worker.py", "unix:"+at.socket, l.book.url, "charge-python")
+			serveProcess(l, name, python, "testdata/worker.py", "unix:"+at.socket, l.book.url, "charge-python", strings.Join(l.c.spaces, ","))
 		}},
 		{"typescript", typescript, func(l *load, at *node, name string) {
 			library, _ := filepath.Abs(typescript) // fails only without a working directory
-			serveProcess(l, name, "node", "testdata/worker.mjs", "unix:"+at.socket, l.book.url, "charge-typescript", library)
+			serveProcess(l, name, "node", "testdata/worker.mjs", "unix:"+at.socket, l.book.url, "charge-typescript", strings.Join(l.c.spaces, ","), library)
 		}},
 	} {
 		switch _, err := os.Stat(cmp.Or(one.needs, ".")); {
@@ -141,6 +141,13 @@ func (h *hand) replace() {
 
 func serveGo(l *load, at *node, _ string) {
 	l.t.Helper()
+	for _, space := range l.c.spaces {
+		serveSpaceInGo(l, at, space)
+	}
+}
+
+func serveSpaceInGo(l *load, at *node, space string) {
+	l.t.Helper()
 	tool := func(name string) worker.ToolFunc {
 		return func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
 			l.book.enter(name, step.IdempotencyKey())
@@ -148,7 +155,7 @@ func serveGo(l *load, at *node, _ string) {
 		}
 	}
 	w, err := worker.New(worker.Config{
-		ID: "go-" + at.name, Conn: at.dial(), Retry: 20 * time.Millisecond, Turns: 4, Steps: 4, Packs: []string{"charge-go"},
+		ID: "go-" + at.name, Namespace: space, Conn: at.dial(), Retry: 20 * time.Millisecond, Turns: 4, Steps: 4, Packs: []string{"charge-go"},
 		Prompts: map[string]worker.TurnFunc{"work": workGo, "end": func(context.Context, *worker.Turn) (worker.Completion, error) { return worker.Completion{}, nil }},
 		Tools:   map[string]worker.ToolFunc{"charge": tool("charge"), "once": tool("once")},
 	})

@@ -1,6 +1,6 @@
-/** A worker whose tools tell the world outside, under the keys of their calls. */
+/** Workers, one for each namespace, whose tools tell the world outside under the keys of calls. */
 
-const [address, ledger, pack, library] = process.argv.slice(2);
+const [address, ledger, pack, spaces, library] = process.argv.slice(2);
 const { PawlClient, PawlError } = await import(library);
 
 async function tell(tool, key) {
@@ -21,11 +21,14 @@ async function work(turn) {
   return { event: "More" };
 }
 
-const client = new PawlClient({ address });
-await client
-  .worker({ packs: [pack], turns: 4, steps: 4, allowUnknown: true })
-  .prompt("work", work)
-  .prompt("end", () => ({ output: "done" }))
-  .tool("charge", (_, { idempotencyKey }) => tell("charge", idempotencyKey))
-  .tool("once", (_, { idempotencyKey }) => tell("once", idempotencyKey))
-  .run();
+function serve(namespace) {
+  return new PawlClient({ address, namespace })
+    .worker({ packs: [pack], turns: 4, steps: 4, allowUnknown: true })
+    .prompt("work", work)
+    .prompt("end", () => ({ output: "done" }))
+    .tool("charge", (_, { idempotencyKey }) => tell("charge", idempotencyKey))
+    .tool("once", (_, { idempotencyKey }) => tell("once", idempotencyKey))
+    .run();
+}
+
+await Promise.all(spaces.split(",").map(serve));

@@ -1,13 +1,13 @@
-"""A worker whose tools tell the world outside, under the keys of their calls."""
+"""Workers, one for each namespace, whose tools tell the world outside under the keys of calls."""
 
+import asyncio
 import json
 import sys
 import urllib.request
 
 from pawl import Reply, StepFailedError, Turn, Worker, current_call
 
-address, ledger, pack = sys.argv[1:]
-worker = Worker(address=address, packs=[pack], turns=4, steps=4, allow_unknown=True)
+address, ledger, pack, spaces = sys.argv[1:]
 
 
 def tell(tool: str) -> object:
@@ -16,17 +16,14 @@ def tell(tool: str) -> object:
         return json.load(answer)
 
 
-@worker.tool("charge")
 def charge(payload: dict[str, str]) -> object:
     return tell("charge")
 
 
-@worker.tool("once")
 def once(payload: dict[str, str]) -> object:
     return tell("once")
 
 
-@worker.prompt("work")
 def work(turn: Turn) -> Reply:
     turn.step("charge", {})
     try:
@@ -36,9 +33,23 @@ def work(turn: Turn) -> Reply:
     return Reply(event="More")
 
 
-@worker.prompt("end")
 def end(turn: Turn) -> Reply:
     return Reply(output="done")
 
 
-worker.run()
+def worker_in(space: str) -> Worker:
+    worker = Worker(
+        address=address, namespace=space, packs=[pack], turns=4, steps=4, allow_unknown=True
+    )
+    worker.tool("charge")(charge)
+    worker.tool("once")(once)
+    worker.prompt("work")(work)
+    worker.prompt("end")(end)
+    return worker
+
+
+async def main() -> None:
+    await asyncio.gather(*(worker_in(space).serve() for space in spaces.split(",")))
+
+
+asyncio.run(main())

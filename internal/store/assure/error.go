@@ -31,7 +31,9 @@ const (
 	FormatNewer  Reason = "FORMAT_NEWER"
 	FormatOlder  Reason = "FORMAT_OLDER"
 	SchemaOther  Reason = "SCHEMA_OF_SOMETHING_ELSE"
-	SchemaOwned  Reason = "SCHEMA_OWNED"
+	// SchemaReserved: its name is a reserved word of SQL.
+	SchemaReserved Reason = "SCHEMA_RESERVED"
+	SchemaOwned    Reason = "SCHEMA_OWNED"
 	// SchemaShared: its namespaces are in several partitions, which a sidecar alone does not serve.
 	SchemaShared Reason = "SCHEMA_SHARED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"

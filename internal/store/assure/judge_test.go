@@ -39,6 +39,7 @@ func TestJudge(t *testing.T) {
 		"foreign":      {server: with(func(s *Server) { s.Schema = Schema{Tables: 3} }), plain: SchemaOther, sync: SchemaOther},
 		"versions":     {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Versions: true} }), plain: SchemaOther, sync: SchemaOther},
 		"a part":       {server: with(func(s *Server) { s.Schema = Schema{Tables: 3, Part: true} }), plain: SchemaOther, sync: SchemaOther},
+		"reserved":     {server: with(func(s *Server) { s.Schema = Schema{Reserved: true} }), plain: SchemaReserved, sync: SchemaReserved},
 		"begun":        {server: with(func(s *Server) { s.Schema = Schema{Tables: 1, Versions: true} })},
 		"new":          {server: with(func(s *Server) { s.Schema = Schema{} })},
 	} {

@@ -32,6 +32,8 @@ type Server struct {
 
 // Schema is what there is under a name.
 type Schema struct {
+	// Reserved: the name is a word that statements cannot have in this place.
+	Reserved bool
 	// Tables are all tables.
 	Tables int
 	// Versions: there is the table of versions that a store makes first. Part: there is the one
@@ -60,7 +62,8 @@ const questions = `SELECT current_setting('server_version_num')::int, current_se
 	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relname = 'schema_version' AND a.attname = 'version_id'),
 	EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no')`
+		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no'),
+	EXISTS (SELECT 1 FROM pg_catalog.pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))`
 
 // Look asks a server; url has the password, where names it without. Errors: *[Error].
 func Look(ctx context.Context, url, where, schema string) (Server, error) {
@@ -104,7 +107,7 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	began := time.Now()
 	var now time.Time
 	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
-		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part)
+		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part, &s.Schema.Reserved)
 	// The answer was made somewhere between the question and its end.
 	switch end := time.Now(); {
 	case now.After(end):
@@ -140,6 +143,8 @@ func Judge(s Server, where, schema string, want Wanted) (told []string, err erro
 		return refuse(TooOld, "it is PostgreSQL %d, want %d or newer", s.Version/10000, Oldest)
 	case s.Recovering:
 		return refuse(ReadOnly, "it is a standby, which may only be read: %s", todo[ReadOnly])
+	case s.Schema.Reserved:
+		return refuse(SchemaReserved, "the name %q of the schema is a reserved word of SQL: name another one with --store-schema", schema)
 	case s.Schema.foreign():
 		return refuse(SchemaOther, "the schema %q has %d tables that are no store's: name another one with --store-schema", schema, s.Schema.Tables)
 	}

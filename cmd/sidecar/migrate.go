@@ -11,7 +11,7 @@ import (
 
 func newMigrate(p *cli.Printer) *cobra.Command {
 	var data app.Data
-	from, to := "", ""
+	from, to, part := "", "", int32(0)
 	cmd := &cobra.Command{
 		Use:   "migrate DIR | migrate --from DIR --to URL | migrate --from URL --to DIR",
 		Short: "Bring a data directory to this program's format, or a store to another place",
@@ -22,8 +22,9 @@ runs that can be erased; both stores are checked, and compared. A database has a
 nothing, a directory has its name once it is whole and proven: broken off at any moment, call
 it again. The first place is left as it was, and is the same store: never serve both, and
 remove it, or what is erased in the one stays in the other. An encrypted directory is opened,
-or made, with --encryption-key-file; in a database nothing is encrypted by Pawl. A database whose
-store has several partitions stays one: their numbers and cursors are not those of one directory.
+or made, with --encryption-key-file; in a database nothing is encrypted by Pawl. A store of several
+partitions becomes one directory for each, --partition by --partition: their numbers and
+cursors are not those of one directory.
 
 With DIR it makes a store of this program's format from one of the format before, whose
 sidecar is stopped. Entries, packs, blobs, subscriptions and who holds a step are
@@ -39,7 +40,11 @@ directory cannot be migrated.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from != "" {
+				data.Database.Part, data.Database.Only = part, cmd.Flags().Changed("partition")
 				return runMove(cmd, p, args, from, to, data)
+			}
+			if cmd.Flags().Changed("partition") {
+				return cli.Usage(errNoParts)
 			}
 			if len(args) == 0 {
 				return cli.Usage(errors.New("name the directory, or both places with --from and --to"))
@@ -57,6 +62,7 @@ directory cannot be migrated.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "directory or database of the store that is copied")
 	cmd.Flags().StringVar(&to, "to", "", "new directory, empty or absent, instead of the old one's place; with --from: directory or database that gets the store")
+	cmd.Flags().Int32Var(&part, "partition", 0, "with --from URL: the partition that is copied, of a store that has several")
 	completeDir(cmd, "from")
 	completeDir(cmd, "to")
 	dataKeyFlag(cmd, &data)
@@ -64,12 +70,17 @@ directory cannot be migrated.`,
 	return cmd
 }
 
+var errNoParts = errors.New("--partition is of the database that --from names")
+
 // runMove makes a store in another place.
 func runMove(cmd *cobra.Command, p *cli.Printer, args []string, from, to string, data app.Data) error {
 	if len(args) > 0 || to == "" {
 		return cli.Usage(errors.New("--from takes --to and no DIR: both places are named"))
 	}
 	source, target := app.Places(from, to, data)
+	if data.Database.Only && source.Dir != "" {
+		return cli.Usage(errNoParts)
+	}
 	done, err := app.Move(cmd.Context(), source, target, func(what string) { p.Warnf("%s", what) })
 	if err != nil {
 		return printReport(p, done.Report, err)

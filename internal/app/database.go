@@ -28,8 +28,9 @@ type Database struct {
 	PasswordFile string
 	// Schema has the tables.
 	Schema string
-	// Part is the partition that is meant.
+	// Part is the partition that is meant. Only: no other one is.
 	Part int32
+	Only bool
 }
 
 // DatabaseError is why a database cannot be used.
@@ -41,7 +42,7 @@ func (d Database) String() string {
 	if !d.URL.IsZero() && d.Schema != config.Default().StoreSchema {
 		name += " (schema " + d.Schema + ")"
 	}
-	if d.Part != 0 {
+	if d.Part != 0 || d.Only {
 		name += fmt.Sprintf(" (partition %d)", d.Part)
 	}
 	return name

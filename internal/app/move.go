@@ -29,7 +29,7 @@ type Moved struct {
 }
 
 // Move makes the same store in another place: from a directory in a database, or from a
-// database in a directory. Both are checked, and their pairs compared. Nobody has either open;
+// database, or from one partition of it, in a directory. Both are checked, and their pairs compared. Nobody has either open;
 // broken off at any moment there is none in the second place, or all of it. told is called with
 // what is begun. Errors: [ErrUnusable], a *[CheckFault].
 func Move(ctx context.Context, from, to Data, told func(what string)) (done Moved, err error) {
@@ -65,8 +65,11 @@ func movable(ctx context.Context, from, to Data) error {
 	if to.Dir == "" {
 		return to.Database.undivided(ctx, assure.Wanted{Make: true}, "name another schema with --store-schema")
 	}
+	if from.Database.Only {
+		return nil
+	}
 	return from.Database.undivided(ctx, assure.Wanted{},
-		"a directory is one. Runs go by 'sidecar runs export' and 'import', all of it is kept by 'sidecar backup' and by the database's own backups")
+		"a directory is one. Name one of them with --partition, runs go by 'sidecar runs export' and 'import', all of it is kept by 'sidecar backup' and by the database's own backups")
 }
 
 // judged compares what was proven of the second place with what was proven of the first.
@@ -214,7 +217,7 @@ func placeOf(text string, with Data) Data {
 		with.Dir, with.Database.URL = "", pgurl.Of(text)
 		return with
 	}
-	with.Dir, with.Database.URL = text, pgurl.URL{}
+	with.Dir, with.Database = text, Database{}
 	return with
 }
 

@@ -55,11 +55,7 @@ type PartsError struct {
 
 // Error names them.
 func (e *PartsError) Error() string {
-	names := make([]string, len(e.Parts))
-	for i, part := range e.Parts {
-		names[i] = fmt.Sprint(part)
-	}
-	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, strings.Join(names, ", "), e.Advice)
+	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, listed(e.Parts), e.Advice)
 }
 
 // parts are the partitions of a store that there are, by number; a directory is one. Errors:
@@ -72,15 +68,32 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(numbers) == 0 {
+	if len(numbers) == 0 || d.Database.Only {
 		// It says itself that it has nothing.
-		return []Data{d}, nil
+		return []Data{d}, d.Database.among(numbers)
 	}
 	parts := make([]Data, len(numbers))
 	for i, number := range numbers {
 		parts[i] = Data{Database: d.Database.part(number)}
 	}
 	return parts, nil
+}
+
+// among refuses a partition that is none of those that there are.
+func (d Database) among(parts []int32) error {
+	if len(parts) == 0 || slices.Contains(parts, d.Part) {
+		return nil
+	}
+	return fmt.Errorf("%w: PARTITION_NOT_FOUND: %s; there are the partitions %s", ErrUnusable, d, listed(parts))
+}
+
+// listed are numbers as text.
+func listed(parts []int32) string {
+	names := make([]string, len(parts))
+	for i, part := range parts {
+		names[i] = fmt.Sprint(part)
+	}
+	return strings.Join(names, ", ")
 }
 
 // each calls do for one partition after the other, and ends at the first error, which names it.

@@ -2,11 +2,9 @@ package grpcapi
 
 import (
 	"context"
-	"slices"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
 // ShowTurn implements pawl.v1.RunService.
@@ -40,16 +38,5 @@ func (s *runService) CountRuns(ctx context.Context, in *pawlv1.CountRunsRequest)
 // GetCaller implements pawl.v1.RunService.
 func (s *runService) GetCaller(ctx context.Context, _ *pawlv1.GetCallerRequest) (*pawlv1.GetCallerResponse, error) {
 	p := door.CallerOf(ctx)
-	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: s.spaces(p.Principal)}, nil
-}
-
-// spaces are the namespaces that exist for a principal, first what its calls mean that
-// name none. What it is kept to and is not served is none.
-func (s *runService) spaces(p runtime.Principal) []string {
-	served := s.namespaces()
-	if p.Bound() {
-		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
-	}
-	others := slices.DeleteFunc(slices.Clone(served), func(name string) bool { return name == runtime.DefaultNamespace })
-	return append([]string{runtime.DefaultNamespace}, others...)
+	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: p.Spaces(s.namespaces())}, nil
 }

@@ -68,6 +68,27 @@ func TestEveryMethodHasAPartition(t *testing.T) {
 	}
 }
 
+// TestWhoCalls is told by the node that is asked, with or without an owner: of the namespaces that it
+// serves those that the caller has, home first.
+func TestWhoCalls(t *testing.T) {
+	t.Parallel()
+	router := New(Config{Seats: NewSeats(), Directory: nowhere{}, Partitions: []Partition{{Number: 0, Namespaces: []string{"default"}}, {Number: 3, Namespaces: []string{"red", "blue"}}}})
+	for name, c := range map[string]struct {
+		principal policy.Principal
+		want      *pawlv1.GetCallerResponse
+	}{
+		"kept to some": {policy.Principal{Name: "a", Namespaces: []string{"red", "green", "default"}}, &pawlv1.GetCallerResponse{Principal: "a", Namespaces: []string{"red", "default"}}},
+		"of all":       {policy.Principal{Name: "b"}, &pawlv1.GetCallerResponse{Principal: "b", Namespaces: []string{"default", "blue", "red"}}},
+	} {
+		ctx := door.WithCaller(t.Context(), &door.Caller{Principal: c.principal})
+		got, err := router.Unary(ctx, &pawlv1.GetCallerRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_GetCaller_FullMethodName}, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		mustBe(t, got.(*pawlv1.GetCallerResponse), c.want)
+	}
+}
+
 // TestACallIsMadeAtItsSeat or at none.
 func TestACallIsMadeAtItsSeat(t *testing.T) {
 	t.Parallel()

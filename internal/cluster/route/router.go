@@ -144,7 +144,7 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	case Waits:
 		return r.wait(ctx, info.FullMethod, req)
 	case Self:
-		return r.partitions(), nil
+		return r.self(ctx, info.FullMethod), nil
 	case Whole:
 		return r.whole(ctx, info.FullMethod, req)
 	}

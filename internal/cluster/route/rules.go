@@ -40,7 +40,7 @@ const (
 	Talks
 	// Whole: it reads all partitions, and is made at each.
 	Whole
-	// Self: the router knows the answer.
+	// Self: the router knows the answer, which is about this node.
 	Self
 )
 
@@ -81,6 +81,7 @@ var rules = map[string]Rule{
 	pawlv1.RunService_ImportRun_FullMethodName:         Talks,
 	pawlv1.RunService_PutBlob_FullMethodName:           Talks,
 	pawlv1.RunService_Drive_FullMethodName:             Here,
+	pawlv1.RunService_GetCaller_FullMethodName:         Self,
 
 	pawlv1.ControlService_DecideStep_FullMethodName:  Keyed,
 	pawlv1.ControlService_SteerRun_FullMethodName:    Keyed,

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
@@ -60,6 +62,25 @@ func (m *Method) decoded(got any) (proto.Message, error) {
 		return got, nil
 	}
 	return nil, fmt.Errorf("an answer is a %T", got)
+}
+
+// self answers what the router knows.
+func (r *Router) self(ctx context.Context, method string) any {
+	if method == pawlv1.RunService_GetCaller_FullMethodName {
+		return r.caller(ctx)
+	}
+	return r.partitions()
+}
+
+// caller is who calls, with the namespaces that this node serves: those of an owner may be others.
+func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
+	var served []string
+	for _, part := range r.cfg.Partitions {
+		served = append(served, part.Namespaces...)
+	}
+	slices.Sort(served)
+	p := door.CallerOf(ctx)
+	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
 // partitions are all, with who has them.

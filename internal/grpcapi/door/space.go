@@ -70,6 +70,16 @@ func SpaceHome(ctx context.Context) string {
 	return cmp.Or(CallerOf(ctx).Home(), runtime.DefaultNamespace)
 }
 
+// Spaces are the namespaces that exist for a caller, of those that are served: first what its calls
+// mean that name none. What it is kept to and is not served is none.
+func (p *Caller) Spaces(served []string) []string {
+	if p.Bound() {
+		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
+	}
+	others := slices.DeleteFunc(slices.Clone(served), func(name string) bool { return name == runtime.DefaultNamespace })
+	return append([]string{runtime.DefaultNamespace}, others...)
+}
+
 // inSpace judges an operation that is of no namespace that a request could name.
 func inSpace(p *Caller, op runtime.Operation) error {
 	if op.Space != policy.SpaceAll || !p.Bound() {

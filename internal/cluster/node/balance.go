@@ -107,26 +107,40 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 }
 
 // How long everything has an owner before something is given away; how soon it is back if the one
-// that it was given to did not want it, and for how long nothing is given then.
+// that it was given to did not want it, and for how long nothing is given then: the first time, and
+// at most, as it is twice as long each time.
 const (
 	settling = 2 * time.Second
 	refused  = 30 * time.Second
 	tying    = time.Minute
+	longest  = 16 * tying
+	// levelling is how long more is given as soon as the last of it has been taken.
+	levelling = 10 * time.Second
 	// yielding is how long who gave something leaves it to the others: they open only so many at once.
 	yielding = 3 * time.Second
 )
+
+// tie is how long nothing is given, because of a node that did not want what it was given.
+type tie struct {
+	until time.Time
+	lasts time.Duration
+}
 
 // balance gives away what is more than this node's share, as much at once as is opened at once. It is called
 // under mu.
 func (n *Node) balance() {
 	now := time.Now()
-	if n.leaving || n.away != nil || now.Sub(n.calm) < settling || len(n.tied) > 0 || n.count(opening)+n.count(closing) > 0 {
+	calm := now.Sub(n.calm) >= settling
+	if n.leaving || n.away != nil || !calm && !now.Before(n.level) || n.isTied(now) || n.count(opening)+n.count(closing) > 0 {
 		return
 	}
 	for _, m := range n.view.moves() {
 		if p := n.place(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
 			n.cfg.Log.Info("the store is given to a node that has less", "part", p.part, "to", m.to)
 			p.given, p.to = now, m.to
+			if calm {
+				n.level = now.Add(levelling)
+			}
 			p.claim.rest = later(p.claim.rest, now.Add(yielding))
 			n.close(p)
 		}
@@ -136,25 +150,47 @@ func (n *Node) balance() {
 // returned notes that a place is open again, which may have been given away in vain. It is called under mu.
 func (n *Node) returned(p *place) {
 	if now := time.Now(); !p.given.IsZero() && now.Sub(p.given) < refused {
-		n.tied[p.to] = now.Add(tying)
+		lasts := min(max(2*n.tied[p.to].lasts, tying), longest)
+		if now.Before(n.tied[p.to].until) {
+			lasts = n.tied[p.to].lasts // it came with others
+		}
+		n.tied[p.to] = tie{now.Add(lasts), lasts}
 	}
 	p.given = time.Time{}
 }
 
+// isTied is called under mu.
+func (n *Node) isTied(now time.Time) bool {
+	for _, t := range n.tied {
+		if now.Before(t.until) {
+			return true
+		}
+	}
+	return false
+}
+
 // went learns from a view what was not given in vain: what a third node has by now, and what may come back
-// because the node that it was given to is not there. It is called under mu.
+// because the node that it was given to is not there; and who has kept what it was given. It is called
+// under mu.
 func (n *Node) went(view View) {
-	loads := view.loads()
+	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {
 		_, stays := loads[id]
 		return !stays
 	}
 	for _, p := range n.places {
-		if owner := view.part(p.part).Owner.ID; gone(p.to) || owner != "" && owner != p.to && owner != n.cfg.Me.ID {
+		if p.given.IsZero() {
+			continue
+		}
+		switch owner := view.part(p.part).Owner.ID; {
+		case gone(p.to) || owner != "" && owner != p.to && owner != n.cfg.Me.ID:
 			p.given = time.Time{}
+		case owner == p.to && now.Sub(p.given) >= refused:
+			p.given = time.Time{}
+			delete(n.tied, p.to)
 		}
 	}
-	maps.DeleteFunc(n.tied, func(id string, until time.Time) bool { return gone(id) || !time.Now().Before(until) })
+	maps.DeleteFunc(n.tied, func(id string, _ tie) bool { return gone(id) })
 }
 
 // Ownerless is how many partitions nobody has that some node may take.

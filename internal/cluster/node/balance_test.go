@@ -120,7 +120,7 @@ func TestOlderFormatsAreNotShared(t *testing.T) {
 // nobody has two more than another one; then nothing moves.
 func TestSharesAreEven(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
-		w.divide(1 + w.roll(16))
+		w.divide(1 + w.roll(partitions))
 		var all []*process
 		for range 1 + w.roll(3) {
 			all = append(all, w.start())
@@ -203,8 +203,12 @@ func TestWhatIsGivenInVain(t *testing.T) {
 		if now := w.taken(); now != before {
 			t.Errorf("seed %d: something is given on and on", w.seed)
 		}
+		time.Sleep(10 * time.Minute)
+		if tries := w.taken() - before; tries > 3*2*3 { // three ties end, each of at most two with a try or two and the way back
+			t.Errorf("seed %d: it is given something in vain as often as ever: %d", w.seed, tries)
+		}
 		broken.set(func() { broken.broken = false })
-		time.Sleep(tying)
+		time.Sleep(8 * tying)
 		w.mustBeEven([]*process{p, broken})
 	})
 }
@@ -225,6 +229,24 @@ func TestADeadNodeTiesNobody(t *testing.T) {
 			third.kill()
 			w.until(func() bool { return left[0].holds()+left[1].holds() == len(w.parts) })
 		}
+	})
+}
+
+// TestWhoComesAgainAndAgain: a process that is started every two seconds and dies keeps nobody from
+// having his share.
+func TestWhoComesAgainAndAgain(t *testing.T) {
+	onSeeds(t, func(_ *testing.T, w *world) {
+		w.divide(4 + w.roll(12))
+		all := []*process{w.start()}
+		time.Sleep(5 * time.Second)
+		all = append(all, w.start())
+		for range 5 {
+			short := w.start()
+			time.Sleep(2 * time.Second)
+			short.kill()
+		}
+		w.mustBeHad(all)
+		w.mustBeEven(all)
 	})
 }
 

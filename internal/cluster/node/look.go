@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -65,11 +66,14 @@ func (n *Node) see(view View, sent time.Time) {
 		}
 	}
 	n.went(view)
-	same := n.view.same(view)
-	n.view, n.seen, n.heard = view, sent, now
-	if !same || gap {
+	same, stays := n.view.same(view), n.view.stays(view) && !gap
+	if !stays || !slices.EqualFunc(n.view.Parts, view.Parts, Part.same) {
 		n.calm = now
 	}
+	if !stays {
+		n.level = time.Time{}
+	}
+	n.view, n.seen, n.heard = view, sent, now
 	if !same {
 		close(n.changed)
 		n.changed = make(chan struct{})
@@ -124,8 +128,13 @@ func (n *Node) judge(p *place, asked Tenure, sent time.Time) {
 	if asked == nil || asked != p.tenure {
 		return
 	}
-	if part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID {
+	switch {
+	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
 		n.giveUp(p, "it was taken over", "by", part.Owner.Address)
+	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
+		// Another one had it meanwhile, or who knows: a beat does not renew it any more, and no
+		// commit will tell, since no call comes in.
+		n.giveUp(p, "its lease has ended")
 	}
 	if p.phase == open && n.view.outgrown(part) {
 		n.cfg.Log.Info("all nodes speak a newer format: the store is given back, and taken again in it", "part", p.part, "part.format", part.Format)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/cluster/route"
@@ -19,7 +20,7 @@ type Member struct {
 	Speaks uint32
 	// Parts has bit p set if it takes partition p.
 	Parts uint64
-	// New: its first word is less than a lease ago.
+	// New: its last word came less than a lease after its first.
 	New bool
 }
 
@@ -34,6 +35,8 @@ type Part struct {
 	// Format is the one that it is kept in, which its owner raises when it takes it; zero: nobody
 	// has made it yet.
 	Format uint32
+	// Made: it has something.
+	Made bool
 }
 
 // View is what the rows say at one moment.
@@ -87,18 +90,17 @@ func (v View) part(id int32) Part {
 
 // same: nobody whom it concerns would do anything else.
 func (v View) same(other View) bool {
-	if len(v.Parts) != len(other.Parts) || len(v.Nodes) != len(other.Nodes) {
-		return false
-	}
-	for i := range v.Parts {
-		if !v.Parts[i].same(other.Parts[i]) {
-			return false
-		}
-	}
-	for i := range v.Nodes {
-		if !v.Nodes[i].same(other.Nodes[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(v.Parts, other.Parts, Part.same) && slices.EqualFunc(v.Nodes, other.Nodes, Member.same)
+}
+
+// stays: no node has come or gone but new ones. One that is started again and again keeps nobody from
+// having his share.
+func (v View) stays(next View) bool {
+	before := slices.DeleteFunc(slices.Clone(v.Nodes), func(m Member) bool { return m.New && !next.has(m.ID) })
+	after := slices.DeleteFunc(slices.Clone(next.Nodes), func(m Member) bool { return m.New && !v.has(m.ID) })
+	return slices.EqualFunc(before, after, Member.same)
+}
+
+func (v View) has(id string) bool {
+	return slices.ContainsFunc(v.Nodes, func(m Member) bool { return m.ID == id })
 }

@@ -71,10 +71,10 @@ type Node struct {
 	places []*place
 	// had is who had each partition last.
 	had map[int32]string
-	// calm is since when the view is the same; tied is until when nothing is given away for balance,
-	// by nodes that did not want what they were given.
-	calm time.Time
-	tied map[string]time.Time
+	// calm is since when the view is the same but for who is new; until level partitions may move and
+	// it counts as calm. tied has the nodes that did not want what they were given.
+	calm, level time.Time
+	tied        map[string]tie
 	// nudging are the nodes that are told something right now; true: they are to be told again.
 	nudging map[string]bool
 }
@@ -96,7 +96,7 @@ func New(cfg Config) *Node {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{
-		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]time.Time{}, nudging: map[string]bool{},
+		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]tie{}, nudging: map[string]bool{},
 		changed: make(chan struct{}), stepped: make(chan struct{}), looked: make(chan struct{}),
 	}
 	for part := range int32(partitions) {
@@ -136,6 +136,18 @@ func (n *Node) Owners() (owners []route.Peer, all bool) {
 		}
 	}
 	return owners, len(n.view.Parts) > 0 && n.view.Ownerless() == 0
+}
+
+// Made are the partitions that have something, by number.
+func (n *Node) Made() (parts []int32) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.view.Parts {
+		if p.Made {
+			parts = append(parts, p.ID)
+		}
+	}
+	return parts
 }
 
 // Changed is closed when that changes.

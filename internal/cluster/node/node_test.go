@@ -24,6 +24,19 @@ func onSeeds(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
+// TestALeaseThatNobodyRenews: who has a partition under an epoch that is not the newest, though nobody
+// has it after him and no commit tells him so, takes it anew.
+func TestALeaseThatNobodyRenews(t *testing.T) {
+	onSeeds(t, func(_ *testing.T, w *world) {
+		p := w.cluster(1)[0]
+		w.set(func() { w.epoch, w.owner, w.ends = w.epoch+1, "", time.Time{} })
+		took := w.until(func() bool { return p.holds() == 1 && w.has() == p.id })
+		if took > 3*lease {
+			w.t.Errorf("seed %d: it has it again after %v", w.seed, took)
+		}
+	})
+}
+
 // cluster starts some nodes, of which the first one has the store.
 func (w *world) cluster(n int) (all []*process) {
 	for range n {

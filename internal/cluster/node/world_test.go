@@ -55,9 +55,9 @@ type row struct {
 }
 
 // told is the node as a view has it.
-func (r *row) told(now time.Time) Member {
+func (r *row) told() Member {
 	m := r.member
-	m.New = r.came.After(now.Add(-lease))
+	m.New = r.ends.Sub(r.came) < 2*lease
 	return m
 }
 
@@ -212,7 +212,7 @@ func (p *process) Beat(_ context.Context, me Member) (v View, err error) {
 		}
 		for _, other := range w.rows {
 			if other.ends.After(now) {
-				v.Nodes = append(v.Nodes, other.told(now))
+				v.Nodes = append(v.Nodes, other.told())
 			}
 		}
 		slices.SortFunc(v.Nodes, func(a, b Member) int { return w.rows[a.ID].since - w.rows[b.ID].since })
@@ -221,7 +221,7 @@ func (p *process) Beat(_ context.Context, me Member) (v View, err error) {
 			if owner := s.holder(); owner != "" {
 				part.Owner, part.Lease = Member{ID: owner, Address: "strange"}, s.ends.Sub(now)
 				if r := w.rows[owner]; r != nil {
-					part.Owner = r.told(now)
+					part.Owner = r.told()
 				}
 			}
 			v.Parts = append(v.Parts, part)

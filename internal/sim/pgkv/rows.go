@@ -27,9 +27,9 @@ type row struct {
 }
 
 // told is a node as a beat tells of it.
-func (r row) told(now time.Time, lease time.Duration) Member {
+func (r row) told(lease time.Duration) Member {
 	m := r.Member
-	m.New = r.since.After(now.Add(-lease))
+	m.New = r.lease.Sub(r.since) < 2*lease
 	return m
 }
 
@@ -112,7 +112,7 @@ func (s *Server) Beat(me Member, kept *Epochs, lease time.Duration) (seen Seen, 
 		s.now.write(row{me, now.Add(lease), now})
 		for _, r := range s.now.nodes {
 			if r.lease.After(now) {
-				seen.Nodes = append(seen.Nodes, r.told(now, lease))
+				seen.Nodes = append(seen.Nodes, r.told(lease))
 			}
 		}
 		for id, p := range s.now.parts {
@@ -143,7 +143,7 @@ func (s *state) seen(id int32, now time.Time, lease time.Duration) Part {
 	told.Owner, told.Lease = Member{ID: p.node(), Address: p.address}, p.lease.Sub(now)
 	for _, r := range s.nodes {
 		if r.ID == told.Owner.ID {
-			told.Owner = r.told(now, lease)
+			told.Owner = r.told(lease)
 		}
 	}
 	return told

@@ -209,9 +209,12 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 
 const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version, $1)`
 
+// A lease of more than any lasts is from before the clock was put back; whoever lives makes it a right one
+// within a second.
 const livingText = `SELECT coalesce(max(address), '') FROM (
-	SELECT address FROM {s}.node WHERE lease_until > clock_timestamp() UNION ALL SELECT address FROM {s}.part WHERE lease_until > clock_timestamp()) AS living
-	WHERE (SELECT max(version) FROM {s}.schema_oldest) < $1`
+	SELECT address, lease_until FROM {s}.node UNION ALL SELECT address, lease_until FROM {s}.part) AS living
+	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'
+	AND (SELECT max(version) FROM {s}.schema_oldest) < $1`
 
 // outdates refuses to take the tables away from sidecars that live.
 func (m migration) outdates(ctx context.Context, tx *sql.Tx) error {

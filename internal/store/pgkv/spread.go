@@ -29,8 +29,9 @@ func (e *AliveError) Error() string {
 
 const (
 	placesText = `SELECT name, part FROM {s}.namespace`
-	aliveText  = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp()`
-	aloneText  = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
+	// A lease of more than any lasts is from before the clock was put back.
+	aliveText = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
+	aloneText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
 	// shareText takes a range of keys from the index; {t} is the table.
 	shareText = `UPDATE {s}.{t} AS pair SET part = $2 FROM unnest($3::bytea[], $4::bytea[]) AS u (low, high)
 	WHERE pair.part = $1 AND pair.k >= u.low AND pair.k < u.high`

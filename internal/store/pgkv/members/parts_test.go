@@ -44,6 +44,7 @@ func TestPartitions(t *testing.T) {
 		b.beat(t)
 		last, none, mid, first := mustTake(t, a, 63), mustTake(t, b, 7), mustTake(t, b, 5), mustTake(t, a, 0)
 		mustClose(t, none)
+		kvtest.Commit(t, last, map[string][]byte{"a": []byte("1")})
 		say(t, a, "UPDATE pawl.part SET format = 10 + id")
 		for _, n := range []*node{a, b} {
 			v := n.beat(t)
@@ -51,7 +52,7 @@ func TestPartitions(t *testing.T) {
 				t.Errorf("%v", v.Nodes)
 			}
 			for i, id := range []int32{0, 5, 7, 63} {
-				if len(v.Parts) != 4 || v.Parts[i].ID != id || v.Parts[i].Format != uint32(10+id) {
+				if len(v.Parts) != 4 || v.Parts[i].ID != id || v.Parts[i].Format != uint32(10+id) || v.Parts[i].Made != (id == 63) {
 					t.Fatalf("%v", v.Parts)
 				}
 			}

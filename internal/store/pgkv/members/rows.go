@@ -52,7 +52,7 @@ type Node struct {
 	Speaks uint32
 	// Parts has bit p set if it would take partition p.
 	Parts uint64
-	// New: its first word is less than a lease ago. It is told, not said.
+	// New: its last word came less than a lease after its first. It is told, not said.
 	New bool
 }
 
@@ -66,6 +66,8 @@ type Part struct {
 	Lease time.Duration
 	// Format is the one that it is kept in.
 	Format uint32
+	// Made: it has something.
+	Made bool
 }
 
 // View is what there is at one moment.
@@ -127,7 +129,7 @@ func read(rows pgx.Rows) (v View, err error) {
 		var p Part
 		var sort, parts, left int64
 		var key []byte
-		if err := rows.Scan(&sort, &p.ID, &n.ID, &n.Address, &key, &n.Leaving, &n.Speaks, &parts, nil, &n.New, &left, &p.Format, nil); err != nil {
+		if err := rows.Scan(&sort, &p.ID, &n.ID, &n.Address, &key, &n.Leaving, &n.Speaks, &parts, nil, &n.New, &left, &p.Format, &p.Made, nil); err != nil {
 			return v, err
 		}
 		copy(n.Key[:], key)

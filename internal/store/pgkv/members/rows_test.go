@@ -133,7 +133,7 @@ func TestWhoIsThere(t *testing.T) {
 		a.Leaving = true
 		mustSee(t, a.beat(t), a.Node, b.Node, a.Node)
 		mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
-		say(t, a, "UPDATE pawl.node SET since = since - interval '31 s' WHERE id = 'a'")
+		say(t, a, "UPDATE pawl.node SET since = since - interval '30 s' WHERE id = 'a'")
 		a.New = false
 		mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
 		if err := db.Close(); err != nil {
@@ -190,7 +190,11 @@ func TestTheLeaseIsKept(t *testing.T) {
 // age takes two thirds of a lease off what is left of leases.
 func age(t *testing.T, n *node, table string) {
 	t.Helper()
-	say(t, n, "UPDATE pawl."+table+" SET lease_until = lease_until - interval '20 s'")
+	set := " SET lease_until = lease_until - interval '20 s'"
+	if table == "node" {
+		set += ", since = since - interval '20 s'"
+	}
+	say(t, n, "UPDATE pawl."+table+set)
 }
 
 func say(t *testing.T, n *node, sql string) {
@@ -223,6 +227,7 @@ func TestWhoIsGone(t *testing.T) {
 	age(t, a, "node")
 	age(t, a, "node")
 	b.beat(t)
+	b.New = false
 	mustSee(t, b.beat(t), a.Node, b.Node)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -432,15 +437,15 @@ func TestTheDatabasesClockIsPutBack(t *testing.T) {
 	a.beat(t)
 	db := mustTake(t, a)
 	back := func() {
-		for _, table := range []string{"node", "part"} {
-			say(t, a, "UPDATE pawl."+table+" SET lease_until = lease_until + interval '1 h'")
-		}
+		say(t, a, "UPDATE pawl.node SET lease_until = lease_until + interval '1 h', since = since + interval '1 h'")
+		say(t, a, "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
 	}
 	back()
 	mustSee(t, b.beat(t), a.Node, b.Node)
 	back()
+	a.New, b.New = false, false // they came before that
 	mustSee(t, a.beat(t), a.Node, a.Node)
-	mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
+	mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	back()
 	// Its owner is gone.

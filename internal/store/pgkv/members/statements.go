@@ -15,6 +15,9 @@ import "strings"
 // that. A partition's is cut to a lease from now, whoever it is; a node that does not say anew that
 // it lives is none.
 //
+// A node is new until it has said that it lives for a lease: one that died before never was
+// anything else. One whose first word is after its last said the first before the clock was put back.
+//
 // The first column sets how long a lock is waited for, before any is: a session that waits for a
 // standby keeps its locks though nobody hears it any more, and those of further beats would wait
 // behind it one by one.
@@ -25,7 +28,7 @@ const beatText = `WITH clock AS MATERIALIZED (
 	SELECT $1::text, $2::text, $3::bytea, $4::bool, $5::integer, $6::bigint, now + lease, now FROM clock
 	ON CONFLICT (id) DO UPDATE SET address = excluded.address, key = excluded.key, leaving = excluded.leaving, speaks = excluded.speaks, parts = excluded.parts,
 		lease_until = excluded.lease_until
-	RETURNING id, address, key, leaving, speaks, parts, since
+	RETURNING id, address, key, leaving, speaks, parts, since, lease_until
 ), due AS MATERIALIZED (
 	SELECT p.id FROM {s}.part p, clock
 	WHERE p.lease_until > now + lease * 2 OR split_part(p.owner, '.', 1) = $1 AND p.lease_until < now + lease * 5 / 6
@@ -39,20 +42,20 @@ const beatText = `WITH clock AS MATERIALIZED (
 	DELETE FROM {s}.node WHERE cardinality($7::integer[]) > 0 AND id IN (
 		SELECT n.id FROM {s}.node n, clock WHERE n.lease_until < now - interval '1 minute' AND n.id <> $1 FOR UPDATE OF n SKIP LOCKED)
 ), had AS (
-	SELECT p.id AS part, split_part(coalesce(k.owner, p.owner), '.', 1) AS id, coalesce(k.address, p.address) AS address, coalesce(k.format, p.format) AS format,
+	SELECT p.id AS part, split_part(coalesce(k.owner, p.owner), '.', 1) AS id, coalesce(k.address, p.address) AS address, coalesce(k.format, p.format) AS format, p.commit_no > 0 AS made,
 		(extract(epoch FROM greatest(coalesce(k.lease_until, p.lease_until), 'epoch') - pg_catalog.clock_timestamp()) * 1000000)::bigint AS lease
 	FROM {s}.part p LEFT JOIN kept k ON k.id = p.id
 ), living AS (
 	SELECT * FROM me
-	UNION ALL SELECT id, address, key, leaving, speaks, parts, since FROM {s}.node, clock WHERE lease_until > now AND lease_until < now + lease * 2 AND id <> $1
+	UNION ALL SELECT id, address, key, leaving, speaks, parts, since, lease_until FROM {s}.node, clock WHERE lease_until > now AND lease_until < now + lease * 2 AND id <> $1
 )
-SELECT 0 AS sort, 0 AS part, id, address, key, leaving, speaks, parts, since, since > clock.now - clock.lease AS new, 0::bigint AS lease, 0 AS format,
+SELECT 0 AS sort, 0 AS part, id, address, key, leaving, speaks, parts, since, lease_until - since >= clock.lease AND lease_until - since < clock.lease * 2 AS new, 0::bigint AS lease, 0 AS format, false AS made,
 	pg_catalog.set_config('client_min_messages', 'warning', true)
 FROM living, clock
 UNION ALL
 SELECT 1, h.part, h.id, coalesce(n.address, h.address), n.key, coalesce(n.leaving, false), coalesce(n.speaks, 0), coalesce(n.parts, 0), n.since,
-	coalesce(n.since > clock.now - clock.lease, false), h.lease, h.format, NULL
-FROM clock, had h LEFT JOIN (SELECT * FROM me UNION ALL SELECT id, address, key, leaving, speaks, parts, since FROM {s}.node WHERE id <> $1) n ON n.id = h.id
+	coalesce(n.lease_until - n.since >= clock.lease AND n.lease_until - n.since < clock.lease * 2, false), h.lease, h.format, h.made, NULL
+FROM clock, had h LEFT JOIN (SELECT * FROM me UNION ALL SELECT id, address, key, leaving, speaks, parts, since, lease_until FROM {s}.node WHERE id <> $1) n ON n.id = h.id
 ORDER BY sort, part, since, id`
 
 const leaveText = `DELETE FROM {s}.node WHERE id = $1`

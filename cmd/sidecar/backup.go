@@ -97,11 +97,15 @@ func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.Ba
 		if err != nil {
 			return err
 		}
-		var parts []int32
+		var parts, unserved []int32
 		for _, one := range all.GetPartitions() {
-			parts = append(parts, int32(one.GetNumber()))
+			if served := len(one.GetNamespaces()) > 0 || one.GetOwner() != ""; served {
+				parts = append(parts, int32(one.GetNumber()))
+			} else {
+				unserved = append(unserved, int32(one.GetNumber()))
+			}
 		}
-		return app.BackupServed(ctx, parts, func(part int32) app.TakeBackup { return servedBackup(store, part) }, to, told)
+		return app.BackupServed(ctx, parts, unserved, func(part int32) app.TakeBackup { return servedBackup(store, part) }, to, told)
 	})
 }
 

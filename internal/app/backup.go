@@ -58,17 +58,30 @@ func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) 
 	for i, part := range parts {
 		numbers[i] = part.Database.Part
 	}
-	return backupEach(numbers, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
+	return backupEach(numbers, nil, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
 }
 
 // BackupServed is Backup of the partitions of a store that is served, by their numbers: take takes that of
-// one.
-func BackupServed(ctx context.Context, parts []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
-	return backupEach(parts, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
+// one. unserved are those that nobody serves any more, which are not taken: that is an error once all
+// others are.
+func BackupServed(ctx context.Context, parts, unserved []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
+	err := backupEach(parts, unserved, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
+	if err == nil && len(unserved) > 0 {
+		err = &UnservedError{Parts: unserved}
+	}
+	return err
 }
 
-func backupEach(parts []int32, to BackupTo, backup func(i int, into BackupTo) (BackupDone, error), told func(BackupDone)) error {
-	err := complete(to.Dir, parts)
+// UnservedError: partitions have something, and no sidecar serves a namespace of theirs.
+type UnservedError struct{ Parts []int32 }
+
+// Error says what to do.
+func (e *UnservedError) Error() string {
+	return fmt.Sprintf("the partitions %s are in no backup, since nobody serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
+}
+
+func backupEach(parts, others []int32, to BackupTo, backup func(i int, into BackupTo) (BackupDone, error), told func(BackupDone)) error {
+	err := complete(to.Dir, parts, others)
 	if err == nil && len(parts) > 1 {
 		err = inspect.MakeDir(to.Dir)
 	}
@@ -85,14 +98,14 @@ func backupEach(parts []int32, to BackupTo, backup func(i int, into BackupTo) (B
 }
 
 // complete: there is a first partition, without which nothing can be restored, and no backups of
-// another one that this store does not have.
-func complete(dir string, parts []int32) error {
+// another one that this store does not have; others it has, too.
+func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
 		return fmt.Errorf("%w: partition %d has something, and partition 0 has not: start a sidecar, which makes it", ErrUnusable, first)
 	}
 	there, err := partsIn(dir)
 	for _, part := range there {
-		if err == nil && !slices.Contains(parts, part) {
+		if err == nil && !slices.Contains(parts, part) && !slices.Contains(others, part) {
 			err = fmt.Errorf("%w: %s is of another store: this one has no partition %d", ErrUnusable, partDir(dir, part), part)
 		}
 	}

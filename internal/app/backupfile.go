@@ -55,7 +55,8 @@ func partDir(dir string, part int32) string {
 	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
 }
 
-// partsIn are the partitions besides the first of which a directory has backups, by number.
+// partsIn are the partitions besides the first of which a directory has backups, by number. One
+// whose first backup was broken off has none yet.
 func partsIn(dir string) (parts []int32, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +71,10 @@ func partsIn(dir string) (parts []int32, err error) {
 		if part, err = strconv.ParseInt(name[1], 10, 32); err == nil && (part < 1 || part >= pgkv.Partitions) {
 			err = fmt.Errorf("%w: %s is no partition's: there are 1 to %d", ErrUnusable, filepath.Join(dir, e.Name()), pgkv.Partitions-1)
 		}
-		parts = append(parts, int32(part))
+		files, filesErr := backupsIn(filepath.Join(dir, e.Name()))
+		if err = errors.Join(err, filesErr); len(files) > 0 {
+			parts = append(parts, int32(part))
+		}
 	}
 	return parts, err
 }

@@ -245,7 +245,7 @@ func (l *lateNode) be(n *node.Node) {
 	close(l.made)
 }
 
-// Owner implements [route.Directory], as the next three do.
+// Owner implements [route.Directory], as the next four do.
 func (l *lateNode) Owner(part int32) (route.Peer, bool) {
 	if n := l.node.Load(); n != nil {
 		return n.Owner(part)
@@ -277,6 +277,14 @@ func (l *lateNode) Refresh() {
 }
 
 // Known implements [peer.Book].
+// Made are none before there is a node.
+func (l *lateNode) Made() []int32 {
+	if n := l.node.Load(); n != nil {
+		return n.Made()
+	}
+	return nil
+}
+
 func (l *lateNode) Known(key [32]byte) bool {
 	n := l.node.Load()
 	return n != nil && n.Known(key)
@@ -293,7 +301,7 @@ func (r nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
 		view.Nodes[i] = node.Member(n)
 	}
 	for i, p := range seen.Parts {
-		view.Parts[i] = node.Part{ID: p.ID, Owner: node.Member(p.Owner), Lease: p.Lease, Format: p.Format}
+		view.Parts[i] = node.Part{ID: p.ID, Owner: node.Member(p.Owner), Lease: p.Lease, Format: p.Format, Made: p.Made}
 	}
 	return view, err
 }

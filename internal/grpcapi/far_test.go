@@ -67,6 +67,9 @@ func (p *pair) Owners() ([]route.Peer, bool) {
 	return nil, false
 }
 
+// Made is not asked.
+func (*pair) Made() []int32 { return nil }
+
 // Changed is closed until somebody has seen the owner, who stays.
 func (p *pair) Changed() <-chan struct{} {
 	if p.owner.Load() != nil {

@@ -37,6 +37,8 @@ func (d *council) Owners() ([]route.Peer, bool) {
 	return d.owners, d.all
 }
 
+func (*council) Made() []int32 { return nil }
+
 func (d *council) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

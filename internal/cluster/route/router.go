@@ -25,6 +25,8 @@ type Directory interface {
 	// Owners are the other nodes that have any, each once. all: every partition has an owner, this
 	// node included.
 	Owners() (owners []Peer, all bool)
+	// Made are the partitions that have something, by number, whoever serves them.
+	Made() []int32
 	// Changed is closed when any of that changes.
 	Changed() <-chan struct{}
 	// Refresh asks again, soon. It is called often.
@@ -50,7 +52,7 @@ type Config struct {
 	// Served refuses a namespace that this node does not serve: the house that would has not all
 	// names. Default: it serves all.
 	Served func(ctx context.Context, namespace string) error
-	// Partitions are all that there are, by number. Default: the first one.
+	// Partitions are those whose namespaces this node serves, by number. Default: the first one.
 	Partitions []Partition
 	// Address is where other nodes reach this one. Default: nowhere.
 	Address func() string

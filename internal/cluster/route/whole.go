@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 )
 
-// Partition is one that there is, with the namespaces in it that are served.
+// Partition is one that there is, with the namespaces in it that this node serves.
 type Partition struct {
 	Number     int32
 	Namespaces []string
@@ -83,10 +83,22 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
+// known are this node's partitions, and those of which it serves nothing though they have something.
+func (r *Router) known() []Partition {
+	all := slices.Clone(r.cfg.Partitions)
+	for _, number := range r.cfg.Directory.Made() {
+		if !slices.ContainsFunc(r.cfg.Partitions, func(p Partition) bool { return p.Number == number }) {
+			all = append(all, Partition{Number: number})
+		}
+	}
+	slices.SortFunc(all, func(a, b Partition) int { return int(a.Number - b.Number) })
+	return all
+}
+
 // partitions are all, with who has them.
 func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
 	out := &pawlv1.ListPartitionsResponse{}
-	for _, part := range r.cfg.Partitions {
+	for _, part := range r.known() {
 		one := &pawlv1.Partition{Number: uint32(part.Number), Namespaces: part.Namespaces}
 		if owner, there := r.cfg.Directory.Owner(part.Number); there {
 			one.Owner = owner.Address

@@ -958,7 +958,7 @@ func (*ListPartitionsRequest) Descriptor() ([]byte, []int) {
 // ListPartitionsResponse has the partitions.
 type ListPartitionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All whose namespaces the sidecar serves that was asked, by number.
+	// All that have something, and all whose namespaces the sidecar serves that was asked, by number.
 	Partitions    []*Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1006,7 +1006,8 @@ type Partition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number, below 64.
 	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The namespaces in it that the sidecar serves that was asked, by name.
+	// The namespaces in it that the sidecar serves that was asked, by name. None: others do, or
+	// nobody does any more.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	// HOST:PORT at which other sidecars reach the one that has it; empty: nobody has it at the
 	// moment, or a sidecar serves alone.

@@ -555,7 +555,7 @@ export const ListPartitionsRequestSchema: GenMessage<ListPartitionsRequest> = /*
  */
 export type ListPartitionsResponse = Message<"pawl.v1.ListPartitionsResponse"> & {
   /**
-   * All whose namespaces the sidecar serves that was asked, by number.
+   * All that have something, and all whose namespaces the sidecar serves that was asked, by number.
    *
    * @generated from field: repeated pawl.v1.Partition partitions = 1;
    */
@@ -583,7 +583,8 @@ export type Partition = Message<"pawl.v1.Partition"> & {
   number: number;
 
   /**
-   * The namespaces in it that the sidecar serves that was asked, by name.
+   * The namespaces in it that the sidecar serves that was asked, by name. None: others do, or
+   * nobody does any more.
    *
    * @generated from field: repeated string namespaces = 2;
    */

@@ -59,7 +59,7 @@ func TestARequestToAnAgentIsForwarded(t *testing.T) {
 			if want := "POST " + host + " /a2a/p/a%2Fb?x=1%2F2 1.0 question"; resp.Header.Get("X-Said") != want || resp.StatusCode != http.StatusTeapot || string(body) != "answer" {
 				t.Errorf("said %q and got %d %q", resp.Header.Get("X-Said"), resp.StatusCode, body)
 			}
-			if got := resp.Header.Get("X-Who"); got != "alice red,blue" {
+			if got := resp.Header.Get("X-Who"); got != "alice red,blue,default" {
 				t.Errorf("who: %q", got)
 			}
 			if got := resp.Header.Get("X-Ours"); got != "" && (n != owner || got != "Bearer secret") {

@@ -105,6 +105,8 @@ func (v view) Owners() (owners []route.Peer, all bool) {
 	return slices.Collect(maps.Keys(others)), len(v.owners) == len(open)
 }
 
+func (view) Made() []int32 { return nil }
+
 func (v view) Changed() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +138,7 @@ type member struct {
 }
 
 // who calls, at the public port of every node.
-var alice = &door.Caller{Principal: runtime.Principal{Name: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue"}}}
+var alice = &door.Caller{Principal: runtime.Principal{Name: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue", "default"}}}
 
 func (c *town) node(t testing.TB, id string) *member {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -39,7 +40,11 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
-	part := r.partOf(ctx, tenant(r.cfg.Tenant(req, body.kept)))
+	part, err := r.partOfAgent(ctx, tenant(r.cfg.Tenant(req, body.kept)))
+	if err != nil {
+		problem(w, err)
+		return
+	}
 	t := r.try(ctx, part, httpMethod)
 	for t.next() {
 		var begun bool
@@ -163,6 +168,8 @@ func problem(w http.ResponseWriter, err error) {
 		code, st = http.StatusBadRequest, unreadable()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		code = http.StatusGatewayTimeout
+	} else if st.Code() == codes.NotFound {
+		code = http.StatusNotFound
 	} else {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -22,6 +22,16 @@ func (r *Router) partOf(ctx context.Context, req any) int32 {
 	return r.cfg.Parts(space)
 }
 
+// partOfAgent is the partition in which a request to an agent over HTTP is made. That of a namespace that is
+// none of its caller's is made where the caller is at home, whose house refuses it: nothing tells
+// whether there is such a one, not even who answers.
+func (r *Router) partOfAgent(ctx context.Context, of tenant) (int32, error) {
+	if door.Within(door.CallerOf(ctx), of) != nil {
+		return r.cfg.Parts(door.SpaceHome(ctx)), nil
+	}
+	return r.partOf(ctx, of), r.served(ctx, of)
+}
+
 // served refuses a request of a namespace that is not.
 func (r *Router) served(ctx context.Context, req any) error {
 	if space := door.SpaceOf(ctx, req); space != "" {
@@ -31,7 +41,7 @@ func (r *Router) served(ctx context.Context, req any) error {
 }
 
 func (r *Router) hasPart(number uint32) bool {
-	return slices.ContainsFunc(r.cfg.Partitions, func(p Partition) bool { return uint32(p.Number) == number })
+	return slices.ContainsFunc(r.known(), func(p Partition) bool { return uint32(p.Number) == number })
 }
 
 // tenant is a request over HTTP as far as it says whose it is.

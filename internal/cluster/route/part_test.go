@@ -3,6 +3,9 @@ package route
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +18,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
 // parted is a router of a store with two partitions, and the context of a caller who is at home in the
@@ -64,6 +68,29 @@ func TestEveryMethodHasAPartition(t *testing.T) {
 		}
 		if got := router.partOf(ctx, m.NewRequest()); got != want {
 			t.Errorf("%s is in %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestAnAgentThatThisNodeDoesNotServe is refused here, whoever serves it; one of a namespace that is none
+// of its caller's is asked for where the caller is at home.
+func TestAnAgentThatThisNodeDoesNotServe(t *testing.T) {
+	t.Parallel()
+	router := New(Config{
+		Seats: NewSeats(), Directory: nowhere{}, Patience: time.Millisecond,
+		Parts:  func(namespace string) int32 { return map[string]int32{"red": 1, "blue": 2}[namespace] },
+		Served: func(_ context.Context, namespace string) error { return request.NotServed(namespace, []string{"red"}) },
+		Tenant: func(*http.Request, []byte) string { return "blue:crew/writer" },
+	})
+	w := httptest.NewRecorder()
+	router.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/tasks/x", http.NoBody))
+	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "NAMESPACE_NOT_FOUND") {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	red := door.WithCaller(t.Context(), &door.Caller{Principal: policy.Principal{Name: "a", Namespaces: []string{"red"}}})
+	for _, name := range []string{"blue:crew/writer", "nobody-s:crew/writer"} {
+		if part, err := router.partOfAgent(red, tenant(name)); part != 1 || err != nil {
+			t.Errorf("%s: in %d, %v", name, part, err)
 		}
 	}
 }

@@ -47,6 +47,8 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 }
 
 // reload takes all of the files or, if one of them is faulty, none. No partition is opened meanwhile.
+// Where some partitions have stored the new schedules and another could not, that one is told of: it
+// stores them when it is taken again, or at the next signal.
 func (a *app) reload(ctx context.Context) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -55,16 +57,21 @@ func (a *app) reload(ctx context.Context) {
 	if err = errors.Join(err, filesErr); err == nil {
 		err = a.server.SetRights(rights)
 	}
-	all := a.tenures.all()
-	for _, t := range all {
-		if err == nil {
-			err = t.schedule(ctx, files.schedules)
-		}
-		if err != nil && !slices.Contains(a.tenures.all(), t) {
-			err = nil // it was handed over: the next owner has files of its own
+	all, stored := a.tenures.all(), 0
+	var left []error
+	for i := 0; err == nil && i < len(all); i++ {
+		switch failed := all[i].schedule(ctx, files.schedules); {
+		case failed == nil:
+			stored++
+		case slices.Contains(a.tenures.all(), all[i]): // else the next owner has files of its own
+			all[i].opts.log.ErrorContext(ctx, "the schedules could not be stored", "error", failed)
+			left = append(left, failed)
 		}
 	}
-	a.audited("reload", err)
+	if stored == 0 {
+		err = errors.Join(err, errors.Join(left...))
+	}
+	a.audited("reload", errors.Join(err, errors.Join(left...)))
 	if err != nil {
 		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
 		return

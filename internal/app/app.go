@@ -57,11 +57,11 @@ type app struct {
 }
 
 // open builds everything and binds the addresses; nothing is served yet.
-func open(opts options) (a *app, err error) {
+func open(ctx context.Context, opts options) (a *app, err error) {
 	if a, err = newApp(opts); err != nil {
 		return nil, err
 	}
-	if err = a.build(); err != nil {
+	if err = a.build(ctx); err != nil {
 		for _, t := range a.tenures.all() {
 			err = errors.Join(err, t.drain(context.Background()), t.close())
 		}
@@ -104,9 +104,9 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 }
 
 // build puts the server before the store, or before the way to whoever has it.
-func (a *app) build() error {
+func (a *app) build(ctx context.Context) error {
 	if a.opts.config.PeerListen != "" {
-		return a.buildShared()
+		return a.buildShared(ctx)
 	}
 	storage, alone, err := a.opts.storage()
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *app) build() error {
 		return err
 	}
 	a.tenures.put(0, t)
-	if err := alone.whole(context.Background()); err != nil {
+	if err := alone.whole(ctx); err != nil {
 		return err
 	}
 	serving := a.serverConfig()
@@ -132,8 +132,8 @@ func (a *app) build() error {
 }
 
 // buildShared puts the server before the way to the sidecar that has the store.
-func (a *app) buildShared() (err error) {
-	if err = a.share(); err != nil {
+func (a *app) buildShared(ctx context.Context) (err error) {
+	if err = a.share(ctx); err != nil {
 		return err
 	}
 	serving := a.serverConfig()

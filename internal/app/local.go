@@ -58,7 +58,7 @@ func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error
 	token := door.Token{Principal: "local", Secret: hex.EncodeToString(secret[:]), Scopes: runtime.ScopeAdmin}
 	c.EncryptionKeyFile, c.Store = "", pgurl.URL{}
 	c.Data, c.Listen, c.Socket, c.HTTP, c.Metrics, c.TLSCert, c.TLSKey, c.TLSClientCA, c.Audit, c.AuditKey = dir, "", "", "", "", "", "", "", "", ""
-	a, err := open(options{config: c, rights: grpcapi.Rights{Tokens: []door.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
+	a, err := open(context.Background(), options{config: c, rights: grpcapi.Rights{Tokens: []door.Token{token}}, clock: clock, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,11 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	a, err := open(opts)
+	a, err := open(ctx, opts)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		// Asked to stop while it waited for a database.
+		return nil
+	}
 	if err != nil {
 		return err
 	}

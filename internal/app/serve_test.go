@@ -221,7 +221,7 @@ func TestServeEndsWhenALoopEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := open(opts)
+	a, err := open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,13 +70,13 @@ type sharing struct {
 
 // share reaches the database, has each namespace in a partition and makes what this sidecar has with the
 // others; nothing is served and nobody is told yet.
-func (a *app) share() (err error) {
+func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
 	s := &sharing{where: databaseOf(c), seats: route.NewSeats(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 2)}
 	if s.url, err = s.where.secured(c, a.opts.log); err != nil {
 		return err
 	}
-	if err = s.where.judged(context.Background(), s.url, wantedOf(c), a.opts.log); err != nil {
+	if err = s.where.judged(ctx, s.url, wantedOf(c), a.opts.log); err != nil {
 		return err
 	}
 	a.shares = s
@@ -93,7 +93,7 @@ func (a *app) share() (err error) {
 	s.quotas = allowance.New(s.spaces)
 	s.quotas.Replace(a.files.Load().quotas)
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})
-	if err = s.place(c.Served(), a.opts.log); err != nil {
+	if err = s.place(ctx, c.Served(), a.opts.log); err != nil {
 		return err
 	}
 	a.warnOfLimits(len(s.partitions()))
@@ -107,17 +107,22 @@ const (
 )
 
 // place has each namespace in a partition.
-func (s *sharing) place(names []string, log *slog.Logger) error {
-	for began := time.Now(); ; time.Sleep(placeAgain) {
-		parts, err := s.rows.Place(context.Background(), names, layout.NamespaceKey)
+func (s *sharing) place(ctx context.Context, names []string, log *slog.Logger) error {
+	for began := time.Now(); ; {
+		parts, err := s.rows.Place(ctx, names, layout.NamespaceKey)
 		if err == nil {
 			s.parts = parts
 			return nil
 		}
-		if time.Since(began) > placing {
+		if ctx.Err() == nil && time.Since(began) > placing {
 			return s.where.told(err)
 		}
 		log.Warn("namespaces cannot be placed now, it is tried on", "error", err)
+		select {
+		case <-time.After(placeAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

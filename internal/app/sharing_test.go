@@ -40,6 +40,38 @@ func sharedSettings(t *testing.T) config.Config {
 	return c
 }
 
+// TestAStartIsStopped while it waits for a database that takes no commit.
+func TestAStartIsStopped(t *testing.T) {
+	t.Parallel()
+	pg.Require(t)
+	server := pg.Start(t)
+	c := sharedSettings(t)
+	c.Store = pgurl.Of(server.URL("postgres"))
+	one := begin(t, c)
+	one.stop()
+	if err := <-one.ended; err != nil {
+		t.Fatal(err)
+	}
+	server.Set(t, map[string]string{"synchronous_standby_names": "nobody"})
+	c.Namespaces = []string{"red"}
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, c, io.Discard, in)
+		_ = in.Close()
+	}()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.Contains(lines.Text(), "namespaces cannot be placed now") {
+			stop()
+		}
+	}
+	if err := <-ended; err != nil || ctx.Err() == nil {
+		t.Errorf("it ended with %v", err)
+	}
+	stop()
+}
+
 // TestSeveralExecute: the sidecars that ask models do it together for whoever has the store, and
 // go on when that leaves.
 func TestSeveralExecute(t *testing.T) {

@@ -1811,7 +1811,7 @@ const file_pawl_v1_delivery_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12E\n" +
 	"\bconsumer\x18\x02 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\bconsumer\x12\"\n" +
 	"\x06cursor\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05 \x01(\x80\x02R\x06cursor\"\x15\n" +
+	"\xbaH\ar\x05 \x01(\x80 R\x06cursor\"\x15\n" +
 	"\x13AckConsumerResponse\"\x9e\x01\n" +
 	"\x15DeleteConsumerRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12E\n" +

@@ -7147,8 +7147,9 @@ type StreamTransitionsRequest struct {
 	Kinds []RecordKind `protobuf:"varint,4,rep,packed,name=kinds,proto3,enum=pawl.v1.RecordKind" json:"kinds,omitempty"`
 	// Gives records after this seq; only with run_id. Default 0: from the first.
 	AfterSeq uint64 `protobuf:"varint,5,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
-	// Gives records after this position (Record.cursor, Heartbeat.cursor). Default:
-	// empty, from the beginning.
+	// Gives records after this position (Record.cursor, Heartbeat.cursor), which has at most 4096
+	// bytes: keep room for as much, though today's are shorter than 64. Default: empty, from the
+	// beginning.
 	AfterCursor string `protobuf:"bytes,6,opt,name=after_cursor,json=afterCursor,proto3" json:"after_cursor,omitempty"`
 	// True: goes on with what is to come. Default false: ends at the last record.
 	Follow bool `protobuf:"varint,7,opt,name=follow,proto3" json:"follow,omitempty"`
@@ -11150,7 +11151,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\v2\x12.pawl.v1.RunFilterR\x06filter\x12>\n" +
 	"\x05kinds\x18\x04 \x03(\x0e2\x13.pawl.v1.RecordKindB\x13\xbaH\x10\x92\x01\r\x10 \x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05kinds\x12\x1b\n" +
 	"\tafter_seq\x18\x05 \x01(\x04R\bafterSeq\x12+\n" +
-	"\fafter_cursor\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vafterCursor\x12\x16\n" +
+	"\fafter_cursor\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vafterCursor\x12\x16\n" +
 	"\x06follow\x18\a \x01(\bR\x06follow\x12\x1c\n" +
 	"\tsnapshots\x18\b \x01(\bR\tsnapshots\x12\x16\n" +
 	"\x06output\x18\t \x01(\bR\x06output\x12:\n" +

@@ -48,7 +48,7 @@ type cluster struct {
 	// hands are the workers that are processes, probes those of each namespace at each node.
 	hands  []*hand
 	probes []*probe
-	// left are the faults of the deck that are still to come.
+	// left are the faults of the round that are still to come.
 	left []fault
 }
 
@@ -142,7 +142,7 @@ func packs(t *testing.T) []string {
 // and in order, and every run ends; what is in one is in no other. No node is without an owner of any
 // partition for long, and in the end all have their share.
 func TestClusterUnderFaults(t *testing.T) {
-	faults, runs := number("PAWL_FAULTS", len(deck)), number("PAWL_RUNS", 40)
+	faults, runs := number("PAWL_FAULTS", len(deck)), number("PAWL_RUNS", 20)
 	c := newCluster(t, number("PAWL_NODES", 3), 4)
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute+time.Duration(faults)*patience)
 	defer cancel()

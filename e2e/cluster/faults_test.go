@@ -18,29 +18,26 @@ import (
 type fault struct {
 	what string
 	make func(c *cluster, n *node)
-	// one: it happens to one node. several: there has to be another one.
-	one, several bool
+	// one: it happens to one node. several: there has to be another one. often: it comes twice in a
+	// round, but in a short test.
+	one, several, often bool
 }
 
-// deck has each fault as often as it comes in a round.
+// deck has each fault that there is.
 var deck = []fault{
-	{"SIGKILL", (*cluster).kill, true, false},
-	{"SIGKILL", (*cluster).kill, true, false},
-	{"SIGTERM", (*cluster).restart, true, false},
-	{"SIGTERM", (*cluster).restart, true, false},
-	{"SIGSTOP for longer than the lease", (*cluster).suspend, true, true},
-	{"SIGSTOP for longer than the lease", (*cluster).suspend, true, true},
-	{"connections to the database cut", func(_ *cluster, n *node) { n.database[0].Cut(); n.database[1].Cut() }, true, false},
-	{"no database for one node", (*cluster).isolate, true, true},
-	{"connections between nodes cut", func(_ *cluster, n *node) { n.peers.Cut() }, true, true},
-	{"one node reached by no other", (*cluster).hide, true, true},
-	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.db.failOver() }, false, false},
-	{"the database stands still", func(c *cluster, _ *node) { c.still((*database).server) }, false, false},
-	{"the standby stands still", func(c *cluster, _ *node) { c.still((*database).standby) }, false, false},
-	{"slow disk of the database", func(c *cluster, _ *node) { c.creep() }, false, false},
-	{"the database's clock is put back an hour", func(c *cluster, _ *node) { c.db.jump(-time.Hour) }, false, false},
-	{workerKilled, (*cluster).dismiss, false, false},
-	{workerKilled, (*cluster).dismiss, false, false},
+	{"SIGKILL", (*cluster).kill, true, false, true},
+	{"SIGTERM", (*cluster).restart, true, false, true},
+	{"SIGSTOP for longer than the lease", (*cluster).suspend, true, true, true},
+	{"connections to the database cut", func(_ *cluster, n *node) { n.database[0].Cut(); n.database[1].Cut() }, true, false, false},
+	{"no database for one node", (*cluster).isolate, true, true, false},
+	{"connections between nodes cut", func(_ *cluster, n *node) { n.peers.Cut() }, true, true, false},
+	{"one node reached by no other", (*cluster).hide, true, true, false},
+	{"primary killed, standby promoted", func(c *cluster, _ *node) { c.db.failOver() }, false, false, false},
+	{"the database stands still", func(c *cluster, _ *node) { c.still((*database).server) }, false, false, false},
+	{"the standby stands still", func(c *cluster, _ *node) { c.still((*database).standby) }, false, false, false},
+	{"slow disk of the database", func(c *cluster, _ *node) { c.creep() }, false, false, false},
+	{"the database's clock is put back an hour", func(c *cluster, _ *node) { c.db.jump(-time.Hour) }, false, false, false},
+	{workerKilled, (*cluster).dismiss, false, false, true},
 }
 
 // What concerns no node, and nobody at all.
@@ -49,14 +46,18 @@ const (
 	nothing      = "nothing"
 )
 
-// deal is the next fault of a deck that is shuffled anew when it is used up.
+// deal is the next fault of a round that is shuffled anew when it is used up.
 func (c *cluster) deal() (f fault) {
-	if len(c.left) == 0 {
-		for _, i := range c.random.Perm(len(deck)) {
-			if !deck[i].several || !c.alone {
-				c.left = append(c.left, deck[i])
+	for len(c.left) == 0 {
+		for _, f := range deck {
+			if f.several && c.alone {
+				continue
+			}
+			if c.left = append(c.left, f); f.often && !short() {
+				c.left = append(c.left, f)
 			}
 		}
+		c.random.Shuffle(len(c.left), func(i, j int) { c.left[i], c.left[j] = c.left[j], c.left[i] })
 	}
 	f, c.left = c.left[0], c.left[1:]
 	return f

@@ -176,7 +176,7 @@ const shared = 10 * time.Second
 // even waits until all nodes that there are share evenly, and is how long that took from a moment.
 func (c *cluster) even(from time.Time, within time.Duration) time.Duration {
 	c.t.Helper()
-	if os.Getenv("PAWL_FAULTS") == "" {
+	if short() {
 		within += patience // see bound
 	}
 	for !c.isEven(c.nodes) {

@@ -121,11 +121,14 @@ func (s *standstills) judge(t *testing.T, c *cluster) {
 // bound is what is promised where faults are asked for, as make cluster does. A run beside others says only
 // that nothing is stuck: how long two crowded cores take is no promise.
 func bound() time.Duration {
-	if os.Getenv("PAWL_FAULTS") == "" {
+	if short() {
 		return 4 * longest
 	}
 	return longest
 }
+
+// short: nobody asked for faults.
+func short() bool { return os.Getenv("PAWL_FAULTS") == "" }
 
 // machine is how long calls took at most while nothing happened that concerns who has a partition: as
 // much of every other standstill is not of our making.

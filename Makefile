@@ -92,6 +92,10 @@ test-examples: ## Run the examples as tests (PYTESTFLAGS); sets up what they nee
 test-postgres: ## Run the tests that need PostgreSQL, on servers of their own; installs it itself
 	GO="$(GO)" P="$(P)" .ci/test-postgres
 
+.PHONY: test-postgres-versions
+test-postgres-versions: ## Test the store on other versions of PostgreSQL than Debian's: VERSIONS (16 17 18)
+	GO="$(GO)" P="$(P)" VERSIONS="$(VERSIONS)" .ci/test-postgres-versions
+
 .PHONY: conformance
 conformance: ## Run the conformance scenarios in every client language (CONFORMANCEFLAGS)
 	.ci/conformance $(CONFORMANCEFLAGS)

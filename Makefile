@@ -47,6 +47,7 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	.ci/ui-env
 	.ci/browser-env
 	.ci/postgres-env
+	.ci/postgres-versions-env
 
 .PHONY: tools
 tools: $(TOOLS) ## Build buf, its plugins and the linter into .tools/

@@ -38,6 +38,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
+// The router and the database count the same partitions; else this does not compile.
+var _ [0]struct{} = [pgkv.Partitions - route.Partitions]struct{}{}
+
 // sharing makes a sidecar one of several on a database: it has some partitions of the store and
 // stands by for who has the others, and takes every call in both cases.
 type sharing struct {

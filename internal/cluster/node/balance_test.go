@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/cluster/route"
 )
 
 // membersOf are nodes by their words: a name, then "-" if it leaves or "+" if it is new, then ":" and the partitions that it
@@ -120,7 +122,7 @@ func TestOlderFormatsAreNotShared(t *testing.T) {
 // nobody has two more than another one; then nothing moves.
 func TestSharesAreEven(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
-		w.divide(1 + w.roll(partitions))
+		w.divide(1 + w.roll(route.Partitions))
 		var all []*process
 		for range 1 + w.roll(3) {
 			all = append(all, w.start())

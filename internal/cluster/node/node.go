@@ -79,9 +79,6 @@ type Node struct {
 	nudging map[string]bool
 }
 
-// partitions is how many there are at most: bits of [Member.Parts].
-const partitions = 64
-
 // New makes one that has nothing yet.
 func New(cfg Config) *Node {
 	def := func(v *time.Duration, d time.Duration) {
@@ -99,7 +96,7 @@ func New(cfg Config) *Node {
 		cfg: cfg, kick: make(chan struct{}, 1), had: map[int32]string{}, tied: map[string]tie{}, nudging: map[string]bool{},
 		changed: make(chan struct{}), stepped: make(chan struct{}), looked: make(chan struct{}),
 	}
-	for part := range int32(partitions) {
+	for part := range int32(route.Partitions) { // bits of [Member.Parts]
 		if cfg.Me.Parts&(1<<part) != 0 {
 			n.places = append(n.places, &place{part: part, seat: cfg.Seat(part), claim: claim{me: cfg.Me.ID}})
 		}

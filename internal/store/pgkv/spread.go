@@ -28,7 +28,6 @@ func (e *AliveError) Error() string {
 }
 
 const (
-	placesText = `SELECT name, part FROM {s}.namespace`
 	// A lease of more than any lasts is from before the clock was put back.
 	aliveText = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
 	aloneText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
@@ -46,18 +45,8 @@ const (
 
 // Places says in which partition each namespace is that was placed, and which partitions have a commit.
 func (d *DB) Places(ctx context.Context) (places map[string]int32, taken []int32, err error) {
-	places = make(map[string]int32)
-	rows, err := d.at.pool.Query(ctx, inSchema(placesText, d.cfg.Schema))
-	if err == nil {
-		var name string
-		var part int32
-		_, err = pgx.ForEachRow(rows, []any{&name, &part}, func() error {
-			places[name] = part
-			return nil
-		})
-	}
-	if err != nil {
-		return nil, nil, d.at.named(err)
+	if places, err = d.at.Placed(ctx); err != nil {
+		return nil, nil, err
 	}
 	taken, err = d.at.Parts(ctx)
 	return places, taken, err

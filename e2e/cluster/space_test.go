@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pawl-dev/pawl/e2e/play"
@@ -138,9 +139,15 @@ func (s *space) judge(driven []*play.Driver) {
 	for _, d := range s.drivers(driven) {
 		s.known(d.Run)
 	}
+	var all errgroup.Group
+	all.SetLimit(8) // most of the time a call to a node waits
 	for _, run := range s.worked {
-		s.judgeWorked(run)
+		all.Go(func() error {
+			s.judgeWorked(run)
+			return nil
+		})
 	}
+	_ = all.Wait()
 	s.judgeListed()
 	s.judgeSeen("the reader of everything", s.read.seq, func() bool { return false })
 	for _, one := range s.consumers {

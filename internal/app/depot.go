@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cluster/route"
 	"github.com/pawl-dev/pawl/internal/pgurl"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -133,14 +133,13 @@ func StatsOf(ctx context.Context, data Data) (*pawlv1.StoreStats, error) {
 	err := data.each(ctx, func(part Data) error {
 		one, err := statsPart(ctx, part)
 		if err == nil {
-			addStats(all, one)
+			route.AddStats(all, one)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all.GetShared(), func(a, b *pawlv1.RowStats) int { return strings.Compare(a.GetKind(), b.GetKind()) })
 	return all, nil
 }
 
@@ -151,26 +150,6 @@ func statsPart(ctx context.Context, data Data) (out *pawlv1.StoreStats, err erro
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return (&depotOf{store: s, part: data.Database.Part}).Stats(ctx)
-}
-
-// addStats adds those of another partition: its namespaces are others, and each says what the tables of
-// all take. The default namespace is in the first one alone.
-func addStats(all, one *pawlv1.StoreStats) {
-	all.TreeBytes, all.ValueLogBytes = max(all.GetTreeBytes(), one.GetTreeBytes()), max(all.GetValueLogBytes(), one.GetValueLogBytes())
-	for _, space := range one.GetNamespaces() {
-		if len(all.GetNamespaces()) == 0 || space.GetNumber() != 0 || len(space.GetRows()) > 0 {
-			all.Namespaces = append(all.Namespaces, space)
-		}
-	}
-	for _, rows := range one.GetShared() {
-		at := slices.IndexFunc(all.GetShared(), func(r *pawlv1.RowStats) bool { return r.GetKind() == rows.GetKind() })
-		if at < 0 {
-			all.Shared = append(all.Shared, rows)
-			continue
-		}
-		sum := all.GetShared()[at]
-		sum.Rows, sum.KeyBytes, sum.ValueBytes = sum.GetRows()+rows.GetRows(), sum.GetKeyBytes()+rows.GetKeyBytes(), sum.GetValueBytes()+rows.GetValueBytes()
-	}
 }
 
 func statsToProto(s *gauge.Stats, partition uint32) *pawlv1.StoreStats {

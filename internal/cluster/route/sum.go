@@ -21,15 +21,12 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// addStats adds the figures of a partition. All partitions lie in the same tables, whose size each
-// tells; the default namespace is in the first one, and empty in all others.
-func addStats(sum, one *pawlv1.GetStoreStatsResponse, part int32) {
-	if sum.GetStats() == nil {
-		sum.Stats = &pawlv1.StoreStats{}
-	}
-	to, from := sum.GetStats(), one.GetStats()
+// AddStats adds the figures of another partition, by number. All partitions lie in the same tables, whose
+// size each tells; the default namespace is in the first one, and empty in all others.
+func AddStats(to, from *pawlv1.StoreStats) {
+	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {
-		if part == 0 || space.GetNumber() != 0 {
+		if first || space.GetNumber() != 0 || len(space.GetRows()) > 0 {
 			to.Namespaces = append(to.Namespaces, space)
 		}
 	}

@@ -29,18 +29,18 @@ func TestCountsAreAddedUp(t *testing.T) {
 // up, and what is on disk is told by each.
 func TestStatsAreAddedUp(t *testing.T) {
 	t.Parallel()
-	of := func(tree int64, name string, rows ...*pawlv1.RowStats) *pawlv1.GetStoreStatsResponse {
-		return &pawlv1.GetStoreStatsResponse{Stats: &pawlv1.StoreStats{
+	of := func(tree int64, name string, rows ...*pawlv1.RowStats) *pawlv1.StoreStats {
+		return &pawlv1.StoreStats{
 			TreeBytes: tree, Shared: rows, Namespaces: []*pawlv1.NamespaceStats{{Name: "default"}, {Name: name, Number: 1}},
-		}}
+		}
 	}
-	sum := &pawlv1.GetStoreStatsResponse{}
-	addStats(sum, of(5, "red", &pawlv1.RowStats{Kind: "format", Rows: 1, KeyBytes: 2, ValueBytes: 3}), 0)
-	addStats(sum, of(7, "blue", &pawlv1.RowStats{Kind: "backup", Rows: 1}, &pawlv1.RowStats{Kind: "format", Rows: 4, KeyBytes: 5, ValueBytes: 6}), 3)
-	mustBe(t, sum, &pawlv1.GetStoreStatsResponse{Stats: &pawlv1.StoreStats{
+	sum := &pawlv1.StoreStats{}
+	AddStats(sum, of(5, "red", &pawlv1.RowStats{Kind: "format", Rows: 1, KeyBytes: 2, ValueBytes: 3}))
+	AddStats(sum, of(7, "blue", &pawlv1.RowStats{Kind: "backup", Rows: 1}, &pawlv1.RowStats{Kind: "format", Rows: 4, KeyBytes: 5, ValueBytes: 6}))
+	mustBe(t, sum, &pawlv1.StoreStats{
 		TreeBytes: 7, Namespaces: []*pawlv1.NamespaceStats{{Name: "default"}, {Name: "red", Number: 1}, {Name: "blue", Number: 1}},
 		Shared: []*pawlv1.RowStats{{Kind: "backup", Rows: 1}, {Kind: "format", Rows: 5, KeyBytes: 7, ValueBytes: 9}},
-	}})
+	})
 }
 
 // TestLimitsAreAddedUp by their keys and tenants; those that most wait for come first.

@@ -41,7 +41,10 @@ func (r *Router) whole(ctx context.Context, method string, req any) (any, error)
 		}
 		switch sum := sum.(type) {
 		case *pawlv1.GetStoreStatsResponse:
-			addStats(sum, one.(*pawlv1.GetStoreStatsResponse), part.Number)
+			if sum.GetStats() == nil {
+				sum.Stats = &pawlv1.StoreStats{}
+			}
+			AddStats(sum.GetStats(), one.(*pawlv1.GetStoreStatsResponse).GetStats())
 		case *pawlv1.ListLimitsResponse:
 			addLimits(sum, one.(*pawlv1.ListLimitsResponse))
 		}

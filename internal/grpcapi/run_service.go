@@ -49,8 +49,6 @@ type runService struct {
 	hides redact.Gate
 	// commands makes those of Drive.
 	commands *commander
-	// namespaces are all that are served, by whichever house.
-	namespaces func() []string
 }
 
 // finalArtifacts reads the artifacts of a run that ended; a principal that may

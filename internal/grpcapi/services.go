@@ -80,10 +80,7 @@ func (s *Server) servicesOf(of Offer) *Services {
 	o, h := s.newServices(of), of.House
 	runs := &runService{
 		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
-		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views}, namespaces: h.Namespaces,
-	}
-	if s.cfg.Router != nil {
-		runs.namespaces = s.cfg.Spaces.WithDefault().Names
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
 	}
 	runs.commands = s.newCommander(runs)
 	o.runs = runs

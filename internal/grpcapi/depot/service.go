@@ -72,7 +72,7 @@ func (s *Service) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStreamingSe
 func noPartition(number uint32) error {
 	return &machine.Refusal{
 		Code: machine.CodeNotFound, Reason: "PARTITION_NOT_FOUND", Field: "partition",
-		Message: fmt.Sprintf("there is no partition %d whose namespaces this sidecar serves: ListPartitions has them", number),
+		Message: fmt.Sprintf("there is no partition %d: ListPartitions has all that there are", number),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -71,9 +73,17 @@ func (l *load) end() {
 // judge looks at every namespace, and at the world outside.
 func (l *load) judge(driven []*play.Driver) {
 	l.t.Helper()
+	var all errgroup.Group
+	for _, s := range l.spaces {
+		all.Go(func() error {
+			s.calls.Judge(l.t, "../testdata/desk.pack.yaml")
+			s.judge(driven)
+			return nil
+		})
+	}
+	_ = all.Wait()
 	worked, records, streams := 0, int64(0), int64(0)
 	for _, s := range l.spaces {
-		s.judge(driven)
 		worked += len(s.worked)
 		records += s.read.count.Load()
 		streams += s.read.streams.Load()

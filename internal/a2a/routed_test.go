@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -72,7 +73,10 @@ type edge struct {
 	conn   *grpc.ClientConn
 }
 
-func newEdge(t *testing.T) *edge {
+func newEdge(t *testing.T) *edge { return newPatientEdge(t, 0) }
+
+// newPatientEdge has agents that wait so long for a message instead of a task.
+func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	t.Helper()
 	rooms, err := house.New(house.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"}}})
 	if err != nil {
@@ -93,7 +97,7 @@ func newEdge(t *testing.T) *edge {
 		t.Fatal(err)
 	}
 	e.home, err = e.server.Services(grpcapi.Offer{House: rooms, Guest: func(host *grpcapi.Services) (grpcapi.Guest, error) {
-		service, err := a2a.New(a2a.Config{Engine: housed{rooms}}, host)
+		service, err := a2a.New(a2a.Config{Engine: housed{rooms}, ReplyGrace: grace}, host)
 		if err != nil {
 			return grpcapi.Guest{}, err
 		}
@@ -229,6 +233,61 @@ func TestStreamsOfAgentsEnd(t *testing.T) {
 			rest, err := io.ReadAll(resp.Body)
 			if err != nil || !bytes.Contains(rest, []byte(name)) {
 				t.Errorf("%s, %v", rest, err)
+			}
+		})
+	}
+}
+
+// TestAHouseThatEndsHasTakenTheMessage: its sender, for whom a repeat would be another message, gets the task
+// as it is by every binding; who gave an id hears that he may repeat it.
+func TestAHouseThatEndsHasTakenTheMessage(t *testing.T) {
+	t.Parallel()
+	blocking := `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`
+	overHTTP := func(path string) func(*testing.T, *edge, string) string {
+		return func(t *testing.T, e *edge, agent string) string {
+			_, body := e.ask(t, alice, "POST", agent+path, blocking)
+			return body
+		}
+	}
+	overGRPC := func(id string) func(*testing.T, *edge, string) string {
+		return func(t *testing.T, e *edge, agent string) string {
+			ctx := metadata.AppendToOutgoingContext(t.Context(), "a2a-version", "1.0", "authorization", "Bearer "+secretOf(alice))
+			if id != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", id)
+			}
+			got, err := a2apb.NewA2AServiceClient(e.conn).SendMessage(ctx, &a2apb.SendMessageRequest{
+				Tenant: strings.TrimPrefix(agent, "/a2a/"), Message: &a2apb.Message{MessageId: "m", Role: a2apb.Role_ROLE_USER, Parts: []*a2apb.Part{{Content: &a2apb.Part_Text{Text: "hello"}}}},
+			})
+			if err != nil {
+				return err.Error()
+			}
+			return got.GetTask().GetStatus().GetState().String()
+		}
+	}
+	for name, one := range map[string]struct {
+		send func(*testing.T, *edge, string) string
+		want []string
+	}{
+		"REST":             {overHTTP("/message:send"), []string{"TASK_STATE_SUBMITTED"}},
+		"REST, streaming":  {overHTTP("/message:stream"), []string{"TASK_STATE_SUBMITTED", "DRAINING"}},
+		"gRPC":             {overGRPC(""), []string{"TASK_STATE_SUBMITTED"}},
+		"gRPC, with an id": {overGRPC("k"), []string{"shutting down"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newPatientEdge(t, time.Hour)
+			agent, said := e.register(t), make(chan string, 1)
+			go func() { said <- one.send(t, e, agent) }()
+			for {
+				if _, body := e.ask(t, alice, "GET", agent+"/tasks", ""); strings.Contains(body, `"status"`) {
+					break
+				}
+			}
+			e.home.End()
+			for got := <-said; len(one.want) > 0; one.want = one.want[1:] {
+				if !strings.Contains(got, one.want[0]) {
+					t.Errorf("no %s: %s", one.want[0], got)
+				}
 			}
 		})
 	}

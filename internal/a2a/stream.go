@@ -21,6 +21,12 @@ type item struct {
 	id uint64
 }
 
+// drains is the reason of a host that ends; lookFor bounds a last look at a task then.
+const (
+	drains  = "DRAINING"
+	lookFor = 2 * time.Second
+)
+
 // sink takes the items of a stream; a nil response is a sign of life.
 type sink func(item) error
 
@@ -34,7 +40,7 @@ func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest
 	defer leave()
 	answer, m, err := s.accept(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, unsure(ctx, err)
 	}
 	if err := s.configure(ctx, m, answer.State); err != nil {
 		return nil, err
@@ -48,8 +54,15 @@ func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest
 		return taskAnswer(f.view(history, true)), nil
 	}
 	t, f, err := s.settle(stay, m, answer)
+	if err != nil && m.id != "" {
+		return nil, cause(stay, err) // a repeat waits on
+	}
 	if err != nil {
-		return nil, cause(stay, err)
+		task, err := s.standing(ctx, stay, m, answer, err)
+		if err != nil {
+			return nil, err
+		}
+		return taskAnswer(task), nil
 	}
 	if reply := t.answer(); reply != nil {
 		return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Message{Message: reply}}, nil
@@ -125,26 +138,64 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	defer leave()
 	answer, m, err := s.accept(ctx, req)
 	if err != nil {
-		return err
+		return unsure(ctx, err)
 	}
 	if err := s.configure(ctx, m, answer.State); err != nil {
 		return err
 	}
-	t, f, err := s.follow(stay, m.caller, answer)
-	if err != nil {
+	told, err := s.tellMessage(stay, m, answer, to)
+	if err == nil || told {
 		return cause(stay, err)
 	}
+	task, err := s.standing(ctx, stay, m, answer, err)
+	if err != nil {
+		return err
+	}
+	if err := to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}}); err != nil {
+		return err
+	}
+	return context.Cause(stay)
+}
+
+// tellMessage tells a sender what happens to the task of his message. told: something of it came to him.
+func (s *Service) tellMessage(stay context.Context, m *sending, answer runtime.Answer, to sink) (told bool, err error) {
+	t, f, err := s.follow(stay, m.caller, answer)
+	if err != nil {
+		return false, err
+	}
 	defer t.close()
-	st := &stream{tail: t, fold: f, history: historyOf(req.GetConfiguration()), to: to, past: answer.State.Seq}
+	st := &stream{tail: t, fold: f, history: historyOf(m.req.GetConfiguration()), to: to, past: answer.State.Seq}
 	st.done = func(state a2apb.TaskState) bool {
 		return ended(state) || state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 	}
-	if req.GetMessage().GetTaskId() == "" {
+	if m.req.GetMessage().GetTaskId() == "" {
 		if done, err := st.grace(stay, s.cfg.ReplyGrace); done || err != nil {
-			return cause(stay, err)
+			return st.told, err
 		}
 	}
-	return cause(stay, st.run(stay))
+	err = st.run(stay)
+	return st.told, err
+}
+
+// standing is the task of a message that was taken and that the host, which ends, lets nobody wait for: as it
+// is now, since a repeat would be another message. A host that may not be asked any more says so.
+func (s *Service) standing(ctx, stay context.Context, m *sending, answer runtime.Answer, err error) (*a2apb.Task, error) {
+	refusal, ended := errors.AsType[*machine.Refusal](context.Cause(stay))
+	switch {
+	case !ended || refusal.Code != machine.CodeUnavailable:
+		return nil, cause(stay, err)
+	case refusal.Reason != drains:
+		e := fail(unavailable, "task %s has the message, and its node went away; look for the task", answer.State.RunID)
+		e.domain, e.reason = engineDomain, "COMMIT_UNKNOWN"
+		return nil, e
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookFor)
+	defer cancel()
+	f, err := s.read(ctx, m.caller, answer.State)
+	if err != nil {
+		return nil, err
+	}
+	return f.view(historyOf(m.req.GetConfiguration()), true), nil
 }
 
 // subscribe answers SubscribeToTask: the task as it is, then what happens to it,
@@ -306,6 +357,14 @@ func (st *stream) tell(events []event) (done bool, err error) {
 		}
 	}
 	return st.told && st.done(st.state), nil
+}
+
+// unsure is the error of a message that the host, and not its sender, stopped: nobody knows whether it was taken.
+func unsure(ctx context.Context, err error) error {
+	if _, ended := errors.AsType[*machine.Refusal](context.Cause(ctx)); ended && errors.Is(err, context.Canceled) {
+		return machine.ErrIndeterminate
+	}
+	return err
 }
 
 // cause is why a stay ended, where the host ended it.

@@ -76,7 +76,7 @@ func draining() error {
 	}
 }
 
-// failed is an error of a house whose store failed meanwhile.
+// failed is an error of a house whose store failed meanwhile, or whose lease may have ended.
 type failed struct{ cause error }
 
 func (f *failed) Error() string { return f.cause.Error() }
@@ -164,11 +164,26 @@ func told(err error, changes bool) error {
 
 // ended is why a context is over, in the words of whoever ended it.
 func ended(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || !isEnded(ctx) {
+		return err
 	}
-	if refusal, ok := errors.AsType[*machine.Refusal](context.Cause(ctx)); ok {
-		return refusal
+	return context.Cause(ctx)
+}
+
+// isEnded: a context was ended by a refusal, and not by its caller.
+func isEnded(ctx context.Context) bool {
+	_, refused := errors.AsType[*machine.Refusal](context.Cause(ctx))
+	return refused
+}
+
+// drained: a context was ended since the server, or the house of the call, ends.
+func drained(ctx context.Context) bool { return reasonOf(context.Cause(ctx)) == reasonDraining }
+
+// begun is the end of a stream that is made once and has told nothing: the house that it was in may
+// have done what it asks for by then.
+func begun(err error) error {
+	if reasonOf(err) == reasonDraining {
+		return lost()
 	}
 	return err
 }

@@ -57,7 +57,12 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
 	}
-	problem(w, t.told(err, !reads))
+	if !reads && drained(ctx) && fateOf(err) != unbegun {
+		err = lost()
+	} else {
+		err = t.told(err, !reads)
+	}
+	problem(w, err)
 }
 
 // serveOnce serves a request where its partition is believed to be; begun: it has an answer.

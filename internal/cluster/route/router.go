@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 )
 
 // Peer is another node.
@@ -197,6 +199,11 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	}
 	err := call(to)
 	r.forwarded(ctx, method, to, err)
+	if reasonOf(err) == fault.OwnerLost {
+		// Its lease may have ended, or it did not wait for a slow reader when it gave the partition
+		// back. What came of a stream was told in order: one that follows goes on behind that.
+		return &failed{err}
+	}
 	return err
 }
 

@@ -144,6 +144,9 @@ func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
 // Streams says whether it is no unary method.
 func (m *Method) Streams() bool { return m.asks || m.answers }
 
+// lasts: it is unary, and may wait.
+func (m *Method) lasts() bool { return m != nil && (m.Rule == Waits || m.agents) }
+
 // MethodOf is nil for what is not routed.
 func MethodOf(name string) *Method { return methods[name] }
 

@@ -45,7 +45,7 @@ type stay struct {
 	inside  int
 	// empty is closed when a house that leaves has no call inside.
 	empty chan struct{}
-	// lasting are the calls that end when the lease may have.
+	// lasting are the calls that end when the lease may have: with OWNER_LOST, since they were begun.
 	lasting group
 }
 
@@ -80,7 +80,7 @@ func (s *Seat) lapsed() {
 	now, over := s.now, s.over()
 	s.mu.Unlock()
 	if now != nil && over {
-		now.lasting.end(NotOwner())
+		now.lasting.end(&failed{broken()})
 	}
 }
 
@@ -160,7 +160,7 @@ func (s *Seat) Take(ctx context.Context) (Home, error) {
 	case <-now.empty:
 	case <-ctx.Done():
 		err = ctx.Err()
-		now.lasting.end(NotOwner())
+		now.lasting.end(&failed{broken()})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,15 +168,22 @@ func (s *Seat) Take(ctx context.Context) (Home, error) {
 	return now.home, err
 }
 
-// call makes a unary call at the house; false: there is none.
+// call makes a unary call at the house, one that may wait in a context that ends with the lease;
+// false: there is none.
 func (s *Seat) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
 	at := s.enter()
 	if at == nil {
 		return nil, false, nil
 	}
 	defer s.leave(at)
+	if !methods[method].lasts() {
+		resp, err = at.home.Call(ctx, method, req)
+		return resp, true, unlessFailed(at.home, err)
+	}
+	ctx, leave := at.lasting.enter(ctx)
+	defer leave()
 	resp, err = at.home.Call(ctx, method, req)
-	return resp, true, unlessFailed(at.home, err)
+	return resp, true, ended(ctx, unlessFailed(at.home, err))
 }
 
 // stream makes a call that streams at the house, on a stream in a context that ends with the lease;

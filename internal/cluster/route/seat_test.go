@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -87,7 +88,7 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 		t.Errorf("took %v, %v", got, err)
 	}
 	<-home.ended
-	if err := <-streamed; reasonOf(err) != reasonNotOwner {
+	if err := <-streamed; reasonOf(err) != fault.OwnerLost || fateOf(err) != unknown {
 		t.Errorf("the stream that stayed ended with %v", err)
 	}
 	if _, err := router.Local(t.Context(), 3, method, &pawlv1.GetRunRequest{}); reasonOf(err) != reasonNotOwner {
@@ -149,6 +150,7 @@ func TestWhatIsToldOfAnError(t *testing.T) {
 		"an answer": {refused, true, "RUN_NOT_FOUND"}, "not the owner": {NotOwner(), true, "NO_OWNER"}, "not sent": {&Unsent{errors.New("refused")}, true, "NO_OWNER"},
 		"a store that failed": {&failed{refused}, true, "COMMIT_UNKNOWN"}, "one that failed, under what reads": {&failed{refused}, false, "OWNER_LOST"},
 		"a commit that nobody knows of": {machine.ErrIndeterminate, true, "COMMIT_UNKNOWN"}, "a connection over HTTP": {&cut{errors.New("EOF")}, true, "COMMIT_UNKNOWN"},
+		"a lease that ended": {&failed{broken()}, true, "COMMIT_UNKNOWN"}, "one that ended under what reads": {&failed{broken()}, false, "OWNER_LOST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // Stream implements the edge's router.
@@ -34,10 +34,10 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	default:
 		err = r.tell(ctx, info.FullMethod, stream)
 	}
-	if err != nil {
-		return ended(ctx, err)
+	if _, said := errors.AsType[*machine.Refusal](err); said {
+		return err
 	}
-	return nil
+	return ended(ctx, err)
 }
 
 // tell is a stream with one request.
@@ -71,12 +71,18 @@ func (r *Router) tellAt(ctx context.Context, part int32, method string, req prot
 			// What was told cannot be told again, whether or not more of it was begun.
 			return interrupted(err)
 		}
+		if m.Rule == Once {
+			err = begun(err)
+		}
 		t.failed(err, m.Rule != Once)
 	}
-	if err != nil {
-		return t.told(err, m.Changes)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if m.Rule == Once && drained(ctx) && fateOf(err) != unbegun {
+		return lost()
+	}
+	return t.told(err, m.Changes)
 }
 
 // tellOnce reads a stream where its partition is believed to be.
@@ -85,13 +91,7 @@ func (r *Router) tellOnce(ctx context.Context, part int32, method string, req pr
 	if here {
 		return err
 	}
-	err = r.elsewhere(ctx, part, method, func(to Peer) error { return r.tellFrom(ctx, to, part, method, req, out) })
-	if methods[method].Rule == Follows && reasonOf(err) == fault.OwnerLost {
-		// The other node did not wait for a slow reader when it gave the partition back. What came
-		// of the stream was told in order: it goes on behind that.
-		return NotOwner()
-	}
-	return err
+	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.tellFrom(ctx, to, part, method, req, out) })
 }
 
 // tellFrom reads a stream of another node.

@@ -27,6 +27,10 @@ func (n *Node) look(ctx context.Context) {
 		return
 	}
 	n.tell(err, sent)
+	if err != nil && !n.stale && !n.seen.IsZero() && time.Since(n.seen) >= n.cfg.Lease {
+		n.stale = true
+		n.signal()
+	}
 	if err == nil {
 		first := n.seen.IsZero()
 		n.see(view, sent)
@@ -66,18 +70,23 @@ func (n *Node) see(view View, sent time.Time) {
 		}
 	}
 	n.went(view)
-	same, stays := n.view.same(view), n.view.stays(view) && !gap
+	same, stays := n.view.same(view) && !n.stale, n.view.stays(view) && !gap
 	if !stays || !slices.EqualFunc(n.view.Parts, view.Parts, Part.same) {
 		n.calm = now
 	}
 	if !stays {
 		n.level = time.Time{}
 	}
-	n.view, n.seen, n.heard = view, sent, now
+	n.view, n.seen, n.heard, n.stale = view, sent, now, false
 	if !same {
-		close(n.changed)
-		n.changed = make(chan struct{})
+		n.signal()
 	}
+}
+
+// signal wakes who waits for another view. It is called under mu.
+func (n *Node) signal() {
+	close(n.changed)
+	n.changed = make(chan struct{})
 }
 
 // place is nil for a partition that this node does not take. It is called under mu.

@@ -66,7 +66,9 @@ type Node struct {
 	// last; away is why they cannot be read.
 	seen, heard, asked time.Time
 	away               error
-	leaving            bool
+	// stale: nothing was heard for a lease, and everybody may be another's by now.
+	stale   bool
+	leaving bool
 	// places are what this node may have, by number.
 	places []*place
 	// had is who had each partition last.
@@ -121,10 +123,14 @@ func (n *Node) elsewhere(owner Member) bool {
 	return owner.ID != n.cfg.Me.ID && !owner.stranger()
 }
 
-// Owners are the others that have partitions; all: nobody is about to take one.
+// Owners are the others that have partitions; all: nobody is about to take one. Who does not reach the
+// rows for a lease knows none.
 func (n *Node) Owners() (owners []route.Peer, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.stale {
+		return nil, false
+	}
 	met := map[string]bool{}
 	for _, p := range n.view.Parts {
 		if n.elsewhere(p.Owner) && !met[p.Owner.ID] {

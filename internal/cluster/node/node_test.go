@@ -218,6 +218,28 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
+// TestWhoIsCutOffKnowsNobody: a node that does not reach the database for a lease says so to who asks whether it
+// can send calls on, and knows the owner again when it does.
+func TestWhoIsCutOffKnowsNobody(t *testing.T) {
+	onSeeds(t, func(t *testing.T, w *world) {
+		p := w.cluster(2)[1]
+		knows := func() int {
+			owners, _ := p.Owners()
+			return len(owners)
+		}
+		hears := func(owners int) {
+			for changed := p.Changed(); knows() != owners; changed = p.Changed() {
+				<-changed
+			}
+		}
+		hears(1)
+		p.set(func() { p.cut = true })
+		hears(0)
+		p.set(func() { p.cut = false })
+		hears(1)
+	})
+}
+
 // TestADatabaseThatRefuses at once is asked five times a second, however often callers who wait for
 // an owner ask for news.
 func TestADatabaseThatRefuses(t *testing.T) {

@@ -121,7 +121,7 @@ func (d Database) parts(ctx context.Context, want assure.Wanted) (parts []int32,
 }
 
 func (d Database) reached(ctx context.Context, url pgurl.URL) (parts []int32, err error) {
-	via, err := pgkv.Reach(pgkv.Config{URL: url, Schema: d.Schema})
+	via, err := pgkv.Reach(ctx, pgkv.Config{URL: url, Schema: d.Schema})
 	if err == nil {
 		defer via.Close()
 		parts, err = via.Parts(ctx)

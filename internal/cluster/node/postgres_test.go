@@ -76,7 +76,7 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 func (s *sidecar) start() {
 	s.t.Helper()
 	var err error
-	if s.via, err = pgkv.Reach(pgkv.Config{URL: pgurl.Of(s.url), Readers: 2}); err != nil {
+	if s.via, err = pgkv.Reach(s.t.Context(), pgkv.Config{URL: pgurl.Of(s.url), Readers: 2}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.rows = members.Open(members.Config{Via: s.via, Kept: &s.kept})

@@ -64,7 +64,7 @@ var answers = map[string]Reason{
 var todo = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",
-	NoPlace:    "a sidecar has at most 18 connections, of several one more and two for each further partition: raise max_connections, or the limit of the role or the database, or put a pooler in between",
+	NoPlace:    "a sidecar has at most 18 connections, of several one more and two for each further partition, a backup and stats one each: raise max_connections, or the limit of the role or the database, or put a pooler in between",
 	NoRight:    "GRANT CREATE ON DATABASE to the user, or make the schema for it (CREATE SCHEMA ... AUTHORIZATION)",
 	ReadOnly:   "name the primary, or all servers with target_session_attrs=read-write in the URL",
 }

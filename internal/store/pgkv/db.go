@@ -35,7 +35,7 @@ func Open(cfg Config) (*DB, error) {
 	d := &DB{cfg: cfg, text: statementsOf(cfg.Schema), at: cfg.Via}
 	var err error
 	if d.at == nil {
-		if d.at, err = Reach(cfg); err != nil {
+		if d.at, err = Reach(context.Background(), cfg); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"context"
 	"io/fs"
 	"time"
 
@@ -33,5 +34,5 @@ func MigrateWith(cfg Config, files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	return migrate(conn, files, cfg.Schema)
+	return migrate(context.Background(), conn, files, cfg.Schema)
 }

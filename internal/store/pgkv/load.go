@@ -11,9 +11,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// loadedPage is how many bytes of the keys of runs a row has.
-const loadedPage = 512
-
 const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.page, u.bytes FROM unnest($2::bigint[], $3::bytea[]) AS u (page, bytes)`
 
 const (
@@ -233,7 +230,7 @@ func (k *LoadedKeys) Create(header []byte) error { return k.Write("header", head
 
 // Write writes whole pages behind those that are there.
 func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
-	if at != k.size || at%loadedPage != 0 {
+	if at != k.size || at%keysPage != 0 {
 		return fmt.Errorf("keys at %d behind %d: %w", at, k.size, errors.ErrUnsupported)
 	}
 	numbers, pages := paged(b, at)
@@ -246,8 +243,8 @@ func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 func (k *LoadedKeys) Close() error { return nil }
 
 func paged(b []byte, at int64) (numbers []int64, pages [][]byte) {
-	for page := at / loadedPage; len(b) > 0; page++ {
-		n := min(loadedPage, len(b))
+	for page := at / keysPage; len(b) > 0; page++ {
+		n := min(keysPage, len(b))
 		numbers, pages, b = append(numbers, page), append(pages, b[:n]), b[n:]
 	}
 	return numbers, pages

@@ -67,9 +67,9 @@ var errElsewhere = errors.New("another node has migrated meanwhile")
 
 // migrate makes the schema what this program wants, whoever else does so at once. No lock
 // outlives its transaction, and none is an advisory one.
-func migrate(cfg *pgx.ConnConfig, files fs.FS, schema string) error {
+func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema string) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), migrating)
+	ctx, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
 	cfg = cfg.Copy()
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
@@ -81,11 +81,25 @@ func migrate(cfg *pgx.ConnConfig, files fs.FS, schema string) error {
 		if err == nil || ctx.Err() != nil || !raced(err) && (!living || time.Since(began) > dying) {
 			return err
 		}
-		pause := firstPause
+		wait := firstPause
 		if codeOf(err) == noLock {
-			pause = lockPause
+			wait = lockPause
 		}
-		time.Sleep(pause)
+		if !pause(ctx, wait) {
+			return err
+		}
+	}
+}
+
+// pause is false when the context ends before it is over.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -93,7 +93,7 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	via, err := pgkv.Reach(w.cfg)
+	via, err := pgkv.Reach(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestPartitionsThatThereAre(t *testing.T) {
 func TestPartitionsAreStores(t *testing.T) {
 	t.Parallel()
 	raw := pg.Database(t)
-	via, err := pgkv.Reach(at(t, raw, "first"))
+	via, err := pgkv.Reach(t.Context(), at(t, raw, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func mustKeepKeys(t *testing.T, db *pgkv.DB) {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pg.Shared(t))
-	via, err := pgkv.Reach(w.cfg)
+	via, err := pgkv.Reach(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestShared(t *testing.T) {
 func TestWhoServesAloneWaitsForPlacements(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pg.Shared(t))
-	via, err := pgkv.Reach(w.cfg)
+	via, err := pgkv.Reach(t.Context(), w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

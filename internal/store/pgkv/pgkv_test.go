@@ -102,7 +102,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	via, err := pgkv.Reach(cfg)
+	via, err := pgkv.Reach(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

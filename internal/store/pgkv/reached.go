@@ -26,18 +26,18 @@ type Reached struct {
 
 // Reach waits for a database that is about to start, and makes or migrates the schema; it takes
 // no partition. Of the configuration it uses what is the same for all: URL, schema, readers,
-// waits. Errors: *[SchemaError], *[LivingError], and what the database answers.
-func Reach(cfg Config) (*Reached, error) {
+// waits. Errors: *[SchemaError], *[LivingError], what the database answers, and of a context that ends.
+func Reach(ctx context.Context, cfg Config) (*Reached, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.reachable(); err != nil {
 		return nil, err
 	}
 	r := &Reached{url: cfg.URL, schema: cfg.Schema, wait: cfg.Waits.Read}
 	var err error
-	if r.conn, r.pooled, err = reached(cfg); err != nil {
+	if r.conn, r.pooled, err = reached(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.URL, err)
 	}
-	if err = migrate(r.conn, migrations, cfg.Schema); err != nil {
+	if err = migrate(ctx, r.conn, migrations, cfg.Schema); err != nil {
 		return nil, fmt.Errorf("%s: make its tables: %w", cfg.URL, err)
 	}
 	if r.pool, err = r.readers(cfg); err != nil {
@@ -47,15 +47,14 @@ func Reach(cfg Config) (*Reached, error) {
 }
 
 // reached waits for a database that is about to start.
-func reached(cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
+func reached(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
 	until := time.Now().Add(cfg.Waits.Statement)
 	for {
 		conn, pooled, err = connection(cfg)
 		code := codeOf(err)
-		if err == nil || code != "" && !away(code) || time.Now().After(until) {
+		if err == nil || code != "" && !away(code) || time.Now().After(until) || !pause(ctx, firstPause) {
 			return conn, pooled, err
 		}
-		time.Sleep(firstPause)
 	}
 }
 

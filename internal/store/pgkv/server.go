@@ -64,7 +64,8 @@ func (s *server) speaks(st fenced.State) error {
 	return &fenced.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// take ends whoever keeps the row locked, and tries once more.
+// take ends whoever keeps the row locked, and tries once more. Of another owner, whom it does not end, it
+// tells; where the row is this one's own it was locked by whoever is gone by now, or by no session of an owner.
 func (s *server) take(l *line, again bool) (fenced.State, error) {
 	st, err := s.takeOnce(l, again)
 	if codeOf(err) != "55P03" {
@@ -74,14 +75,18 @@ func (s *server) take(l *line, again bool) (fenced.State, error) {
 	if _, err := l.conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeExec); err != nil {
 		return st, err
 	}
-	ended, err := l.conn.Exec(ctx, s.text.blame, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
-	if err != nil {
-		return st, err
+	ended, failed := l.conn.Exec(ctx, s.text.blame, pgx.QueryExecModeExec, s.cfg.Part, s.cfg.Owner)
+	if failed != nil {
+		return st, failed
 	}
 	if ended.RowsAffected() > 0 {
 		return s.takeOnce(l, again)
 	}
-	return s.look(l)
+	st, looked := s.look(l)
+	if looked == nil && st.Owner == s.cfg.Owner {
+		return st, err
+	}
+	return st, looked
 }
 
 func (s *server) takeOnce(l *line, again bool) (st fenced.State, err error) {

@@ -54,7 +54,7 @@ const lease = 30 * time.Second
 
 func start(t *testing.T, url, id string) *node {
 	t.Helper()
-	via, err := pgkv.Reach(pgkv.Config{URL: pgurl.Of(url), Readers: 2})
+	via, err := pgkv.Reach(t.Context(), pgkv.Config{URL: pgurl.Of(url), Readers: 2})
 	if err != nil {
 		t.Error(err)
 		return nil

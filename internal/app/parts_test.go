@@ -14,7 +14,10 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/cluster/node"
 	"github.com/pawl-dev/pawl/internal/store/assure"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+	"github.com/pawl-dev/pawl/internal/store/pgkv/members"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
 )
 
@@ -287,6 +290,34 @@ func listsPartitions(t *testing.T, store pawlv1.StoreServiceClient, at *serving,
 	}
 	if err == nil || !strings.Contains(err.Error(), "PARTITION_NOT_FOUND") {
 		t.Errorf("a backup of what there is not: %v", err)
+	}
+}
+
+// TestWhoSleptAsksWhereNamespacesAre: a node that has no partition hears of a spread, too.
+func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
+	t.Parallel()
+	c := sharedSettings(t)
+	begin(t, c)
+	via, err := pgkv.Reach(t.Context(), pgkv.Config{URL: c.Store, Schema: c.StoreSchema, Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer via.Close()
+	spread, asked := errors.New("namespaces were spread"), 0
+	rows := &nodeRows{Rows: members.Open(members.Config{Via: via, Kept: new(members.Epochs)}), stays: func() error { asked++; return spread }}
+	defer rows.Rows.Close()
+	me := node.Member{ID: "sleeper", Address: "127.0.0.1:1"}
+	if _, err := rows.Beat(t.Context(), me); err != nil || asked > 0 {
+		t.Fatalf("a first beat asks %d times: %v", asked, err)
+	}
+	if _, err := rows.Beat(t.Context(), me); err != nil || asked > 0 {
+		t.Fatalf("a beat in time asks %d times: %v", asked, err)
+	}
+	rows.last = rows.last.Add(-2 * lease)
+	for range 2 { // until it is answered
+		if _, err := rows.Beat(t.Context(), me); !errors.Is(err, spread) {
+			t.Fatalf("behind a gap: %v", err)
+		}
 	}
 }
 

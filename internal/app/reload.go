@@ -54,8 +54,9 @@ func (a *app) reload(ctx context.Context) {
 	defer a.reading.Unlock()
 	rights, err := readRights(a.opts.config)
 	files, filesErr := readFiles(a.opts.config)
+	var set func()
 	if err = errors.Join(err, filesErr); err == nil {
-		err = a.server.SetRights(rights)
+		set, err = a.server.ReadyRights(rights)
 	}
 	all, stored := a.tenures.all(), 0
 	var left []error
@@ -76,6 +77,7 @@ func (a *app) reload(ctx context.Context) {
 		a.opts.log.ErrorContext(ctx, "reload failed: tokens, certificates, keys, quotas, limits, budgets, schedules, models and prices stay as they were", "error", err)
 		return
 	}
+	set()
 	a.opts.models.Replace(files.models)
 	a.files.Store(files)
 	for _, t := range all {

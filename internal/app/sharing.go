@@ -75,7 +75,7 @@ type sharing struct {
 // others; nothing is served and nobody is told yet.
 func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
-	s := &sharing{where: databaseOf(c), seats: route.NewSeats(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 2)}
+	s := &sharing{where: databaseOf(c), seats: route.NewSeats(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
 	if s.url, err = s.where.secured(c, a.opts.log); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *app) share(ctx context.Context) (err error) {
 		return err
 	}
 	a.shares = s
-	if s.via, err = pgkv.Reach(pgkv.Config{URL: s.url, Schema: s.where.Schema}); err != nil {
+	if s.via, err = pgkv.Reach(ctx, pgkv.Config{URL: s.url, Schema: s.where.Schema}); err != nil {
 		return s.where.told(err)
 	}
 	if err = a.refuses(); err != nil {
@@ -212,8 +212,8 @@ func (a *app) join(s *sharing) error {
 		s.me.Address = s.port.Addr()
 	}
 	s.node = node.New(node.Config{
-		Me: s.me, Oldest: layout.OldestFormat, Rows: nodeRows{s.rows}, Seat: func(part int32) node.Seat { return s.seats.At(part) }, Open: a.take, Nudge: s.clients.Nudge,
-		Handing: min(handing, a.opts.config.DrainTimeout), Log: a.opts.log,
+		Me: s.me, Oldest: layout.OldestFormat, Rows: &nodeRows{Rows: s.rows, stays: s.stays}, Seat: func(part int32) node.Seat { return s.seats.At(part) }, Open: a.take, Nudge: s.clients.Nudge,
+		Lease: lease, Handing: min(handing, a.opts.config.DrainTimeout), Log: a.opts.log,
 	})
 	late.be(s.node)
 	return nil
@@ -284,7 +284,6 @@ func (l *lateNode) Refresh() {
 	}
 }
 
-// Known implements [peer.Book].
 // Made are none before there is a node.
 func (l *lateNode) Made() []int32 {
 	if n := l.node.Load(); n != nil {
@@ -293,17 +292,35 @@ func (l *lateNode) Made() []int32 {
 	return nil
 }
 
+// Known implements [peer.Book].
 func (l *lateNode) Known(key [32]byte) bool {
 	n := l.node.Load()
 	return n != nil && n.Known(key)
 }
 
 // nodeRows are the rows of the database as the node has them.
-type nodeRows struct{ *members.Rows }
+type nodeRows struct {
+	*members.Rows
+	// stays refuses to go on where namespaces have been spread; it is asked behind a gap of more than a lease
+	// since the last beat, in which that may have happened.
+	stays func() error
+	last  time.Time
+}
 
-// Beat implements [node.Rows].
-func (r nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
+// lease is what nodes have, [node.Config].
+const lease = 3 * time.Second
+
+// Beat implements [node.Rows]. One beat comes after the other.
+func (r *nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
 	seen, err := r.Rows.Beat(ctx, members.Node(me))
+	if now := time.Now(); err == nil {
+		if !r.last.IsZero() && now.Sub(r.last) > lease {
+			err = r.stays()
+		}
+		if err == nil {
+			r.last = now
+		}
+	}
 	view := node.View{Nodes: make([]node.Member, len(seen.Nodes)), Parts: make([]node.Part, len(seen.Parts))}
 	for i, n := range seen.Nodes {
 		view.Nodes[i] = node.Member(n)
@@ -315,7 +332,7 @@ func (r nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
 }
 
 // Leave implements [node.Rows].
-func (r nodeRows) Leave(ctx context.Context, me node.Member) error {
+func (r *nodeRows) Leave(ctx context.Context, me node.Member) error {
 	return r.Rows.Leave(ctx, members.Node(me))
 }
 
@@ -352,20 +369,26 @@ func (s *sharing) stays() error {
 			continue
 		}
 		err := fmt.Errorf("namespace %q is in partition %d now, it was in %d when this sidecar started: start it again", name, placed[name], part)
-		select {
-		case s.ended <- err:
-		default:
-		}
+		s.over(err)
 		return err
 	}
 	return nil
+}
+
+// over says why this sidecar ends, unless somebody has said so: several partitions may, at once, and nobody
+// hears more than the first.
+func (s *sharing) over(err error) {
+	select {
+	case s.ended <- err:
+	default:
+	}
 }
 
 // start looks after the partitions together with the others, until stop.
 func (s *sharing) start(server *grpcapi.Server) {
 	var ctx context.Context
 	ctx, s.halt = context.WithCancel(context.Background())
-	s.loops.Go(func() { s.ended <- s.port.Serve() })
+	s.loops.Go(func() { s.over(s.port.Serve()) })
 	s.loops.Go(func() { s.node.Run(ctx) })
 	s.loops.Go(func() { s.report(ctx, server) })
 }

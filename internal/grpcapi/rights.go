@@ -85,22 +85,32 @@ func unserved(cfg Config) error {
 // streams of principals that lost their right end. It refuses to turn authentication
 // by tokens on or off, which would change what the addresses may be bound to.
 func (s *Server) SetRights(r Rights) error {
+	set, err := s.ReadyRights(r)
+	if err == nil {
+		set()
+	}
+	return err
+}
+
+// ReadyRights is SetRights in two steps: what can go wrong has not, and set does it.
+func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 	cfg := s.cfg
 	cfg.Tokens, cfg.Certificates, cfg.Issuers = r.Tokens, r.Certificates, r.Issuers
 	now := s.auth.Current.Load()
 	next, err := readRights(cfg, now.Issuers, s.renew)
 	if err != nil {
-		return fmt.Errorf("grpcapi: %w", err)
+		return nil, fmt.Errorf("grpcapi: %w", err)
 	}
 	state := next.state()
 	if state.AsksToken() != now.AsksToken() {
-		return errors.New("grpcapi: tokens are turned on or off only by a restart")
+		return nil, errors.New("grpcapi: tokens are turned on or off only by a restart")
 	}
-	if s.keys != nil {
-		s.keys.Current.Store(next.keys)
-	}
-	s.auth.Replace(state)
-	return nil
+	return func() {
+		if s.keys != nil {
+			s.keys.Current.Store(next.keys)
+		}
+		s.auth.Replace(state)
+	}, nil
 }
 
 // renew is told by issuers whose keys went, perhaps before anybody is served.

@@ -161,6 +161,9 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return errors.Join(t.client.Stop(last))
 }
 
+// Close lets go of one that was never run.
+func (t *Tracer) Close(ctx context.Context) error { return t.client.Stop(ctx) }
+
 // resume exports what an earlier process committed and may not have exported.
 func (t *Tracer) resume(ctx context.Context) error {
 	for after := t.begin; after < t.end; {

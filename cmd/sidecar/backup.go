@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -93,20 +94,36 @@ func takeBackup(ctx context.Context, c *command.Client, data app.Data, to app.Ba
 		return app.Backup(ctx, data, to, told)
 	}
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
-		all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
+		parts, unserved, err := servedPartitions(ctx, store)
+		// The owner of one may be dead, and the next one about to take it.
+		for began := time.Now(); err == nil && len(unserved) > 0 && time.Since(began) < takenWithin; {
+			select {
+			case <-time.After(takenWithin / 10):
+			case <-ctx.Done():
+			}
+			parts, unserved, err = servedPartitions(ctx, store)
+		}
 		if err != nil {
 			return err
 		}
-		var parts, unserved []int32
-		for _, one := range all.GetPartitions() {
-			if served := len(one.GetNamespaces()) > 0 || one.GetOwner() != ""; served {
-				parts = append(parts, int32(one.GetNumber()))
-			} else {
-				unserved = append(unserved, int32(one.GetNumber()))
-			}
-		}
 		return app.BackupServed(ctx, parts, unserved, func(part int32) app.TakeBackup { return servedBackup(store, part) }, to, told)
 	})
+}
+
+// takenWithin is how soon a partition has an owner again that somebody serves.
+const takenWithin = 5 * time.Second
+
+// servedPartitions are those with something that somebody serves, and the others.
+func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (parts, unserved []int32, err error) {
+	all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
+	for _, one := range all.GetPartitions() {
+		if served := len(one.GetNamespaces()) > 0 || one.GetOwner() != ""; served {
+			parts = append(parts, int32(one.GetNumber()))
+		} else {
+			unserved = append(unserved, int32(one.GetNumber()))
+		}
+	}
+	return parts, unserved, err
 }
 
 // servedBackup is that of a partition of a running sidecar's store.

@@ -25,8 +25,85 @@ type deployed struct {
 	name string
 	env  []string
 	port int64
-	cmd  *exec.Cmd
-	said *bytes.Buffer
+	// passwords is the directory with those of its users.
+	passwords string
+	cmd       *exec.Cmd
+	said      *bytes.Buffer
+}
+
+// deploy prepares two servers in a directory that everybody may write.
+func deploy(t *testing.T, dir, passwords string) (servers [2]*deployed) {
+	t.Helper()
+	psql, err := pg.Program("psql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"serve", "promote"} {
+		content, err := os.ReadFile("../../deploy/postgres/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ports := [2]int64{quietPort(t), quietPort(t)}
+	for i := range servers {
+		name := string(rune('a' + i))
+		servers[i] = &deployed{t: t, dir: dir, name: name, port: ports[i], passwords: passwords, env: []string{
+			"PATH=" + filepath.Dir(psql) + ":" + os.Getenv("PATH"), "PGDATA=" + filepath.Join(dir, "data-"+name), fmt.Sprint("PGPORT=", ports[i]),
+			"PEER_HOST=127.0.0.1", fmt.Sprint("PEER_PORT=", ports[1-i]), "PASSWORDS=" + passwords, "CLIENTS=127.0.0.1/32",
+		}}
+	}
+	return servers
+}
+
+// openDir is a directory that everybody may write, whose name is short.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pawl-deploy-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// first has the server make the database.
+func (d *deployed) first() (said string, err error) {
+	d.t.Helper()
+	cmd := exec.Command(filepath.Join(d.dir, "serve"), "first")
+	if err := pg.As(cmd); err != nil {
+		d.t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, d.env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// brokenOff leaves what a first start leaves that was ended in the middle.
+func (d *deployed) brokenOff() {
+	d.t.Helper()
+	left := filepath.Join(d.dir, "data-"+d.name+".new")
+	cmd := exec.Command("sh", "-c", `mkdir "$1" && echo 15 >"$1/PG_VERSION"`, "sh", left)
+	if err := pg.As(cmd); err != nil {
+		d.t.Fatal(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		d.t.Fatal(string(out), err)
+	}
+}
+
+func (d *deployed) password(user string) string {
+	d.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.passwords, user))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(raw))
 }
 
 func (d *deployed) start() {
@@ -61,7 +138,7 @@ func (d *deployed) asks(user string, within time.Duration, sql string) (string, 
 	database := map[string]string{"pawl": "pawl", "replicator": "postgres"}[user]
 	var last error
 	for ctx.Err() == nil {
-		conn, err := pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=of-%s dbname=%s sslmode=disable", d.port, user, user, database))
+		conn, err := pgconn.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s dbname=%s sslmode=disable", d.port, user, d.password(user), database))
 		if last = err; err != nil {
 			continue
 		}
@@ -75,11 +152,11 @@ func (d *deployed) asks(user string, within time.Duration, sql string) (string, 
 	return "", errors.Join(ctx.Err(), last)
 }
 
-// awaits waits until a statement answers true.
-func (d *deployed) awaits(sql string) {
+// awaits waits until a statement of a user answers true.
+func (d *deployed) awaits(user, sql string) {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		got, err := d.asks("replicator", 5*time.Second, sql)
+		got, err := d.asks(user, 5*time.Second, sql)
 		if got == "t" {
 			return
 		}
@@ -95,41 +172,24 @@ func (d *deployed) awaits(sql string) {
 func TestDeployedDatabase(t *testing.T) {
 	t.Parallel()
 	pg.Require(t)
-	psql, err := pg.Program("psql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "pawl-deploy-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := "PATH=" + filepath.Dir(psql) + ":" + os.Getenv("PATH")
-	for name, content := range map[string][]byte{"serve": nil, "promote": nil, "pawl": []byte("of-pawl\n"), "replicator": []byte("of-replicator\n")} {
-		if content == nil {
-			if content, err = os.ReadFile("../../deploy/postgres/" + name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o755); err != nil {
+	dir := openDir(t)
+	for _, name := range []string{"pawl", "replicator"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("of-"+name+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	ports := [2]int64{quietPort(t), quietPort(t)}
-	var servers [2]*deployed
-	for i, first := range []string{"yes", "no"} {
-		name := string(rune('a' + i))
-		servers[i] = &deployed{t: t, dir: dir, name: name, port: ports[i], env: []string{
-			path, "PGDATA=" + filepath.Join(dir, "data-"+name), fmt.Sprint("PGPORT=", ports[i]),
-			"PEER_HOST=127.0.0.1", fmt.Sprint("PEER_PORT=", ports[1-i]), "FIRST=" + first, "PASSWORDS=" + dir, "CLIENTS=127.0.0.1/32",
-		}}
-		servers[i].start()
-	}
+	servers := deploy(t, dir, dir)
 	a, b := servers[0], servers[1]
-	b.awaits("SELECT pg_is_in_recovery()")
+	a.brokenOff()
+	if said, err := a.first(); err != nil {
+		t.Fatal(said, err)
+	}
+	if said, err := a.first(); err == nil || !strings.Contains(said, "is there already") {
+		t.Fatalf("a second database in the place of the first: %s", said)
+	}
+	a.start()
+	b.start()
+	b.awaits("replicator", "SELECT pg_is_in_recovery()")
 	if _, err := a.asks("pawl", patience, "CREATE TABLE kept AS SELECT 1 AS n"); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +198,7 @@ func TestDeployedDatabase(t *testing.T) {
 			return fmt.Sprintf("host=127.0.0.1 port=%d user=replicator dbname=postgres", d.port)
 		}
 		cmd := exec.Command(filepath.Join(dir, "promote"), at(a), at(b))
-		cmd.Env = []string{path, "PGPASSWORD=of-replicator"}
+		cmd.Env = []string{a.env[0], "PGPASSWORD=of-replicator"}
 		said, err := cmd.CombinedOutput()
 		return string(said), err
 	}
@@ -161,9 +221,12 @@ func TestDeployedDatabase(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "data-a")); err != nil {
 		t.Fatal(err)
 	}
+	if said, err := a.first(); err == nil || !strings.Contains(said, "has the database already") {
+		t.Fatalf("a second database beside the other server's: %s", said)
+	}
 	a.start()
 	if _, err := b.asks("pawl", patience, "INSERT INTO kept VALUES (2)"); err != nil {
 		t.Fatal(err)
 	}
-	a.awaits("SELECT pg_is_in_recovery()")
+	a.awaits("replicator", "SELECT pg_is_in_recovery()")
 }

@@ -61,8 +61,11 @@ type node struct {
 	dir    string
 	socket string
 	args   []string
-	// program is what is started; "": the program under test.
+	// program is what is started; "": the program under test. env is its environment and user its user,
+	// if not the test's.
 	program string
+	env     []string
+	user    *syscall.Credential
 	// database are the ways to the two servers, peers the one of other nodes to this one.
 	database [2]*relay.Relay
 	peers    *relay.Relay
@@ -131,6 +134,10 @@ func (n *node) start() {
 		program = binary(n.t)
 	}
 	n.cmd = exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0", "--socket", n.socket}, n.args...)...)
+	n.cmd.Env = n.env
+	if n.user != nil {
+		n.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.user}
+	}
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		n.t.Fatal(err)

@@ -87,7 +87,7 @@ func bindA2A(fs *pflag.FlagSet, c *Config) {
 func bindStore(fs *pflag.FlagSet, c *Config) {
 	fs.Var(&c.Store, "store", "PostgreSQL database that has the store instead of a directory: postgres://USER@HOST[:PORT]/DATABASE?sslmode=verify-full")
 	fs.StringVar(&c.StorePasswordFile, "store-password-file", c.StorePasswordFile, "file of the password of --store (or in its URL, PGPASSWORD or PGPASSFILE)")
-	fs.StringVar(&c.StoreSchema, "store-schema", c.StoreSchema, "schema of the database of --store that has the tables: one for each sidecar")
+	fs.StringVar(&c.StoreSchema, "store-schema", c.StoreSchema, "schema of the database of --store that has the tables: one for each sidecar, the same one for all with --peer-listen")
 	fs.BoolVar(&c.AcceptLossOnFailover, "accept-loss-on-failover", c.AcceptLossOnFailover, "serve on a database that may lose what it acknowledged, as one without a synchronous standby does when it fails over")
 	fs.BoolVar(&c.RequireSync, "require-sync", c.RequireSync, "refuse a database without a synchronous standby that follows now")
 	fs.StringVar(&c.PeerListen, "peer-listen", c.PeerListen, "HOST:PORT for the other sidecars on --store, which stand by for each other and take every call; port 0 takes a free one")

@@ -30,7 +30,7 @@ func (m *Metrics) Nodes() *Nodes {
 	n := &Nodes{
 		parts:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_partitions", Help: "Partitions of the store that this sidecar has; 0 while it stands by for all."}),
 		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_living", Help: "Sidecars on the database that this one knows to live, itself included."}),
-		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_ownerless", Help: "Partitions of the store that nobody has, as this sidecar knows."}),
+		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_ownerless", Help: "Partitions that nobody has though some living sidecar serves them, as this one knows."}),
 	}
 	m.registry.MustRegister(n.parts, n.living, n.free)
 	n.taken = m.counter("pawl_node_takeovers_total", "Times that this sidecar took a partition of the store.")

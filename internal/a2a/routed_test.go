@@ -277,7 +277,10 @@ func TestAHouseThatEndsHasTakenTheMessage(t *testing.T) {
 			t.Parallel()
 			e := newPatientEdge(t, time.Hour)
 			agent, said := e.register(t), make(chan string, 1)
-			go func() { said <- one.send(t, e, agent) }()
+			go func() {
+				defer close(said)
+				said <- one.send(t, e, agent)
+			}()
 			for {
 				if _, body := e.ask(t, alice, "GET", agent+"/tasks", ""); strings.Contains(body, `"status"`) {
 					break

@@ -21,10 +21,11 @@ type item struct {
 	id uint64
 }
 
-// drains is the reason of a host that ends; lookFor bounds a last look at a task then.
+// drains is the reason of a host that ends; lookFor bounds a last look at a task then: a host waits no longer for
+// who answers over HTTP.
 const (
 	drains  = "DRAINING"
-	lookFor = 2 * time.Second
+	lookFor = 200 * time.Millisecond
 )
 
 // sink takes the items of a stream; a nil response is a sign of life.
@@ -58,7 +59,7 @@ func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest
 		return nil, cause(stay, err) // a repeat waits on
 	}
 	if err != nil {
-		task, err := s.standing(ctx, stay, m, answer, err)
+		task, err := s.standing(ctx, stay, m, sight{t, f, answer.State}, err)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +88,7 @@ func (s *Service) settle(ctx context.Context, m *sending, answer runtime.Answer)
 			break
 		}
 		if err != nil {
-			return nil, nil, err
+			return t, f, err
 		}
 		f.apply(events)
 	}
@@ -143,11 +144,14 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	if err := s.configure(ctx, m, answer.State); err != nil {
 		return err
 	}
-	told, err := s.tellMessage(stay, m, answer, to)
-	if err == nil || told {
+	st, err := s.tellMessage(stay, m, answer, to)
+	if err == nil || st.told {
 		return cause(stay, err)
 	}
-	task, err := s.standing(ctx, stay, m, answer, err)
+	if st.fold != nil {
+		st.fold.apply(st.held)
+	}
+	task, err := s.standing(ctx, stay, m, sight{st.tail, st.fold, answer.State}, err)
 	if err != nil {
 		return err
 	}
@@ -157,45 +161,52 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	return context.Cause(stay)
 }
 
-// tellMessage tells a sender what happens to the task of his message. told: something of it came to him.
-func (s *Service) tellMessage(stay context.Context, m *sending, answer runtime.Answer, to sink) (told bool, err error) {
+// tellMessage tells a sender what happens to the task of his message.
+func (s *Service) tellMessage(stay context.Context, m *sending, answer runtime.Answer, to sink) (st *stream, err error) {
 	t, f, err := s.follow(stay, m.caller, answer)
 	if err != nil {
-		return false, err
+		return &stream{}, err
 	}
 	defer t.close()
-	st := &stream{tail: t, fold: f, history: historyOf(m.req.GetConfiguration()), to: to, past: answer.State.Seq}
+	st = &stream{tail: t, fold: f, history: historyOf(m.req.GetConfiguration()), to: to, past: answer.State.Seq}
 	st.done = func(state a2apb.TaskState) bool {
 		return ended(state) || state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 	}
 	if m.req.GetMessage().GetTaskId() == "" {
 		if done, err := st.grace(stay, s.cfg.ReplyGrace); done || err != nil {
-			return st.told, err
+			return st, err
 		}
 	}
-	err = st.run(stay)
-	return st.told, err
+	return st, st.run(stay)
+}
+
+// sight is what was read of a task until then, and the run as its message left it.
+type sight struct {
+	*tail
+	*fold
+	left *machine.State
 }
 
 // standing is the task of a message that was taken and that the host, which ends, lets nobody wait for: as it
 // is now, since a repeat would be another message. A host that may not be asked any more says so.
-func (s *Service) standing(ctx, stay context.Context, m *sending, answer runtime.Answer, err error) (*a2apb.Task, error) {
+func (s *Service) standing(ctx, stay context.Context, m *sending, k sight, err error) (*a2apb.Task, error) {
 	refusal, ended := errors.AsType[*machine.Refusal](context.Cause(stay))
 	switch {
 	case !ended || refusal.Code != machine.CodeUnavailable:
 		return nil, cause(stay, err)
 	case refusal.Reason != drains:
-		e := fail(unavailable, "task %s has the message, and its node went away; look for the task", answer.State.RunID)
+		e := fail(unavailable, "task %s has the message, and its node went away; look for the task", k.left.RunID)
 		e.domain, e.reason = engineDomain, "COMMIT_UNKNOWN"
 		return nil, e
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookFor)
-	defer cancel()
-	f, err := s.read(ctx, m.caller, answer.State)
-	if err != nil {
-		return nil, err
+	if k.fold == nil || k.seq < k.left.Seq {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookFor)
+		defer cancel()
+		if k.fold, err = s.read(ctx, m.caller, k.left); err != nil {
+			return nil, err
+		}
 	}
-	return f.view(historyOf(m.req.GetConfiguration()), true), nil
+	return k.view(historyOf(m.req.GetConfiguration()), true), nil
 }
 
 // subscribe answers SubscribeToTask: the task as it is, then what happens to it,

@@ -304,7 +304,13 @@ func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 	}
 	defer via.Close()
 	spread, asked := errors.New("namespaces were spread"), 0
-	rows := &nodeRows{Rows: members.Open(members.Config{Via: via, Kept: new(members.Epochs)}), stays: func() error { asked++; return spread }}
+	rows := &nodeRows{Rows: members.Open(members.Config{Via: via, Kept: new(members.Epochs)}), stays: func(placed map[string]int32, err error) error {
+		asked++
+		if err != nil || placed["default"] != 0 || len(placed) < len(tenants) {
+			t.Errorf("namespaces are in %v, %v", placed, err)
+		}
+		return spread
+	}}
 	defer rows.Rows.Close()
 	me := node.Member{ID: "sleeper", Address: "127.0.0.1:1"}
 	if _, err := rows.Beat(t.Context(), me); err != nil || asked > 0 {

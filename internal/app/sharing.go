@@ -303,7 +303,7 @@ type nodeRows struct {
 	*members.Rows
 	// stays refuses to go on where namespaces have been spread; it is asked behind a gap of more than a lease
 	// since the last beat, in which that may have happened.
-	stays func() error
+	stays func(placed map[string]int32, err error) error
 	last  time.Time
 }
 
@@ -312,14 +312,15 @@ const lease = 3 * time.Second
 
 // Beat implements [node.Rows]. One beat comes after the other.
 func (r *nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {
+	now := time.Now()
+	if !r.last.IsZero() && (now.Sub(r.last) > lease || now.Round(0).Sub(r.last.Round(0)) > lease) { // a suspended machine's clock stands still
+		if err := r.stays(r.Placed(ctx)); err != nil {
+			return node.View{}, err
+		}
+	}
 	seen, err := r.Rows.Beat(ctx, members.Node(me))
-	if now := time.Now(); err == nil {
-		if !r.last.IsZero() && now.Sub(r.last) > lease {
-			err = r.stays()
-		}
-		if err == nil {
-			r.last = now
-		}
+	if err == nil {
+		r.last = now
 	}
 	view := node.View{Nodes: make([]node.Member, len(seen.Nodes)), Parts: make([]node.Part, len(seen.Parts))}
 	for i, n := range seen.Nodes {
@@ -349,7 +350,7 @@ func (s *sharing) storage(c config.Config, part int32, log *slog.Logger) store.O
 		if err != nil {
 			return nil, s.where.told(err)
 		}
-		if err := s.stays(); err != nil {
+		if err := s.stays(s.via.Placed(context.Background())); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		return e, nil
@@ -357,10 +358,9 @@ func (s *sharing) storage(c config.Config, part int32, log *slog.Logger) store.O
 }
 
 // stays ends a sidecar that was stopped for so long that namespaces were spread meanwhile: it knows them
-// in partitions in which they are not any more. It is asked once a partition is taken, since nobody
-// spreads then.
-func (s *sharing) stays() error {
-	placed, err := s.via.Placed(context.Background())
+// in partitions in which they are not any more. It is asked where each namespace is once a partition is taken, since nobody
+// spreads then, and behind a gap between beats.
+func (s *sharing) stays(placed map[string]int32, err error) error {
 	if err != nil {
 		return s.where.told(err)
 	}
@@ -398,8 +398,7 @@ func (s *sharing) start(server *grpcapi.Server) {
 func (s *sharing) report(ctx context.Context, server *grpcapi.Server) {
 	for {
 		moved, came := s.node.Changed(), s.seats.Changed()
-		owners, _ := s.node.Owners()
-		server.Ready(len(owners) > 0 || s.seats.Has())
+		server.Ready(s.node.Knows() || s.seats.Has())
 		view := s.node.View()
 		s.counts.Seen(len(view.Nodes), view.Ownerless())
 		select {

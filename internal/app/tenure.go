@@ -49,6 +49,9 @@ func openTenure(opts options, files *files, storage store.Options, watching *obs
 	}
 	t := &tenure{opts: opts, files: files, store: s, records: &recordFeed{}, ended: make(chan error, 5)}
 	if err := t.build(watching); err != nil {
+		if t.watch != nil {
+			t.watch.stop()
+		}
 		return nil, errors.Join(err, s.Close())
 	}
 	return t, nil

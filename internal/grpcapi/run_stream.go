@@ -99,6 +99,9 @@ func streamEnd(ctx context.Context, err error) error {
 		return nil
 	}
 	var refusal *machine.Refusal
+	if errors.As(err, &refusal) && refusal.Reason == fault.CommitUnknown {
+		return err // whoever is told to repeat it would do it twice
+	}
 	if cause := context.Cause(ctx); errors.As(cause, &refusal) {
 		return cause
 	}

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,8 +13,10 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/watch"
 )
 
@@ -378,5 +381,20 @@ func TestDrainEndsStreamsAndWaits(t *testing.T) {
 	wantError(t, err, codes.Unavailable, "DRAINING")
 	if err := <-waited; err != nil && codes.Unavailable != codeOf(err) {
 		t.Fatal(err)
+	}
+}
+
+// TestWhyAStreamIsOver: who ended it says why, unless nobody knows whether what it asked for took effect.
+func TestWhyAStreamIsOver(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancelCause(t.Context())
+	end(draining())
+	unsure := &machine.Refusal{Code: machine.CodeUnavailable, Reason: fault.CommitUnknown}
+	for name, one := range map[string]struct{ got, want error }{
+		"its reader is there": {context.Canceled, context.Cause(ctx)}, "it ended by itself": {watch.ErrEnded, nil}, "nobody knows": {unsure, unsure},
+	} {
+		if err := streamEnd(ctx, one.got); !errors.Is(err, one.want) || (err == nil) != (one.want == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

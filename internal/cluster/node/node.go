@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,14 +124,18 @@ func (n *Node) elsewhere(owner Member) bool {
 	return owner.ID != n.cfg.Me.ID && !owner.stranger()
 }
 
-// Owners are the others that have partitions; all: nobody is about to take one. Who does not reach the
-// rows for a lease knows none.
+// Knows says whether another node has a partition, as far as can be known: who has not reached the rows for a
+// lease knows of nobody. [Node.Owners] are those of before, who may well be what they were.
+func (n *Node) Knows() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.stale && slices.ContainsFunc(n.view.Parts, func(p Part) bool { return n.elsewhere(p.Owner) })
+}
+
+// Owners are the others that have partitions; all: nobody is about to take one.
 func (n *Node) Owners() (owners []route.Peer, all bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.stale {
-		return nil, false
-	}
 	met := map[string]bool{}
 	for _, p := range n.view.Parts {
 		if n.elsewhere(p.Owner) && !met[p.Owner.ID] {

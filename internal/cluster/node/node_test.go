@@ -223,20 +223,19 @@ func TestTheDatabaseIsAway(t *testing.T) {
 func TestWhoIsCutOffKnowsNobody(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		p := w.cluster(2)[1]
-		knows := func() int {
-			owners, _ := p.Owners()
-			return len(owners)
-		}
-		hears := func(owners int) {
-			for changed := p.Changed(); knows() != owners; changed = p.Changed() {
+		until := func(knows bool) {
+			for changed := p.Changed(); p.Knows() != knows; changed = p.Changed() {
 				<-changed
 			}
 		}
-		hears(1)
+		until(true)
 		p.set(func() { p.cut = true })
-		hears(0)
+		until(false)
+		if owners, _ := p.Owners(); len(owners) != 1 {
+			t.Errorf("seed %d: what is open to %d owners is let go", w.seed, len(owners))
+		}
 		p.set(func() { p.cut = false })
-		hears(1)
+		until(true)
 	})
 }
 

@@ -105,6 +105,65 @@ func TestWhatWasTakenIsSentOnce(t *testing.T) {
 	}
 }
 
+// TestAnEdgeThatEnds lets go of messages that wait at another node: who has no id hears that it may have been
+// taken, unless he has heard of his task.
+func TestAnEdgeThatEnds(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		id            string
+		streams, told bool
+		want          string
+	}{
+		"a message":              {want: "COMMIT_UNKNOWN"},
+		"one with an id":         {id: "k", want: "DRAINING"},
+		"one that streams":       {streams: true, want: "COMMIT_UNKNOWN"},
+		"one that has told some": {streams: true, told: true, want: "DRAINING"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTown()
+			owner, edge := c.node(t, "a"), c.node(t, "b")
+			home := waiting()
+			if one.told {
+				home.stream = func(_ string, stream grpc.ServerStream) error {
+					_ = stream.SendMsg(&a2apb.StreamResponse{})
+					<-stream.Context().Done()
+					return stream.Context().Err()
+				}
+			}
+			owner.reign(home)
+			ctx, client := within(t), a2apb.NewA2AServiceClient(edge.conn)
+			if one.id != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", one.id)
+			}
+			heard, ended := make(chan struct{}), make(chan error, 1)
+			go func() {
+				defer close(ended)
+				if !one.streams {
+					_, err := client.SendMessage(ctx, &a2apb.SendMessageRequest{})
+					ended <- err
+					return
+				}
+				stream := must(client.SendStreamingMessage(ctx, &a2apb.SendMessageRequest{}))(t)
+				_, err := stream.Recv()
+				if one.told {
+					close(heard)
+					_, err = stream.Recv()
+				}
+				ended <- err
+			}()
+			owner.visited()
+			if one.told {
+				<-heard
+			}
+			edge.router.Drain()
+			if err := <-ended; reasonOf(err) != one.want {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
 // TestAnAgentIsNotToldOfOwners: a request over HTTP in a house whose lease ends hears nothing of NOT_OWNER.
 func TestAnAgentIsNotToldOfOwners(t *testing.T) {
 	t.Parallel()
@@ -116,6 +175,7 @@ func TestAnAgentIsNotToldOfOwners(t *testing.T) {
 			nodes[0].reign(waiting())
 			said := make(chan string, 1)
 			go func() {
+				defer close(said)
 				req := must(http.NewRequestWithContext(within(t), http.MethodPost, nodes[i].webAddr+"/a2a/crew/writer/message:send", strings.NewReader("{}")))(t)
 				resp := must(http.DefaultClient.Do(req))(t)
 				defer resp.Body.Close()

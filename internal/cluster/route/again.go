@@ -17,7 +17,7 @@ import (
 const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
-	reasonUnknown  = "COMMIT_UNKNOWN"
+	reasonUnknown  = fault.CommitUnknown
 	// PeerUnknown: the node that asks has no row any more; nothing was begun.
 	PeerUnknown = "PEER_UNKNOWN"
 	// reasonBroken is no word of the contract: the connection to a node ended.
@@ -49,7 +49,7 @@ func nobody() error {
 func lost() error {
 	return &machine.Refusal{
 		Code: machine.CodeUnavailable, Reason: reasonUnknown, RetryAfter: int64(time.Second),
-		Message: "the node that had the store went away under the call, and nobody knows whether it took effect; repeat it with the same id",
+		Message: "the node that had the store went away under the call, and nobody knows whether it took effect; repeat it with the same id, or look what became of it",
 	}
 }
 
@@ -154,6 +154,9 @@ func told(err error, changes bool) error {
 	case unbegun:
 		return nobody()
 	case unknown:
+		if _, named := status.FromError(err); changes && named && reasonOf(err) == reasonUnknown {
+			return err // in its own words
+		}
 		if changes {
 			return lost()
 		}
@@ -162,9 +165,10 @@ func told(err error, changes bool) error {
 	return err
 }
 
-// ended is why a context is over, in the words of whoever ended it.
+// ended is why a context is over, in the words of whoever ended it. That nobody knows what became of the call
+// says more.
 func ended(ctx context.Context, err error) error {
-	if err == nil || !isEnded(ctx) {
+	if err == nil || !isEnded(ctx) || reasonOf(err) == reasonUnknown {
 		return err
 	}
 	return context.Cause(ctx)

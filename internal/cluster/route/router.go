@@ -163,11 +163,22 @@ func (r *Router) call(ctx context.Context, method string, req any) (any, error) 
 // callAt makes a unary call that is about a partition.
 func (r *Router) callAt(ctx context.Context, part int32, method string, req any) (resp any, err error) {
 	m := methods[method]
-	t := r.try(ctx, part, method)
+	if m.agents { // a message may wait for its task for long
+		in, leave := r.lasting.enter(ctx)
+		defer leave()
+		ctx = in
+	}
+	t, whole, began := r.try(ctx, part, method), req, time.Now()
 	for t.next() {
+		if m.Rule == Waits {
+			req = remaining(whole, time.Since(began))
+		}
 		if resp, err = r.once(ctx, part, method, req); err != nil {
 			t.failed(err, m.again(ctx, req))
 		}
+	}
+	if err != nil && m.agents && m.Changes && drained(ctx) && !m.again(ctx, req) && fateOf(err) != unbegun {
+		return nil, lost()
 	}
 	if err != nil && t.unsure && m.done != "" && reasonOf(err) == m.done {
 		return m.NewResponse(), nil

@@ -168,6 +168,18 @@ func (s *Seat) Take(ctx context.Context) (Home, error) {
 	return now.home, err
 }
 
+// lasts has a call that entered end with the lease, and with the house where nobody waits for it.
+func (s *Seat) lasts(ctx context.Context, at *stay) (in context.Context, leave func()) {
+	in, leave = at.lasting.enter(ctx)
+	s.mu.Lock()
+	gone := s.over() || s.now != at
+	s.mu.Unlock()
+	if gone { // in between
+		at.lasting.end(&failed{broken()})
+	}
+	return in, leave
+}
+
 // call makes a unary call at the house, one that may wait in a context that ends with the lease;
 // false: there is none.
 func (s *Seat) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
@@ -180,7 +192,7 @@ func (s *Seat) call(ctx context.Context, method string, req any) (resp any, here
 		resp, err = at.home.Call(ctx, method, req)
 		return resp, true, unlessFailed(at.home, err)
 	}
-	ctx, leave := at.lasting.enter(ctx)
+	ctx, leave := s.lasts(ctx, at)
 	defer leave()
 	resp, err = at.home.Call(ctx, method, req)
 	return resp, true, ended(ctx, unlessFailed(at.home, err))
@@ -194,7 +206,7 @@ func (s *Seat) stream(ctx context.Context, method string, on func(ctx context.Co
 		return false, nil
 	}
 	defer s.leave(at)
-	ctx, leave := at.lasting.enter(ctx)
+	ctx, leave := s.lasts(ctx, at)
 	defer leave()
 	return true, ended(ctx, unlessFailed(at.home, at.home.Stream(method, on(ctx))))
 }
@@ -207,7 +219,7 @@ func (s *Seat) serve(ctx context.Context, w http.ResponseWriter, in func(ctx con
 		return false
 	}
 	defer s.leave(at)
-	ctx, leave := at.lasting.enter(ctx)
+	ctx, leave := s.lasts(ctx, at)
 	defer leave()
 	at.home.ServeHTTP(w, in(ctx))
 	return true

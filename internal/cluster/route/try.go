@@ -13,9 +13,9 @@ type tries struct {
 	ctx    context.Context //nolint:containedctx // it is the call's
 	part   int32
 	method string
-	// n counts those that failed in a row; since is when the first of them did.
-	n     int
-	since time.Time
+	// n counts those that failed in a row; since is when the first of them did, began when the last began.
+	n            int
+	since, began time.Time
 	// moved and came are closed when it is worth another try. Most calls have one: they are
 	// nil before, and the pause is short then.
 	moved, came <-chan struct{}
@@ -44,7 +44,7 @@ func (t *tries) next() bool {
 		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Seats.At(t.part).Changed()
 	}
 	// What becomes of it is told by failed.
-	t.over = true
+	t.over, t.began = true, time.Now()
 	return true
 }
 
@@ -62,6 +62,9 @@ func (t *tries) failed(err error, again bool) {
 			return
 		}
 	case unbegun:
+	}
+	if time.Since(t.began) > t.r.cfg.Patience {
+		t.went() // it was somewhere for long
 	}
 	if t.n == 0 {
 		t.since = time.Now()

@@ -20,10 +20,7 @@ const (
 // wait makes a call of WaitRun, at one owner after the other for as long as it asks for.
 func (r *Router) wait(ctx context.Context, method string, req any) (any, error) {
 	in, began := req.(*pawlv1.WaitRunRequest), time.Now()
-	whole := defaultWait
-	if in.GetTimeout() != nil {
-		whole = in.GetTimeout().AsDuration()
-	}
+	whole := timeOf(in)
 	for next := in; ; {
 		resp, err := r.waitOnce(ctx, method, next)
 		if err != nil {
@@ -51,6 +48,25 @@ func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRu
 	now := proto.CloneOf(req)
 	now.Timeout = durationpb.New(0)
 	return r.call(ctx, method, now)
+}
+
+// timeOf is how long a wait is to last.
+func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
+	if in.GetTimeout() == nil {
+		return defaultWait
+	}
+	return in.GetTimeout().AsDuration()
+}
+
+// remaining is a wait for the rest of its time.
+func remaining(req any, gone time.Duration) any {
+	in := req.(*pawlv1.WaitRunRequest)
+	if gone < earlyBy {
+		return in
+	}
+	next := proto.CloneOf(in)
+	next.Timeout = durationpb.New(max(0, timeOf(in)-gone))
+	return next
 }
 
 // timedOut: the wait ended before what was waited for.

@@ -26,6 +26,9 @@ const Domain = "pawl.dev"
 // edge, where nobody took anything of it, which whoever routes it tells from another end.
 const OwnerLost = "OWNER_LOST"
 
+// CommitUnknown is the reason of a call that may have taken effect: nobody knows.
+const CommitUnknown = "COMMIT_UNKNOWN"
+
 // Bounds of what an error carries. Details travel in a trailer, and clients on
 // the C core drop a call whose trailers pass 8 KiB.
 const (
@@ -59,7 +62,7 @@ var sentinels = []struct {
 	{machine.ErrNoRun, machine.Refusal{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND", Field: "run_id", Message: "no such run, or not yours to see"}},
 	{machine.ErrNoRecord, machine.Refusal{Code: machine.CodeNotFound, Reason: "RECORD_NOT_FOUND", Field: "seq", Message: "the run has no record of that seq"}},
 	{machine.ErrNoPack, machine.Refusal{Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack", Message: "no pack is registered under that reference"}},
-	{machine.ErrIndeterminate, machine.Refusal{Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN", Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
+	{machine.ErrIndeterminate, machine.Refusal{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "nobody knows whether the commit happened; repeat it with the same id once the server is back"}},
 }
 
 // Withheld is an error that the caller is told nothing about but an id, under

@@ -86,7 +86,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema strin
 			wait = lockPause
 		}
 		if !pause(ctx, wait) {
-			return err
+			return errors.Join(err, ctx.Err())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package pgkv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,8 +53,11 @@ func reached(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled bool
 	for {
 		conn, pooled, err = connection(cfg)
 		code := codeOf(err)
-		if err == nil || code != "" && !away(code) || time.Now().After(until) || !pause(ctx, firstPause) {
+		if err == nil || code != "" && !away(code) || time.Now().After(until) {
 			return conn, pooled, err
+		}
+		if !pause(ctx, firstPause) {
+			return nil, false, errors.Join(err, ctx.Err())
 		}
 	}
 }

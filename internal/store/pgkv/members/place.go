@@ -73,6 +73,15 @@ func (r *Rows) Place(ctx context.Context, names []string, key func(name string) 
 	return at, nil
 }
 
+// Placed says in which partition each namespace is, on the line of the beats.
+func (r *Rows) Placed(ctx context.Context) (at map[string]int32, err error) {
+	err = r.say(ctx, r.talk, r.cfg.Wait, func(conn *pgx.Conn) (err error) {
+		at, err = placement{text: r.text, conn: conn}.placed()
+		return err
+	})
+	return at, err
+}
+
 // placement is a transaction. After an error its connection is of no use.
 type placement struct {
 	text statements

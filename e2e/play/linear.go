@@ -80,6 +80,8 @@ type LinearClient struct {
 	// ofRuns and ofHooks are the histories; unknown counts calls without an answer.
 	ofRuns, ofHooks []porcupine.Operation
 	unknown         int
+	// hooked is the webhook that it called about last.
+	hooked string
 }
 
 // NewLinear begins a history.
@@ -108,7 +110,7 @@ func (c *LinearClient) Race() {
 func (c *LinearClient) call() {
 	turn := c.Calls.Add(1) / callsPerRun
 	if c.random.IntN(8) == 0 {
-		c.callHook(fmt.Sprint("hook-", turn/2))
+		c.aboutHook(fmt.Sprint("hook-", turn/2))
 		return
 	}
 	name := fmt.Sprint("desk-", turn)
@@ -285,12 +287,21 @@ func (c *LinearClient) cancel(name string, known deskRun) {
 	})
 }
 
-// callHook puts, deletes or reads a webhook.
-func (c *LinearClient) callHook(id string) {
+// aboutHook puts, deletes or reads a webhook. That of the turns before is deleted first: each that stays is
+// another reader of all records, and a long race would be about nothing else.
+func (c *LinearClient) aboutHook(id string) {
+	if c.hooked != "" && c.hooked != id {
+		c.callHook(hookOp{id: c.hooked})
+	}
+	c.hooked = id
 	op := hookOp{id: id, read: c.random.IntN(3) == 0}
 	if !op.read && c.random.IntN(3) > 0 {
 		op.url = fmt.Sprintf("http://127.0.0.1:9/%d-%d", c.id, len(c.ofHooks))
 	}
+	c.callHook(op)
+}
+
+func (c *LinearClient) callHook(op hookOp) {
 	began := int64(time.Since(c.began))
 	answer, err := c.hook(op)
 	done := int64(time.Since(c.began))

@@ -152,34 +152,38 @@ func middle(all []time.Duration) time.Duration {
 
 func most(all []time.Duration) time.Duration { return slices.Max(all).Round(time.Millisecond) }
 
-// often is the pause between two calls of a probe.
-const often = 50 * time.Millisecond
+const (
+	// often is the pause between two calls of a probe.
+	often = 50 * time.Millisecond
+	// perRun is how many transitions a probe makes in one run, fewer than its pack allows; then it begins the
+	// next one. It is even: each ends where the next begins.
+	perRun = 5000
+	// noMore is what a probe has answered that makes no call any more.
+	noMore = math.MaxInt64
+)
 
 // probe makes changes in a namespace through a node, one after the other, and tells how long it took
 // from one to the next while the node was accountable.
 type probe struct {
 	*space
 	at *node
-	// answers counts them; it is beyond all that are waited for when there will be no more.
+	// answers counts them; noMore: there will be none.
 	answers atomic.Int64
 }
 
 func (p *probe) run() {
-	defer p.answers.Store(math.MaxInt64 / 2)
+	defer p.answers.Store(noMore)
 	runs := pawlv1.NewRunServiceClient(within{p.at.dial(), p.name})
-	started, err := play.Retry(p.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
-		return runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: "probe-" + p.at.name, Execution: pawlv1.Execution_EXECUTION_CALLER})
-	})
-	if err != nil {
-		p.t.Errorf("probe of %s in %s: %v", p.at.name, p.name, err)
-		return
-	}
-	id := started.GetRun().GetRunId()
-	p.known(id)
 	tick := time.NewTicker(often)
 	defer tick.Stop()
-	last := time.Now()
+	id, last := "", time.Now()
 	for i := 0; !p.over.Load() && p.ctx.Err() == nil; i++ {
+		if i%perRun == 0 {
+			var begun bool
+			if id, begun = p.begin(runs, i/perRun); !begun {
+				return
+			}
+		}
 		got, err := play.Retry(p.ctx, func(ctx context.Context) (*pawlv1.EmitEventResponse, error) {
 			return runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: id, Event: "Next", EventId: fmt.Sprint("probe-", i)})
 		})
@@ -198,10 +202,25 @@ func (p *probe) run() {
 	}
 }
 
+// begin starts a probe's next run.
+func (p *probe) begin(runs pawlv1.RunServiceClient, n int) (run string, begun bool) {
+	started, err := play.Retry(p.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
+		return runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: fmt.Sprint("probe-", p.at.name, n), Execution: pawlv1.Execution_EXECUTION_CALLER})
+	})
+	if err != nil {
+		p.t.Errorf("probe of %s in %s: %v", p.at.name, p.name, err)
+		return "", false
+	}
+	p.known(started.GetRun().GetRunId())
+	return started.GetRun().GetRunId(), true
+}
+
 // answered waits until every probe has an answer to a call that it begins from now on: each partition
 // is served at every node.
 func (c *cluster) answered(ctx context.Context) {
 	for _, p := range c.probes {
-		play.AwaitCount(ctx, &p.answers, p.answers.Load()+2)
+		if n := p.answers.Load(); n < noMore {
+			play.AwaitCount(ctx, &p.answers, n+2)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package play
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -157,6 +158,9 @@ func (c *LinearClient) note(op runOp, call func(context.Context) (*runAnswer, er
 
 // unknown: the answer was lost, and nobody knows whether it happened.
 func unknown(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true // its own deadline, between two tries
+	}
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
 }

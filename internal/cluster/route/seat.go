@@ -171,13 +171,26 @@ func (s *Seat) Take(ctx context.Context) (Home, error) {
 // lasts has a call that entered end with the lease, and with the house where nobody waits for it.
 func (s *Seat) lasts(ctx context.Context, at *stay) (in context.Context, leave func()) {
 	in, leave = at.lasting.enter(ctx)
-	s.mu.Lock()
-	gone := s.over() || s.now != at
-	s.mu.Unlock()
-	if gone { // in between
+	if s.isGone(at) { // in between
 		at.lasting.end(&failed{broken()})
 	}
 	return in, leave
+}
+
+// isGone: a house is another's to close, or its lease may have ended.
+func (s *Seat) isGone(at *stay) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over() || s.now != at
+}
+
+// unless is the error of a call whose house was closed under it, because it took too long, or whose store failed:
+// that is no answer. A refusal was one when it was given.
+func (s *Seat) unless(at *stay, err error) error {
+	if err != nil && reasonOf(err) == "" && s.isGone(at) {
+		return &failed{err}
+	}
+	return unlessFailed(at.home, err)
 }
 
 // call makes a unary call at the house, one that may wait in a context that ends with the lease;
@@ -190,12 +203,12 @@ func (s *Seat) call(ctx context.Context, method string, req any) (resp any, here
 	defer s.leave(at)
 	if !methods[method].lasts() {
 		resp, err = at.home.Call(ctx, method, req)
-		return resp, true, unlessFailed(at.home, err)
+		return resp, true, s.unless(at, err)
 	}
 	ctx, leave := s.lasts(ctx, at)
 	defer leave()
 	resp, err = at.home.Call(ctx, method, req)
-	return resp, true, ended(ctx, unlessFailed(at.home, err))
+	return resp, true, ended(ctx, s.unless(at, err))
 }
 
 // stream makes a call that streams at the house, on a stream in a context that ends with the lease;
@@ -208,7 +221,7 @@ func (s *Seat) stream(ctx context.Context, method string, on func(ctx context.Co
 	defer s.leave(at)
 	ctx, leave := s.lasts(ctx, at)
 	defer leave()
-	return true, ended(ctx, unlessFailed(at.home, at.home.Stream(method, on(ctx))))
+	return true, ended(ctx, s.unless(at, at.home.Stream(method, on(ctx))))
 }
 
 // serve serves a request to an agent at the house, in a context that ends with the lease; false: there

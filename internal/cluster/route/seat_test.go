@@ -120,6 +120,37 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	}
 }
 
+// ruin is a home that is closed under its calls.
+type ruin struct{ *hall }
+
+func (r ruin) Call(context.Context, string, any) (any, error) {
+	r.inside <- struct{}{}
+	<-r.free
+	return nil, errors.New("the store is closed")
+}
+
+// TestAHouseIsClosedUnderACall: what becomes of that is no answer, and a call that only reads goes on elsewhere.
+func TestAHouseIsClosedUnderACall(t *testing.T) {
+	t.Parallel()
+	seat, home := NewSeats().At(0), ruin{newHall()}
+	seat.Put(home)
+	got := make(chan error, 1)
+	go func() {
+		_, _, err := seat.call(t.Context(), pawlv1.RunService_GetTurn_FullMethodName, &pawlv1.GetTurnRequest{})
+		got <- err
+	}()
+	<-home.inside
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := seat.Take(late); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(home.free)
+	if err := <-got; fateOf(err) != unknown {
+		t.Errorf("it is told %v", err)
+	}
+}
+
 // TestAHouseThatComesIsHeldToTheLease that was there before it.
 func TestAHouseThatComesIsHeldToTheLease(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -97,8 +98,10 @@ func (l *load) judge(driven []*play.Driver) {
 type reader struct {
 	*space
 
-	mu      sync.Mutex
-	seqs    map[string]uint64
+	mu   sync.Mutex
+	seqs map[string]uint64
+	// ends are the last answers to steps, by run and step as in [keyOf].
+	ends    map[string]*pawlv1.StepResolved
 	cursor  string
 	count   atomic.Int64
 	streams atomic.Int64
@@ -151,6 +154,19 @@ func (r *reader) take(got *pawlv1.StreamTransitionsResponse) {
 		r.met(record.GetRunId())
 	}
 	r.seqs[record.GetRunId()] = record.GetSeq()
+	if step := record.GetStepResolved(); step != nil && step.GetNext() == 0 {
+		r.ends[keyOf(record.GetRunId(), step.GetStep())] = step
+	}
+}
+
+// keyOf is the key of a step, as the world outside knows it.
+func keyOf(run string, step uint32) string { return fmt.Sprintf("%s/%d", run, step) }
+
+// end is the answer to a step, if it has one.
+func (r *reader) end(run string, step uint32) *pawlv1.StepResolved {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ends[keyOf(run, step)]
 }
 
 func (r *reader) seq(run string) uint64 {

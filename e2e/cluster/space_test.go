@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pawl-dev/pawl/e2e/play"
@@ -41,7 +40,7 @@ const racers = 2
 func newSpace(l *load, name string) *space {
 	s := &space{load: l, name: name, conn: within{l.c.spread(), name}, ids: map[string]bool{}, listed: map[string]*pawlv1.Run{}, calls: play.NewLinear(l.ctx)}
 	s.runs = pawlv1.NewRunServiceClient(s.conn)
-	s.read = &reader{space: s, seqs: map[string]uint64{}}
+	s.read = &reader{space: s, seqs: map[string]uint64{}, ends: map[string]*pawlv1.StepResolved{}}
 	for _, name := range []string{"books", "ledger"} {
 		s.consumers = append(s.consumers, newConsumer(s, name))
 	}
@@ -141,37 +140,31 @@ func (s *space) judge(driven []*play.Driver) {
 		s.known(d.Run)
 	}
 	s.judgeListed()
-	var all errgroup.Group
-	all.SetLimit(8) // most of the time a call to a node waits
-	for _, run := range s.worked {
-		all.Go(func() error {
-			s.judgeWorked(run)
-			return nil
-		})
-	}
-	_ = all.Wait()
 	s.judgeSeen("the reader of everything", s.read.seq, func() bool { return false })
+	for _, run := range s.worked {
+		s.judgeWorked(run)
+	}
 	for _, one := range s.consumers {
 		s.judgeSeen("consumer "+one.name, one.seq, one.lost.Load)
 		s.t.Log(one)
 	}
 }
 
-// judgeWorked: the bounds of a worked run are exact, and its steps are what the world outside
-// says.
+// toolCalls are those of a worked run.
+const toolCalls = 8
+
+// judgeWorked: the bounds of a worked run are exact, and its steps, as the reader of everything saw them
+// end, are what the world outside says.
 func (s *space) judgeWorked(run string) {
 	s.t.Helper()
-	r, journal := s.listed[run], play.Journal(s.ctx, s.t, s.runs, run)
-	if r.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || r.GetVisits()["work"] != 4 || r.GetVisits()["end"] != 1 || r.GetToolCalls() != 8 {
-		s.t.Errorf("run %s: %v (%s), visits %v, %d tool calls: %v", run, r.GetStatus(), r.GetReason(), r.GetVisits(), r.GetToolCalls(), journal)
+	r := s.listed[run]
+	if r.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || r.GetVisits()["work"] != 4 || r.GetVisits()["end"] != 1 || r.GetToolCalls() != toolCalls {
+		s.t.Errorf("run %s: %v (%s), visits %v, %d tool calls: %v", run, r.GetStatus(), r.GetReason(), r.GetVisits(), r.GetToolCalls(), play.Journal(s.ctx, s.t, s.runs, run))
 	}
-	for _, record := range journal {
-		step := record.GetStepResolved()
-		if step == nil || step.GetNext() != 0 {
-			continue
+	for step := range uint32(toolCalls) {
+		if end := s.read.end(run, step+1); end != nil {
+			s.book.answered(s.t, keyOf(run, step+1), end)
 		}
-		key := fmt.Sprintf("%s/%d", run, step.GetStep())
-		s.book.answered(s.t, key, step)
 	}
 }
 

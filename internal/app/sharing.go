@@ -103,10 +103,11 @@ func (a *app) share(ctx context.Context) (err error) {
 	return a.join(s)
 }
 
-// How long a start waits for a database that takes no commit, as while its standby is away.
+// How long a start waits for a database that takes no commit, as while its standby is away; the lease of nodes.
 const (
 	placing    = time.Minute
 	placeAgain = time.Second
+	lease      = 3 * time.Second
 )
 
 // place has each namespace in a partition.
@@ -306,9 +307,6 @@ type nodeRows struct {
 	stays func(placed map[string]int32, err error) error
 	last  time.Time
 }
-
-// lease is what nodes have, [node.Config].
-const lease = 3 * time.Second
 
 // Beat implements [node.Rows]. One beat comes after the other.
 func (r *nodeRows) Beat(ctx context.Context, me node.Member) (node.View, error) {

@@ -97,8 +97,6 @@ type observation struct {
 	tracer *telemetry.Tracer
 	loops  sync.WaitGroup
 	halt   context.CancelFunc
-	// started: what it has runs, and ends by itself.
-	started bool
 }
 
 // over puts the observers between engine and store.
@@ -157,7 +155,6 @@ func (f figures) Limits() []admission.Total { return f.Admission.Totals() }
 // start counts and exports until stop.
 func (w *observation) start(rooms *house.House, s *store.Store) {
 	var ctx context.Context
-	w.started = true
 	ctx, w.halt = context.WithCancel(context.Background())
 	w.loops.Go(func() { w.log.Run(ctx) })
 	if w.metrics != nil {
@@ -176,7 +173,7 @@ func (w *observation) start(rooms *house.House, s *store.Store) {
 func (w *observation) stop() {
 	w.halt()
 	w.loops.Wait()
-	if w.tracer != nil && !w.started {
-		_ = w.tracer.Close(context.Background()) // it has nothing to send
+	if w.tracer != nil {
+		_ = w.tracer.Close(context.Background()) // what it had to send it has sent
 	}
 }

@@ -47,12 +47,9 @@ func openTenure(opts options, files *files, storage store.Options, watching *obs
 	if err != nil {
 		return nil, err
 	}
-	t := &tenure{opts: opts, files: files, store: s, records: &recordFeed{}, ended: make(chan error, 5)}
+	t := &tenure{opts: opts, files: files, store: s, records: &recordFeed{}, watch: &observation{halt: func() {}}, ended: make(chan error, 5)}
 	if err := t.build(watching); err != nil {
-		if t.watch != nil {
-			t.watch.stop()
-		}
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }

@@ -66,6 +66,8 @@ type Tracer struct {
 	// begin is the cursor up to which an earlier process exported, end the journal's
 	// newest when this one began.
 	begin, end uint64
+	// ran: [Tracer.Run] has let go of the client, or will.
+	ran bool
 
 	mu      sync.Mutex
 	pending map[runKey]*backlog
@@ -144,6 +146,7 @@ func (t *Tracer) Observe(b *machine.Batch) {
 
 // Run exports until ctx ends, then what is left, no longer than TracerConfig.Leave.
 func (t *Tracer) Run(ctx context.Context) error {
+	t.ran = true
 	t.report(t.resume(ctx))
 	tick := time.NewTicker(t.cfg.Interval)
 	defer tick.Stop()
@@ -161,8 +164,13 @@ func (t *Tracer) Run(ctx context.Context) error {
 	return errors.Join(t.client.Stop(last))
 }
 
-// Close lets go of one that was never run.
-func (t *Tracer) Close(ctx context.Context) error { return t.client.Stop(ctx) }
+// Close lets go of one that was never run; after [Tracer.Run] it does nothing.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t.ran {
+		return nil
+	}
+	return t.client.Stop(ctx)
+}
 
 // resume exports what an earlier process committed and may not have exported.
 func (t *Tracer) resume(ctx context.Context) error {

@@ -37,7 +37,7 @@ func imageEnv(t *testing.T) map[string]string {
 	}
 	env := map[string]string{}
 	for _, line := range regexp.MustCompile(`(?m)^ENV (.+)$`).FindAllStringSubmatch(string(raw), -1) {
-		for _, one := range strings.Fields(line[1]) {
+		for one := range strings.FieldsSeq(line[1]) {
 			name, value, _ := strings.Cut(one, "=")
 			env[name] = value
 		}

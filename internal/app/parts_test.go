@@ -297,6 +297,7 @@ func listsPartitions(t *testing.T, store pawlv1.StoreServiceClient, at *serving,
 func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
+	c.Namespaces = tenants
 	begin(t, c)
 	via, err := pgkv.Reach(t.Context(), pgkv.Config{URL: c.Store, Schema: c.StoreSchema, Readers: 1})
 	if err != nil {

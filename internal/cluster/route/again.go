@@ -180,9 +180,6 @@ func isEnded(ctx context.Context) bool {
 	return refused
 }
 
-// drained: a context was ended since the server, or the house of the call, ends.
-func drained(ctx context.Context) bool { return reasonOf(context.Cause(ctx)) == reasonDraining }
-
 // begun is the end of a stream that is made once and has told nothing: the house that it was in may
 // have done what it asks for by then.
 func begun(err error) error {

@@ -57,7 +57,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
 	}
-	if !reads && drained(ctx) && fateOf(err) != unbegun {
+	if !reads && t.cutOff(err) {
 		err = lost()
 	} else {
 		err = t.told(err, !reads)

@@ -177,7 +177,7 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 			t.failed(err, m.again(ctx, req))
 		}
 	}
-	if err != nil && m.agents && m.Changes && drained(ctx) && !m.again(ctx, req) && fateOf(err) != unbegun {
+	if err != nil && m.agents && m.Changes && !m.again(ctx, req) && t.cutOff(err) {
 		return nil, lost()
 	}
 	if err != nil && t.unsure && m.done != "" && reasonOf(err) == m.done {

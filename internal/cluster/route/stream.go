@@ -79,7 +79,7 @@ func (r *Router) tellAt(ctx context.Context, part int32, method string, req prot
 	if err == nil {
 		return nil
 	}
-	if m.Rule == Once && out.count() == 0 && drained(ctx) && fateOf(err) != unbegun {
+	if m.Rule == Once && out.count() == 0 && t.cutOff(err) {
 		return lost()
 	}
 	return t.told(err, m.Changes)

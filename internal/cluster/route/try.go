@@ -104,6 +104,12 @@ func (t *tries) pause() bool {
 	return true
 }
 
+// cutOff: the server ends, or the house of the call does, under a try that may have begun it. Who must not repeat
+// the call is not to hear DRAINING then.
+func (t *tries) cutOff(err error) bool {
+	return reasonOf(context.Cause(t.ctx)) == reasonDraining && fateOf(err) != unbegun
+}
+
 // told is an error as the caller hears it.
 func (t *tries) told(err error, changes bool) error {
 	if t.ctx.Err() != nil {

@@ -248,6 +248,9 @@ func (c *cluster) does(k kind, dice *rand.Rand) bool {
 	if owner := c.node.process(); owner != nil && dice.IntN(2) == 0 {
 		m = owner.life.of
 	}
+	if c.corresponds(k, m, dice) {
+		return true
+	}
 	some := time.Duration(dice.IntN(7000)) * time.Millisecond
 	switch k {
 	case "visit":

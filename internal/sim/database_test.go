@@ -85,7 +85,7 @@ func (n *node) befalls(kind kind, dice *rand.Rand) bool {
 // breaks has something befall the next commit, or all of them for a while, also longer than a
 // lease.
 func (n *node) breaks(some time.Duration, dice *rand.Rand) {
-	next := pgkv.Fault(dice.IntN(4))
+	next := pgkv.Fault(dice.IntN(int(pgkv.Straggler) + 1))
 	n.world.note("%s: the database: fault %d of a commit, for %v", n.name, next, some)
 	n.database.SetFaults(func(f *pgkv.Faults) { f.Next, f.Away = next, next == pgkv.None })
 	n.world.later(some, func() {

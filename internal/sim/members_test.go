@@ -341,6 +341,7 @@ func (l *life) kill() {
 // end is the rest of it, whether it was killed or has left.
 func (l *life) end(ctx context.Context) {
 	l.halt()
+	l.gate.Open() // one that was stopped as it left goes on
 	l.executing.Wait()
 	l.port.Shutdown(ctx)
 	_ = l.clients.Close()

@@ -87,6 +87,7 @@ func newPlan(seed uint64, steps int) plan {
 	}
 	p.actions = withMembers(p.actions, seed, p.knobs.calm)
 	p.actions = withWards(p.actions, seed, p.knobs.calm)
+	p.actions = withMessages(p.actions, seed, p.knobs.calm)
 	return p
 }
 

@@ -31,6 +31,7 @@ type visits struct {
 	ids   int
 	// followers read everything through one member each.
 	followers []*follower
+	messages  messages
 }
 
 // visit is a call with an id.
@@ -49,7 +50,9 @@ type answer struct {
 	record uint64
 }
 
-func newVisits() *visits { return &visits{shown: map[string]uint64{}} }
+func newVisits() *visits {
+	return &visits{shown: map[string]uint64{}, messages: messages{told: map[string]uint64{}, refused: map[string]string{}}}
+}
 
 // id is a new one.
 func (v *visits) id() string {
@@ -197,7 +200,7 @@ func (n *node) once(m *member, id, run string) {
 	})
 }
 
-// nameless begins the text of inputs without an id.
+// nameless begins the text of inputs and messages without an id.
 const nameless = "nameless "
 
 // see reads a run: no answer is older than what anybody was told before it was asked for.
@@ -408,10 +411,11 @@ func (n *node) final(o *oracle) {
 		}
 		r.complete(o)
 	}
-	inputs := map[string]uint64{}
+	taken := map[string]place{}
 	for i := range o.journal {
-		n.nameless(&o.journal[i], inputs)
+		n.nameless(&o.journal[i], taken)
 	}
+	n.judgeMessages(taken)
 	for run, seq := range n.visits.shown {
 		if s := o.states[run]; !o.deleting[run] && (s == nil || s.Seq < seq) {
 			n.world.fail("what was acknowledged is there", "somebody was told of record %d of %s", seq, run)
@@ -420,17 +424,16 @@ func (n *node) final(o *oracle) {
 	n.world.note("%s: nobody had the store for %v at most", n.name, n.gap.longest)
 }
 
-// nameless: an input without an id took effect once.
-func (n *node) nameless(e *machine.Entry, inputs map[string]uint64) {
-	input, ok := e.Input.Command.(machine.SendInput)
-	if !ok || len(input.Parts) != 1 || !strings.HasPrefix(input.Parts[0].Text, nameless) {
+// nameless: what was said without an id was taken once.
+func (n *node) nameless(e *machine.Entry, taken map[string]place) {
+	text, at := saidIn(e.Input.Command), place{run: e.RunID, seq: e.First}
+	if text == "" {
 		return
 	}
-	text := input.Parts[0].Text
-	if before, again := inputs[text]; again {
-		n.world.fail("a call takes effect once", "%s in records %d and %d of %s", text, before, e.First, e.RunID)
+	if before, again := taken[text]; again {
+		n.world.fail("a call takes effect once", "%s in record %d of %s and in record %d of %s", text, before.seq, before.run, at.seq, at.run)
 	}
-	inputs[text] = e.First
+	taken[text] = at
 }
 
 // wireKinds are all kinds of records.

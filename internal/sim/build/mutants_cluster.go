@@ -77,4 +77,22 @@ var clusterMutants = []mutant{
 		},
 		more: []exchange{{old: "var errForeign = ", new: "var looks = map[*DB]int{}\n\nvar errForeign = "}},
 	},
+	{
+		name: "o16", what: "a message without an id that waits is let go as not begun when its node ends", file: "internal/a2a/stream.go",
+		exchange: exchange{old: "if err != nil && m.id != \"\" {\n\t\treturn nil, cause(stay, err)", new: "if err != nil {\n\t\treturn nil, cause(stay, err)"},
+	},
+	{
+		name: "o17", what: "a message that streams is sent again until its stream has told something", file: "internal/cluster/route/rules.go",
+		exchange: exchange{
+			old: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             Once,",
+			new: "a2apb.A2AService_SendStreamingMessage_FullMethodName:             Opens,",
+		},
+	},
+	{
+		name: "o18", what: "a message that waits is sent again when its node is lost, whether it has an id or not", file: "internal/cluster/route/rules.go",
+		exchange: exchange{
+			old: "a2apb.A2AService_SendMessage_FullMethodName:                      Keyed, // by the header",
+			new: "a2apb.A2AService_SendMessage_FullMethodName:                      Same,",
+		},
+	},
 }

@@ -68,6 +68,9 @@ func (l *line) Take(again bool) (st fenced.State, err error) {
 			s.owner, s.address, s.lease = l.owner, l.address, now.Add(l.lease)
 		}
 		st.Epoch, st.Commit, st.Owner, st.Address, st.Lease, st.Left = s.epoch, s.commit, s.owner, s.address, s.lease, max(0, s.lease.Sub(now))
+		if st.Ours {
+			l.server.follow(l.part)
+		}
 		return nil
 	})
 	return st, err
@@ -101,6 +104,9 @@ func (l *line) Commit(epoch, number uint64, b *batch) error {
 			return err
 		}
 		return errNotice
+	case Straggler:
+		l.server.straggles(l.part, store)
+		return errCut
 	case None:
 	}
 	lives := l.lives()

@@ -23,6 +23,8 @@ type Server struct {
 	clients map[string]*Client
 	// newest are the newest epochs that were taken; told hears of what must not be.
 	newest [Partitions]uint64
+	// straggling are the statements that come behind the next take-over.
+	straggling [Partitions][]func(s *part) error
 	told   func(what string)
 }
 
@@ -42,12 +44,14 @@ type Faults struct {
 type Fault int
 
 // The faults: none; the answer is lost, or the statement comes late; the wait for the standby is
-// broken off, so that the primary alone has it.
+// broken off, so that the primary alone has it; the statement comes behind the next take-over, before
+// that one's owner has said anything.
 const (
 	None Fault = iota
 	LostAnswer
 	LateStatement
 	NoStandby
+	Straggler
 )
 
 // Partitions are as many as in the package that it stands for.
@@ -150,7 +154,7 @@ func (s *Server) Failover() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines++
-	s.now = s.standby.clone()
+	s.now, s.straggling = s.standby.clone(), [Partitions][]func(s *part) error{}
 	for i, p := range s.now.parts {
 		s.newest[i] = 0
 		if p != nil {
@@ -178,6 +182,21 @@ func (s *Server) pass() {
 	if wait > 0 {
 		time.Sleep(wait)
 	}
+}
+
+// straggles has a statement come behind the next take-over of a partition.
+func (s *Server) straggles(id int32, store func(s *part) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.straggling[id] = append(s.straggling[id], store)
+}
+
+// follow has them come. It is called with the lock.
+func (s *Server) follow(id int32) {
+	for _, store := range s.straggling[id] {
+		_ = store(s.now.parts[id]) // nobody hears of it
+	}
+	s.straggling[id] = nil
 }
 
 // next is what befalls a commit, once.

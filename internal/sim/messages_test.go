@@ -56,7 +56,7 @@ func (n *node) writes(m *member, dice *rand.Rand) {
 	id, to, old := n.visits.id(), n.visits.task(dice), n.visits.keyed(dice)
 	write := writers[dice.IntN(len(writers))]
 	// The third agent is only moved by approvers.
-	begins := task{agent: pick(dice, "lead", "lead", "helper")}
+	begins := task{agent: pick(dice, "lead", "helper", "helper")}
 	switch what := dice.IntN(16); {
 	case to.id == "" || what < 4:
 		write(n, m, &message{task: begins, text: nameless + id})
@@ -393,10 +393,8 @@ func (c *cluster) corresponds(k kind, m *member, dice *rand.Rand) bool {
 func (c *cluster) under(dice *rand.Rand, do func(owner *member)) {
 	all := c.stores()
 	n := all[dice.IntN(len(all))]
-	for _, m := range c.members {
-		for _, write := range writers {
-			write(n, m, &message{task: task{agent: "lead"}, text: nameless + n.visits.id()})
-		}
+	for _, m := range c.members { // few, so that workers can end all of it once faults are over
+		writers[dice.IntN(len(writers))](n, m, &message{task: task{agent: pick(dice, "lead", "helper")}, text: nameless + n.visits.id()})
 	}
 	n.world.later(time.Duration(dice.IntN(300))*time.Millisecond, func() {
 		if p := n.process(); p != nil {

@@ -25,7 +25,7 @@ type Server struct {
 	newest [Partitions]uint64
 	// straggling are the statements that come behind the next take-over.
 	straggling [Partitions][]func(s *part) error
-	told   func(what string)
+	told       func(what string)
 }
 
 // Faults are how a server is beside itself.

@@ -227,16 +227,11 @@ func withMembers(actions []action, seed uint64, calm bool) []action {
 		return actions
 	}
 	dice := rand.New(rand.NewPCG(seed, 0xc105))
-	var all []action
-	for _, a := range actions {
-		all = append(all, a)
-		for range dice.IntN(3) {
-			b := newAction(dice, calm)
-			b.node, b.kind = at, pickKind(dice, calm, memberKinds, "visit")
-			all = append(all, b)
-		}
-	}
-	return all
+	return mixed(actions, func() int { return dice.IntN(3) }, func() action {
+		b := newAction(dice, calm)
+		b.node, b.kind = at, pickKind(dice, calm, memberKinds, "visit")
+		return b
+	})
 }
 
 // does is an action that is about one member, chosen by dice; false: it is about none.

@@ -355,17 +355,11 @@ func withMessages(actions []action, seed uint64, calm bool) []action {
 		kinds = append(kinds, chance{"message in ward", 3, false})
 	}
 	dice := rand.New(rand.NewPCG(seed, 0xa2a))
-	var all []action
-	for _, a := range actions {
-		all = append(all, a)
-		if dice.IntN(6) > 0 {
-			continue
-		}
+	return mixed(actions, oneIn(dice, 6), func() action {
 		b := newAction(dice, calm)
 		b.node, b.kind = at, pickKind(dice, calm, kinds, "message")
-		all = append(all, b)
-	}
-	return all
+		return b
+	})
 }
 
 // corresponds is an action about messages; false: it is about none.

@@ -106,6 +106,27 @@ func newAction(dice *rand.Rand, calm bool) action {
 	return a
 }
 
+// mixed has more actions behind each, as many as times says.
+func mixed(actions []action, times func() int, more func() action) (all []action) {
+	for _, a := range actions {
+		all = append(all, a)
+		for range times() {
+			all = append(all, more())
+		}
+	}
+	return all
+}
+
+// oneIn is one time of so many, else none.
+func oneIn(dice *rand.Rand, of int) func() int {
+	return func() int {
+		if dice.IntN(of) == 0 {
+			return 1
+		}
+		return 0
+	}
+}
+
 // pickKind is one of them, of the calm ones if nothing is to go wrong.
 func pickKind(dice *rand.Rand, calm bool, kinds []chance, otherwise kind) kind {
 	total := 0

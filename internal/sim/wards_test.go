@@ -155,20 +155,14 @@ func withWards(actions []action, seed uint64, calm bool) []action {
 	}
 	at, _ := clustered(seed)
 	dice := rand.New(rand.NewPCG(seed, 0x3a7d))
-	var all []action
-	for _, a := range actions {
-		all = append(all, a)
-		if dice.IntN(2) > 0 {
-			continue
-		}
+	return mixed(actions, oneIn(dice, 2), func() action {
 		b := newAction(dice, calm)
 		b.node, b.kind = at, pickKind(dice, calm, wardKinds, "visit ward")
 		if b.kind == "rest" { // so long that what is more than a share is given away
 			b.together, b.after = false, 4*time.Second
 		}
-		all = append(all, b)
-	}
-	return all
+		return b
+	})
 }
 
 // shares is an action about a ward, or about whoever has one of the partitions; false: it is neither.

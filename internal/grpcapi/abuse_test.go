@@ -100,8 +100,8 @@ func TestPingFlood(t *testing.T) {
 		for c.framer.WritePing(false, [8]byte{1}) == nil {
 		}
 	}()
-	if code, found := c.goAway(); found && code != http2.ErrCodeEnhanceYourCalm {
-		t.Errorf("GOAWAY with %v", code)
+	if said := c.goAway(); said.found && said.code != http2.ErrCodeEnhanceYourCalm {
+		t.Errorf("GOAWAY with %v", said.code)
 	}
 	r.alive(t)
 }

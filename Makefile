@@ -158,6 +158,7 @@ lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with it
 	$(BUF) format --diff --exit-code proto
 	$(BUF) lint
 	$(BUF) breaking proto --against proto/baseline.binpb
+	$(GO) test ./internal/archtest -run TestBaseline
 	$(TOOLBIN)/golangci-lint run ./...
 	$(TOOLBIN)/golangci-lint run --build-tags sim ./internal/sim/...
 

@@ -38,12 +38,11 @@ func TestReasonsExist(t *testing.T) {
 func promised(t *testing.T) map[string]string {
 	t.Helper()
 	reasons := map[string]string{}
-	for _, name := range []string{"pack.proto", "run.proto", "worker.proto", "delivery.proto", "store.proto"} {
-		source, err := os.ReadFile(filepath.Join("../../proto/pawl/v1", name))
-		if err != nil {
-			t.Fatal(err)
+	for name, source := range protoSources(t) {
+		if !strings.Contains(source, "\nservice ") {
+			continue
 		}
-		services, _, _ := strings.Cut(string(source), "\nenum ")
+		services, _, _ := strings.Cut(source, "\nenum ")
 		for line := range strings.Lines(services) {
 			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
 				continue

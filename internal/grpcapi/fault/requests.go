@@ -13,6 +13,7 @@ var Services = []protoreflect.ServiceDescriptor{
 	pawlv1.File_pawl_v1_worker_proto.Services().ByName("WorkerService"),
 	pawlv1.File_pawl_v1_delivery_proto.Services().ByName("DeliveryService"),
 	pawlv1.File_pawl_v1_control_proto.Services().ByName("ControlService"),
+	pawlv1.File_pawl_v1_store_proto.Services().ByName("StoreService"),
 }
 
 // Requests are the messages of all requests.

@@ -219,7 +219,7 @@ class Driver:
                 args["step"],
                 args["tool"],
                 answer,
-                attempt=args.get("attempt", 0),
+                attempt=args["attempt"],
                 token=self._token(args),
                 final=args.get("final", False),
                 retry_after=args.get("retry_after"),

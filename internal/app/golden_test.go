@@ -240,7 +240,7 @@ func (r *goldenRig) request(tool, payload string) uint32 {
 
 func (r *goldenRig) resolve(step uint32, tool string, ok bool) {
 	r.t.Helper()
-	req := runtime.ResolveRequest{RunRef: r.ref(), Step: step, Tool: tool, OK: ok}
+	req := runtime.ResolveRequest{RunRef: r.ref(), Step: step, Tool: tool, Attempt: 1, OK: ok}
 	if ok {
 		req.Result = []byte(`{"n":1}`)
 	} else {

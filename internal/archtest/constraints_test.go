@@ -69,7 +69,7 @@ func TestConstraints(t *testing.T) {
 		{&pawlv1.RequestStepRequest{}, `{` + turn + `, "requests": [{}]}`, "requests[0].tool"},
 		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "step": 1, "tool": "t", "attempt": 1, "result_json": "{}"}`, ""},
 		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "step": 1, "tool": "t", "attempt": 1}`, "answer"},
-		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "step": 1, "tool": "t", "error": {"code": "E"}}`, ""},
+		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "step": 1, "tool": "t", "error": {"code": "E"}}`, "attempt"},
 		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "step": 1, "tool": "t", "attempt": -1, "error": {"code": "E"}}`, "attempt"},
 		{&pawlv1.ResolveStepRequest{}, `{` + run + `, "tool": "t", "attempt": 1, "error": {"code": "E"}}`, "step"},
 

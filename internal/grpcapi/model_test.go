@@ -96,7 +96,7 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 		t.Fatalf("RequestStep %v", step)
 	}
 	if _, err := r.runs.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
-		RunId: turn.GetRunId(), Step: step.GetStep().GetStep(), Tool: "run_tests", TurnToken: turn.GetToken(),
+		RunId: turn.GetRunId(), Step: step.GetStep().GetStep(), Tool: "run_tests", Attempt: 1, TurnToken: turn.GetToken(),
 		Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: `{"passed":true}`},
 	}); err != nil {
 		t.Fatal(err)

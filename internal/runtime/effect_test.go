@@ -49,7 +49,7 @@ func TestOneEffectPerBusinessKey(t *testing.T) {
 	}
 	resolve := func(run string, ok bool) {
 		t.Helper()
-		req := runtime.ResolveRequest{RunRef: ref(run, boss), Step: 1, Tool: "run_tests", OK: ok}
+		req := runtime.ResolveRequest{RunRef: ref(run, boss), Step: 1, Tool: "run_tests", Attempt: 1, OK: ok}
 		if req.Result = []byte(`{"refund": "r-3"}`); !ok {
 			req.Result, req.Error = nil, machine.Fault{Code: "BROKEN"}
 		}
@@ -115,7 +115,7 @@ func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 		payload := fmt.Sprintf(`{"path": %q}`, name)
 		first, _ := ask(c.first, name+" 1", payload)
 		if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
-			RunRef: ref(first, boss), Step: 1, Tool: "run_tests", OK: true, Result: []byte(`"s3cret"`),
+			RunRef: ref(first, boss), Step: 1, Tool: "run_tests", Attempt: 1, OK: true, Result: []byte(`"s3cret"`),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestARefusalIsWordedOnce(t *testing.T) {
 		t.Fatalf("the first run has it: %+v", told)
 	}
 	if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
-		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", OK: true, Result: []byte(`"done"`),
+		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", Attempt: 1, OK: true, Result: []byte(`"done"`),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestARefusedEffectStaysRefused(t *testing.T) {
 		t.Fatalf("the first run has it: %+v", told)
 	}
 	if _, err := r.ResolveStep(t.Context(), runtime.ResolveRequest{
-		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", Error: machine.Fault{Code: "BROKEN"},
+		RunRef: ref(first.RunID, boss), Step: 1, Tool: "run_tests", Attempt: 1, Error: machine.Fault{Code: "BROKEN"},
 	}); err != nil {
 		t.Fatal(err)
 	}

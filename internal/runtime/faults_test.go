@@ -41,7 +41,7 @@ func playTotals(t *testing.T, between func(*rig)) machine.State {
 			answer, err := r.RequestSteps(ctx, runtime.StepsRequest{TurnCall: c, Requests: []machine.StepRequest{call("run_tests", payload)}})
 			if err == nil && answer.Steps[0].Status == machine.StepStatusPending {
 				_, err = r.ResolveStep(ctx, runtime.ResolveRequest{
-					RunRef: c.RunRef, TurnToken: c.TurnToken, Step: answer.Steps[0].Step, Tool: "run_tests", OK: true, Result: []byte(`1`),
+					RunRef: c.RunRef, TurnToken: c.TurnToken, Step: answer.Steps[0].Step, Tool: "run_tests", Attempt: 1, OK: true, Result: []byte(`1`),
 				})
 			}
 			return err

@@ -41,7 +41,7 @@ func (r *rig) steps(run, token string, requests ...machine.StepRequest) []runtim
 func (r *rig) answer(run, token string, step uint32, tool, result string) {
 	r.t.Helper()
 	_, err := r.ResolveStep(context.Background(), runtime.ResolveRequest{
-		RunRef: ref(run, everyone), TurnToken: token, Step: step, Tool: tool, OK: true, Result: []byte(result),
+		RunRef: ref(run, everyone), TurnToken: token, Step: step, Tool: tool, Attempt: 1, OK: true, Result: []byte(result),
 	})
 	if err != nil {
 		r.t.Fatalf("ResolveStep: %v", err)

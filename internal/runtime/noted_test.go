@@ -48,7 +48,7 @@ func (r *keptRig) request(id string) (runtime.Answer, error) {
 
 func (r *keptRig) resolve(id string) (runtime.Answer, error) {
 	return r.ResolveStep(context.Background(), runtime.ResolveRequest{
-		RunRef: ref(r.run, everyone), TurnToken: r.token, ID: id, Step: 1, Tool: "write_file", OK: true, Result: []byte(`1`),
+		RunRef: ref(r.run, everyone), TurnToken: r.token, ID: id, Step: 1, Tool: "write_file", Attempt: 1, OK: true, Result: []byte(`1`),
 	})
 }
 

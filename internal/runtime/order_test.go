@@ -90,7 +90,7 @@ func TestRepeatsAreAnsweredForEver(t *testing.T) {
 		}},
 		{"ResolveStep", func() (runtime.Answer, error) {
 			return r.ResolveStep(ctx, runtime.ResolveRequest{
-				RunRef: on, TurnToken: token, ID: "i", Step: 1, Tool: "run_tests", OK: true, Result: []byte(`{"ok": true}`),
+				RunRef: on, TurnToken: token, ID: "i", Step: 1, Tool: "run_tests", Attempt: 1, OK: true, Result: []byte(`{"ok": true}`),
 			})
 		}},
 		{"CompleteTurn", func() (runtime.Answer, error) {

@@ -169,7 +169,7 @@ type ResolveRequest struct {
 	TurnToken string
 	Step      uint32
 	Tool      string
-	// Attempt of the step that is answered; 0 = the current one.
+	// Attempt of the step that is answered, from 1; required: a repeat is known by it.
 	Attempt int
 	OK      bool
 	// Result is JSON (OK), Error the fault (not OK).

@@ -70,7 +70,7 @@ func TestARepeatedTurnFindsItsSteps(t *testing.T) {
 	}
 	resolve := runtime.ResolveRequest{
 		RunRef: ref(run.RunID, everyone), TurnToken: run.Turn.Token, Step: first.Steps[0].Step,
-		Tool: "run_tests", OK: true, Result: []byte(` { "passed" : true } `),
+		Tool: "run_tests", Attempt: 1, OK: true, Result: []byte(` { "passed" : true } `),
 	}
 	if answer, err := r.ResolveStep(ctx, resolve); err != nil || answer.Disposition != machine.Accepted {
 		t.Fatalf("%+v, %v", answer, err)
@@ -132,7 +132,7 @@ func TestWhoMayAnswerAStep(t *testing.T) {
 	}
 	answer := func(p runtime.Principal, id, token string) (machine.Disposition, string) {
 		a, err := r.ResolveStep(ctx, runtime.ResolveRequest{
-			RunRef: ref(id, p), TurnToken: token, Step: 1, Tool: "write_file", OK: true,
+			RunRef: ref(id, p), TurnToken: token, Step: 1, Tool: "write_file", Attempt: 1, OK: true,
 		})
 		return a.Disposition, reason(err)
 	}
@@ -169,7 +169,7 @@ func TestSuspendedTurnComesBack(t *testing.T) {
 		t.Fatalf("%+v, %v", suspended.State, err)
 	}
 	answer, err := r.ResolveStep(ctx, runtime.ResolveRequest{
-		RunRef: ref(run.RunID, everyone), TurnToken: token, Step: 1, Tool: "write_file", OK: true,
+		RunRef: ref(run.RunID, everyone), TurnToken: token, Step: 1, Tool: "write_file", Attempt: 1, OK: true,
 	})
 	if err != nil || answer.State.Status != machine.Running || answer.State.Turn.Attempt != 1 {
 		t.Fatalf("%+v, %v", answer.State, err)
@@ -192,7 +192,7 @@ func TestMalformedStepsAreRefusedBeforeTheRun(t *testing.T) {
 	wantReason(t, err, "INVALID_JSON")
 	_, err = r.request(run.RunID, run.Turn.Token, call("", `{}`))
 	wantReason(t, err, "TOOL_REQUIRED")
-	_, err = r.ResolveStep(context.Background(), runtime.ResolveRequest{RunRef: ref(run.RunID, boss), Step: 1, OK: true, Result: []byte("{")})
+	_, err = r.ResolveStep(context.Background(), runtime.ResolveRequest{RunRef: ref(run.RunID, boss), Step: 1, Attempt: 1, OK: true, Result: []byte("{")})
 	wantReason(t, err, "INVALID_JSON")
 	_, err = r.ResolveStep(context.Background(), runtime.ResolveRequest{RunRef: ref(run.RunID, boss)})
 	wantReason(t, err, "STEP_REQUIRED")

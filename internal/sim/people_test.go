@@ -422,7 +422,7 @@ func (pp *people) resolve(n *node, run, id string, back uint32) {
 			return nil // what was done outside nobody knows better than the tools
 		}
 		pp.ask(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
-			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, OK: true, Result: []byte(`"by hand"`), ID: id})
+			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, Attempt: 1, OK: true, Result: []byte(`"by hand"`), ID: id})
 		})
 		return nil
 	})

@@ -100,7 +100,8 @@ class Assistant:
             return str(outcome.denial.code), ""
         assert outcome.step is not None
         result = self._world.call(tool, payload)
-        self._run.resolve_step(outcome.step.step, tool, result, token=self._turn.turn.token)
+        step, token = outcome.step, self._turn.turn.token
+        self._run.resolve_step(step.step, tool, result, attempt=step.attempt, token=token)
         return EXECUTED, result
 
     def _propose(self, tool: str, payload: dict[str, Any]) -> str:

@@ -88,7 +88,8 @@ async def test_the_calls_one_by_one(aclient: AsyncClient) -> None:
     step = asked.outcomes[0].step
     assert step is not None
     assert (await run.suspend(turn)).status is RunStatus.WAITING
-    answer = await run.resolve_step(step.step, "add", Fault(code="NO"), token=turn.token)
+    fault = Fault(code="NO")
+    answer = await run.resolve_step(step.step, "add", fault, attempt=1, token=turn.token)
     assert answer.disposition == "ACCEPTED"
     turn = (await run.turn()).turn
     await run.fail(turn, Fault(code="X"))

@@ -158,7 +158,7 @@ def test_a_step_that_is_answered_by_hand(here: Client) -> None:
     turn = run.turn().turn
     run.request_steps(turn, [pawl.StepCall("add", {"a": 1, "b": 2})])
     assert run.info().reserved_cost_micro_usd == COST
-    run.resolve_step(1, "add", 3, token=turn.token, usage=Usage(cost_micro_usd=11))
+    run.resolve_step(1, "add", 3, attempt=1, token=turn.token, usage=Usage(cost_micro_usd=11))
     assert consumed(run) == [11]
 
 
@@ -200,7 +200,7 @@ async def test_accounts_over_runs(shared: Sidecar, here: Client) -> None:
     shares = {share.name: share.reserved_cost_micro_usd for share in run.info().accounts}
     assert shares == {"/ever": COST, "tenant=acme/day": COST}
 
-    run.resolve_step(1, "add", 3, token=turn.token, usage=Usage(cost_micro_usd=12_000))
+    run.resolve_step(1, "add", 3, attempt=1, token=turn.token, usage=Usage(cost_micro_usd=12_000))
     [refused] = run.request_steps(
         turn, [pawl.StepCall("add", {"a": 1, "b": 2}, key="again")]
     ).outcomes

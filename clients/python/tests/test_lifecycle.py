@@ -129,9 +129,9 @@ def test_the_calls_one_by_one(client: Client) -> None:
     step = asked.outcomes[0].step
     assert step is not None
     assert step.payload == {"a": 1, "b": 2}
-    answer = run.resolve_step(step.step, "add", 3, token=turn.turn.token)
+    answer = run.resolve_step(step.step, "add", 3, attempt=step.attempt, token=turn.turn.token)
     assert answer.disposition == "ACCEPTED"
-    again = run.resolve_step(step.step, "add", 3, token=turn.turn.token)
+    again = run.resolve_step(step.step, "add", 3, attempt=step.attempt, token=turn.turn.token)
     assert again.disposition == "IGNORED_DUPLICATE"
     assert run.turn().steps[0].result == 3
     token = run.turn().turn.token

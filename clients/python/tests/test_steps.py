@@ -111,7 +111,8 @@ def test_answered_by_another_program(client: Client) -> None:
         # What another program would do, once the step is recorded.
         def answer() -> None:
             for record in run.transitions(kinds=["STEP_REQUESTED"]):
-                run.resolve_step(record.body.step, "add", Fault(code="E", message="m"), token=token)  # type: ignore[union-attr]
+                step = record.body.step  # type: ignore[union-attr]
+                run.resolve_step(step, "add", Fault("E", "m"), attempt=1, token=token)
                 return
 
         thread = threading.Thread(target=answer)

@@ -445,4 +445,4 @@ async def test_an_answer_given_by_hand(here: Client) -> None:
     fault = Fault(code="X")
     for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
         with pytest.raises(ValueError, match="of a Fault"):
-            run.resolve_step(1, "add", answer, final=final, retry_after=after)
+            run.resolve_step(1, "add", answer, attempt=1, final=final, retry_after=after)

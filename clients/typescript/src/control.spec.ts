@@ -118,7 +118,7 @@ test("a step that is answered by hand", async () => {
   await run.requestSteps(turn, [{ tool: "add", payload: { a: 1, b: 2 } }]);
   expect((await run.info()).reservedCostMicroUsd).toBe(COST);
   const usage = { costMicroUsd: 11 };
-  await run.resolveStep(1, "add", { result: 3 }, { token: turn.token, usage });
+  await run.resolveStep(1, "add", { result: 3 }, { attempt: 1, token: turn.token, usage });
   expect(await consumed(run)).toEqual([11]);
 });
 
@@ -160,7 +160,7 @@ test("accounts over runs", async () => {
   ]);
 
   const usage = { costMicroUsd: 12_000 };
-  await run.resolveStep(1, "add", { result: 3 }, { token: turn.token, usage });
+  await run.resolveStep(1, "add", { result: 3 }, { attempt: 1, token: turn.token, usage });
   const { outcomes } = await run.requestSteps(turn, [{ ...call, key: "again" }]);
   expect(outcomes[0]?.denial?.code).toBe("ACCOUNT_EXHAUSTED");
   const accounts = await all(shared.client.listBudgets({ pageSize: 1 }));

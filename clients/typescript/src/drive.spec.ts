@@ -199,7 +199,7 @@ describe("a call over the stream", () => {
       (run: RunTurns) => run.complete(turn, { event: "Nope" }),
       (run: RunTurns) => run.complete({ ...turn, token: "other" }, {}),
       (run: RunTurns) => run.fail({ ...turn, turnSeq: 9 }, { code: "X" }),
-      (run: RunTurns) => run.resolveStep(7, "add", { result: 1 }),
+      (run: RunTurns) => run.resolveStep(7, "add", { result: 1 }, { attempt: 1 }),
       (run: RunTurns) => run.emit("Nope", { id: "x".repeat(200) }),
     ]) {
       const errors = [];

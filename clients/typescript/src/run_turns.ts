@@ -210,25 +210,26 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
   }
 
   /**
-   * Answers a step with a result or an error. `token` is that of the turn that asked;
-   * `attempt` 0 (default) is the current one; `usage` is what it really consumed (default:
-   * what the pack says that it costs at most).
+   * Answers a step with a result or an error. `attempt` is the one that is answered
+   * (`Step.attempt`, from 1): a repeat is known by it. `token` is that of the turn that asked;
+   * `usage` is what the attempt really consumed (default: what the pack says that it costs at
+   * most).
    */
   resolveStep(
     step: number,
     tool: string,
     answer: { readonly result: Json } | { readonly error: StepFault },
     options: CallOptions & {
-      readonly attempt?: number;
+      readonly attempt: number;
       readonly token?: string;
       readonly usage?: Usage | undefined;
-    } = {},
+    },
   ): Promise<Plain<ResolveStepResponse>> {
     const request = {
       ...this.target,
       step,
       tool,
-      attempt: options.attempt ?? 0,
+      attempt: options.attempt,
       turnToken: options.token ?? "",
       usage: usageOf(options.usage),
       ...answerOf(answer),

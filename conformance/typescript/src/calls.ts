@@ -249,7 +249,7 @@ export class Driver {
     const retryAfterMs = retry_after === undefined ? undefined : retry_after * 1000;
     const error = args.error && { ...args.error, final, retryAfterMs };
     const answer = error ? { error } : { result: args.result ?? null };
-    const options = { attempt: args.attempt, token: this.#token(args) };
+    const options = { attempt: args.attempt ?? 0, token: this.#token(args) };
     return this.#run(args).resolveStep(args.step ?? 0, args.tool ?? "", answer, options);
   }
 

@@ -25,7 +25,7 @@ func TestAnswersThatContradictThemselves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt.answer.Step, tt.answer.Tool = 1, "add"
+			tt.answer.Step, tt.answer.Tool, tt.answer.Attempt = 1, "add", 1
 			_, err := request.Check("", tt.answer)
 			refusal, refused := errors.AsType[*machine.Refusal](err)
 			if refused != (tt.field != "") || refused && (refusal.Reason != "RETRY_CONTRADICTION" || refusal.Field != tt.field) {

@@ -159,8 +159,8 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	switch {
 	case cmd.Step == 0:
 		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
-	case cmd.Attempt < 0:
-		return nil, Malformed("BAD_ATTEMPT", "attempt", "must be 0 (the current one) or more")
+	case cmd.Attempt < 1:
+		return nil, Malformed("ATTEMPT_REQUIRED", "attempt", "attempts are numbered from 1: answer the attempt that the step or its lease names")
 	case cmd.OK && len(cmd.Result) == 0:
 		cmd.Result = []byte("null")
 	case cmd.OK && !json.Valid(cmd.Result):

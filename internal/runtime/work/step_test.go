@@ -476,7 +476,7 @@ func TestStepPauses(t *testing.T) {
 		_, step := r.pendingStep(model, tools)
 		_, err := r.ResolveStep(context.Background(), runtime.ResolveRequest{
 			RunRef: tools.ref(step.StepLease.RunID), TurnToken: step.StepLease.Token, Step: step.StepLease.Step, Tool: step.StepLease.Tool,
-			Error: machine.Fault{Code: "BUSY"}, RetryAfter: 30 * time.Second,
+			Attempt: step.StepLease.Attempt, Error: machine.Fault{Code: "BUSY"}, RetryAfter: 30 * time.Second,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -220,18 +220,19 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         tool: str,
         answer: Json | Fault,
         *,
-        attempt: int = 0,
+        attempt: int,
         token: str = "",
         final: bool = False,
         retry_after: float | None = None,
         unknown: bool = False,
         usage: Usage | None = None,
     ) -> StepAnswer:
-        """Answers a step with a JSON value or a Fault. `token` is that of the turn that
-        asked; attempt 0 is the current one. Of a Fault: `final`, no further attempt can
-        help, or `retry_after`, the next one waits at least so many seconds; `unknown`, what
-        the call changes elsewhere may have happened. `usage` is what the attempt really
-        consumed (None: what the pack says that it costs at most)."""
+        """Answers a step with a JSON value or a Fault. `attempt` is the one that is answered
+        (`Step.attempt`, from 1): a repeat is known by it. `token` is that of the turn that
+        asked. Of a Fault: `final`, no further attempt can help, or `retry_after`, the next
+        one waits at least so many seconds; `unknown`, what the call changes elsewhere may
+        have happened. `usage` is what the attempt really consumed (None: what the pack says
+        that it costs at most)."""
         told = told_of(answer, final, retry_after, unknown)
         return self._client.call(
             self._runs.resolve_step(self.id, step, tool, attempt, told, token, usage)

@@ -6878,7 +6878,9 @@ type ResolveStepRequest struct {
 	Step uint32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
 	// Its tool, which must be the one that was asked for; required.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Attempt that is answered, from 1. Default 0: the current one.
+	// Attempt that is answered, from Step.attempt or StepLease.attempt; required, from 1. It is
+	// what a repeat of the request is known by: an error of an attempt counts once, however
+	// often the request is made.
 	Attempt int32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The answer; required.
 	//
@@ -11126,7 +11128,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x04step\x18\x03 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12\x1e\n" +
 	"\x04tool\x18\x04 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x04tool\x12!\n" +
-	"\aattempt\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\aattempt\x12*\n" +
+	"\aattempt\x18\x05 \x01(\x05B\a\xbaH\x04\x1a\x02(\x01R\aattempt\x12*\n" +
 	"\vresult_json\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x10\x01H\x00R\n" +
 	"resultJson\x12&\n" +
 	"\x05error\x18\a \x01(\v2\x0e.pawl.v1.FaultH\x00R\x05error\x12'\n" +

@@ -1,4 +1,5 @@
-// Builds dist/esm and dist/cjs with their declarations.
+// Builds dist/esm and dist/cjs with their declarations; an argument names another directory
+// than dist, relative to the package.
 //
 // A package that carries the sidecar has it in bin/<os>-<arch>/sidecar, with the names of
 // Go (bin/linux-amd64/sidecar, bin/darwin-arm64/sidecar) and mode 755: whoever packs it
@@ -9,6 +10,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const dist = process.argv[2] ?? "dist";
 const commonjs = [
   "--module",
   "commonjs",
@@ -19,7 +21,7 @@ const commonjs = [
 ];
 
 function compile(form, type, flags) {
-  const out = join("dist", form);
+  const out = join(dist, form);
   const done = spawnSync(
     join(root, "node_modules", ".bin", "tsc"),
     ["--project", "tsconfig.build.json", "--outDir", out, ...flags],
@@ -35,6 +37,6 @@ function compile(form, type, flags) {
   writeFileSync(join(root, out, "package.json"), `${JSON.stringify({ type })}\n`);
 }
 
-rmSync(join(root, "dist"), { recursive: true, force: true });
+rmSync(join(root, dist), { recursive: true, force: true });
 compile("esm", "module", []);
 compile("cjs", "commonjs", commonjs);

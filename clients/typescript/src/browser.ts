@@ -3,6 +3,7 @@
  * the JSON gateway (`sidecar serve --http`). It needs nothing of Node.
  */
 
+import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
 import type { ClientOptions } from "./connection.js";
 import { type GatewayOptions, gatewayTransport } from "./gateway_transport.js";
@@ -22,6 +23,10 @@ export interface BrowserOptions extends ClientOptions, GatewayOptions {}
  *     }
  */
 export class PawlClient extends BaseClient {
+  static {
+    brand(PawlClient, "BrowserClient");
+  }
+
   constructor(options: BrowserOptions = {}) {
     super(gatewayTransport(options), options);
   }

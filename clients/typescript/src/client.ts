@@ -1,6 +1,7 @@
 /** The client for Node. */
 
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
+import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
 import type { Handlers } from "./drive.js";
 import type { ExactHandlers } from "./exact.js";
@@ -73,6 +74,10 @@ export interface PackOptions extends CallOptions {
  *     console.log(result.status, result.artifacts);
  */
 export class PawlClient extends BaseClient {
+  static {
+    brand(PawlClient, "PawlClient");
+  }
+
   readonly #sessions: Sessions;
 
   constructor(options: NodeOptions = {}) {

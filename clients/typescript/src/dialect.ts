@@ -189,7 +189,7 @@ const AGAIN = [408, 409, 425, 429];
 
 /** What an error of a provider's package, or of what is below it, means. */
 export function failureOf(error: unknown): ModelOutcome {
-  if (error instanceof PawlError) {
+  if (PawlError.is(error)) {
     const fault = { code: error.reason, message: error.message };
     return { failure: { error: fault, final: !error.retryable } };
   }

@@ -152,7 +152,7 @@ export class Driver {
 
 /** Whether an error of a completion is about what the handler answered with. */
 function isAnswersFault(error: unknown): boolean {
-  if (!(error instanceof PawlError)) {
+  if (!PawlError.is(error)) {
     return error instanceof TypeError || error instanceof RangeError;
   }
   return !["unavailable", "permission", "authentication", "cancelled", "deadline"].includes(

@@ -2,6 +2,7 @@
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import { brand, isBranded } from "./brand.js";
 import { errorOf } from "./errors.js";
 import {
   type DriveAnswer,
@@ -22,7 +23,16 @@ export interface Limits {
 }
 
 /** The error of commands to a stream that could not be opened, with what was said of it. */
-export class Unopened extends Error {}
+class Unopened extends Error {
+  static {
+    brand(Unopened, "Unopened");
+  }
+}
+
+/** Whether a stream of commands could not be opened: what was to go over it was never sent. */
+export function isUnopened(error: unknown): error is Error {
+  return isBranded(error, "Unopened");
+}
 
 interface Waiting {
   resolve(answer: DriveAnswer): void;

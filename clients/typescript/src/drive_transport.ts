@@ -15,7 +15,7 @@ import {
   type Transport,
   type UnaryResponse,
 } from "@connectrpc/connect";
-import { type Command, DriveStream, Unopened } from "./drive_stream.js";
+import { type Command, DriveStream, isUnopened } from "./drive_stream.js";
 import { errorOf } from "./errors.js";
 import { type DriveAnswer, DriveCommandSchema, RunService } from "./gen/pawl/v1/run_pb.js";
 import { statusError } from "./status.js";
@@ -94,7 +94,7 @@ export class DriveTransport implements SharedTransport {
     try {
       return answered(method, name, await stream.ask(parcel, { signal, timeoutMs }));
     } catch (error) {
-      if (error instanceof Unopened) {
+      if (isUnopened(error)) {
         return this.#alone(error.cause, call);
       }
       throw this.#named(error);

@@ -2,6 +2,7 @@
 
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { brand, isBranded } from "./brand.js";
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -90,6 +91,10 @@ export interface Violation {
  *     }
  */
 export class PawlError extends Error {
+  static {
+    brand(PawlError, "PawlError");
+  }
+
   override readonly name = "PawlError";
   /** What went wrong, in one word. */
   readonly kind: ErrorKind;
@@ -168,9 +173,13 @@ export class PawlError extends Error {
     return this.winner?.principal ?? "";
   }
 
-  /** Whether a value is an error of this package, and of one of these reasons if given. */
+  /**
+   * Whether a value is an error of this package, and of one of these reasons if given. The error
+   * may be of another copy of the package: a CommonJS tool in a program of ES modules has its own.
+   */
   static is(error: unknown, ...reasons: string[]): error is PawlError {
-    return error instanceof PawlError && (reasons.length === 0 || reasons.includes(error.reason));
+    const known = isBranded(error, "PawlError") ? (error as PawlError) : undefined;
+    return known !== undefined && (reasons.length === 0 || reasons.includes(known.reason));
   }
 }
 
@@ -252,7 +261,7 @@ const LOST = new Set([
 
 /** The error of a failed call. `signal` is the caller's own, if it gave one. */
 export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
-  if (thrown instanceof PawlError) {
+  if (PawlError.is(thrown)) {
     return thrown;
   }
   const error = ConnectError.from(thrown);

@@ -141,7 +141,7 @@ export class Executor {
         await this.#host.ask(() => held.resolution(value), held);
         return;
       } catch (error) {
-        const pause = error instanceof PawlError ? error.retryAfterMs : undefined;
+        const pause = PawlError.is(error) ? error.retryAfterMs : undefined;
         if (!pause) {
           throw error;
         }

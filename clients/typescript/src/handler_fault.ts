@@ -30,19 +30,19 @@ const HOPELESS = [INVALID_ARGUMENTS, "PAYLOAD_INVALID"];
 
 /** What a handler's error says of its turn, and whether a retry may help. */
 export function faultOf(error: unknown): HandlerFault {
-  const code = () => (error instanceof PawlError ? error.reason || error.kind.toUpperCase() : "");
+  const code = () => (PawlError.is(error) ? error.reason || error.kind.toUpperCase() : "");
   const known = error instanceof Error;
   const named = word(safely(code) || (known ? safely(() => error.name) : "Error"));
-  const retryable = error instanceof PawlError ? error.retryable === true : true;
-  const unknown = error instanceof PawlError && (error.unknown || isMade(error));
+  const retryable = PawlError.is(error) ? error.retryable === true : true;
+  const unknown = PawlError.is(error) && (error.unknown || isMade(error));
   const final = !unknown && (!retryable || HOPELESS.includes(named));
-  const wait = error instanceof PawlError && error.kind === "fail_step" && error.retryAfterMs;
+  const wait = PawlError.is(error) && error.kind === "fail_step" && error.retryAfterMs;
   return {
     code: named,
     message: textOf(known ? safely(() => error.message) : error).slice(0, MOST_MESSAGE),
     trace: traceOf(error),
     retryable,
-    reject: error instanceof PawlError && error.reject === true,
+    reject: PawlError.is(error) && error.reject === true,
     final,
     retryAfterMs: typeof wait === "number" && !final ? wait : undefined,
     unknown,
@@ -63,14 +63,14 @@ function isMade({ kind, reason }: PawlError): boolean {
 /** The error of a step whose result cannot be told: the call did happen. */
 export function refusedResult(why: unknown): HandlerFault {
   const fault = faultOf(why);
-  const code = why instanceof PawlError ? fault.code : RESULT_INVALID;
+  const code = PawlError.is(why) ? fault.code : RESULT_INVALID;
   const message = `the result was refused: ${fault.message}`.slice(0, MOST_MESSAGE);
   return { ...fault, code, message, final: false, retryAfterMs: undefined, unknown: true };
 }
 
 /** Whether a handler meant to throw it: where it did so is no news. */
 export function deliberate(error: unknown): boolean {
-  return error instanceof PawlError && (error.kind === "fail_turn" || error.kind === "fail_step");
+  return PawlError.is(error) && (error.kind === "fail_turn" || error.kind === "fail_step");
 }
 
 /** A value as text, whatever it is. */

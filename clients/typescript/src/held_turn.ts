@@ -74,7 +74,7 @@ export class HeldTurn extends Held implements TurnHost {
   async isSuspended(): Promise<boolean> {
     await this.#suspending;
     const { reason } = this;
-    return reason instanceof PawlError && reason.kind === "suspended";
+    return PawlError.is(reason) && reason.kind === "suspended";
   }
 
   override revoke(why: () => PawlError): void {

@@ -121,7 +121,7 @@ export class Holder implements TurnHost {
     try {
       turn = (await this.run.turn({ signal: this.signal })).turn;
     } catch (error) {
-      if (error instanceof PawlError && error.kind === "state") {
+      if (PawlError.is(error) && error.kind === "state") {
         // The turn is over; what happened to it is told by the repeated call.
         return;
       }
@@ -214,7 +214,7 @@ async function outcomeOf(tool: Tool, { payload }: Step, call: ToolCall): Promise
 /** Whether a result was refused for good: it is too large, no JSON, or not what its place takes. */
 function isRefusal(error: unknown): boolean {
   return (
-    error instanceof PawlError &&
+    PawlError.is(error) &&
     !error.retryAfterMs &&
     ["request", "limit", "server"].includes(error.kind)
   );

@@ -54,7 +54,7 @@ export class Link {
       if (this.#over.signal.aborted) {
         return;
       }
-      if (!(error instanceof PawlError) || isPermanent(error)) {
+      if (!PawlError.is(error) || isPermanent(error)) {
         throw error;
       }
       this.#missed(error);
@@ -84,7 +84,7 @@ export class Link {
       try {
         return await session.ask(make());
       } catch (error) {
-        if (!(error instanceof PawlError) || !repeatable(error)) {
+        if (!PawlError.is(error) || !repeatable(error)) {
           throw error;
         }
         await sleep(Math.max(backoff.next(), error.retryAfterMs ?? 0), wanted.signal);

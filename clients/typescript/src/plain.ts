@@ -2,6 +2,7 @@
 
 import type { DescField, DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { common } from "./brand.js";
 import { type Json, parseExact } from "./exact_json.js";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
@@ -66,8 +67,13 @@ export function keepSource<T extends object>(message: T, from: object): T {
 /** What goes to packages of others, which take no bigint: schemas, settings, a provider's own. */
 const ROUNDED = ["parameters_json", "settings_json", "provider_json", "tool_calls_json"];
 
-/** The texts that JSON values were read from, by the message that has them. */
-const sources = new WeakMap<object, { readonly [name: string]: string }>();
+/**
+ * The texts that JSON values were read from, by the message that has them. A handler of one copy
+ * of the package reads the messages of another.
+ */
+const sources = common("sources", () => {
+  return new WeakMap<object, { readonly [name: string]: string }>();
+});
 
 /** The text that a value of a message was read from, to the last byte. */
 export function sourceOf(message: object, name: string): string | undefined {

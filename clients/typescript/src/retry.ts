@@ -87,7 +87,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 
 /** The error of a call whose signal was aborted. */
 export function aborted(signal?: { readonly reason: unknown }): PawlError {
-  if (signal?.reason instanceof PawlError) {
+  if (PawlError.is(signal?.reason)) {
     return signal.reason;
   }
   return new PawlError("cancelled", "the call was cancelled", {

@@ -1,5 +1,6 @@
 /** One run that this process may drive. */
 
+import { brand } from "./brand.js";
 import { Driver, type Handlers } from "./drive.js";
 import type { ExactHandlers } from "./exact.js";
 import type {
@@ -35,6 +36,10 @@ import type { AnyPack, PackTypes } from "./types.js";
  *     }
  */
 export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
+  static {
+    brand(Run, "Run");
+  }
+
   /**
    * Executes its turns until it ends or waits for something from outside. As
    * `PawlClient.run`, for a run that was started before, perhaps by another process.

@@ -1,6 +1,7 @@
 /** One run, and moving it from outside. */
 
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { brand } from "./brand.js";
 import type { Json } from "./exact_json.js";
 import {
   type DecideStepResponse,
@@ -70,6 +71,10 @@ export interface DecideOptions extends IdOptions {
  *     }
  */
 export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
+  static {
+    brand(RunHandle, "RunHandle");
+  }
+
   /**
    * What came out of it: status, reason, output and artifacts, as it is now. The same that
    * `PawlClient.run` gives, also after `wait`, for a run that workers executed, and for one

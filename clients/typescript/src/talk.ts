@@ -357,7 +357,7 @@ export class Talk {
       this.#turn.checkPayload(name, given);
       return undefined;
     } catch (error) {
-      if (error instanceof PawlError && error.kind === "schema") {
+      if (PawlError.is(error) && error.kind === "schema") {
         return ["BAD_ARGUMENTS", error.message];
       }
       throw error;

@@ -13,6 +13,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { brand } from "./brand.js";
 import { PawlClient } from "./client.js";
 import { PawlError } from "./errors.js";
 import type { NodeOptions } from "./node_transport.js";
@@ -47,6 +48,10 @@ export interface SidecarOptions {
  *     console.log((await run.info()).status);
  */
 export class Sidecar {
+  static {
+    brand(Sidecar, "Sidecar");
+  }
+
   readonly #options: SidecarOptions;
   #process: ChildProcess | undefined;
   /** Its directory: data/, sidecar.log, and what a test puts there. */

@@ -1,6 +1,7 @@
 /** The turn as a handler sees it. */
 
 import { milliseconds } from "./bounds.js";
+import { brand } from "./brand.js";
 import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type {
@@ -90,6 +91,10 @@ export interface TurnHost {
  *     });
  */
 export class Turn<T extends TurnTypes = AnyTurn> {
+  static {
+    brand(Turn, "Turn");
+  }
+
   readonly #host: TurnHost;
   /** Everything, as it was read. */
   readonly info: TurnInfo;

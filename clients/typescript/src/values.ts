@@ -1,6 +1,7 @@
 /** Content and artifacts on the way to the wire. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { brand, isBranded } from "./brand.js";
 import { PawlError } from "./errors.js";
 import { textOfJson } from "./exact_json.js";
 import type {
@@ -36,6 +37,10 @@ export type Content = string | Uint8Array | JsonText | readonly PartLike[];
  *     console.log(value instanceof JsonText, value.value);
  */
 export class JsonText {
+  static {
+    brand(JsonText, "JsonText");
+  }
+
   constructor(
     readonly value: Json,
     /** The value as JSON text, where it is to be told in those very bytes. */
@@ -50,6 +55,11 @@ export class JsonText {
  */
 export function json(value: Json): JsonText {
   return new JsonText(value);
+}
+
+/** Whether a value is JSON that was marked as that, by any copy of this package. */
+function isJsonText(value: unknown): value is JsonText {
+  return isBranded(value, "JsonText");
 }
 
 /** Value of an artifact as it is given. */
@@ -79,7 +89,7 @@ export interface MessageLike {
 export function toJsonText(value: unknown, field: string): string {
   let text: string | undefined;
   try {
-    text = value instanceof JsonText ? (value.text ?? textOfJson(value.value)) : textOfJson(value);
+    text = isJsonText(value) ? (value.text ?? textOfJson(value.value)) : textOfJson(value);
   } catch (cause) {
     throw notJson(field, cause);
   }

@@ -1,5 +1,6 @@
 /** A worker: executes turns and tools for a sidecar. */
 
+import { brand } from "./brand.js";
 import type { Connection } from "./connection.js";
 import type { Exact } from "./exact.js";
 import { Executor } from "./executor.js";
@@ -30,6 +31,10 @@ import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worke
  *     await worker.run();
  */
 export class Worker<P extends PackTypes = AnyPack> {
+  static {
+    brand(Worker, "Worker");
+  }
+
   /** Its name, recorded with what it executes. */
   readonly id: string;
   readonly #settings: WorkerSettings;

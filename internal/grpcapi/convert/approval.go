@@ -52,12 +52,13 @@ func DecideFromProto(c Caller, req *pawlv1.DecideStepRequest) (runtime.Request, 
 	}, nil
 }
 
-func approvalToProto(a *machine.StepApproval) *pawlv1.StepApproval {
+func approvalToProto(s *machine.ToolStep) *pawlv1.StepApproval {
+	a := s.Approval
 	if a == nil {
 		return nil
 	}
 	return &pawlv1.StepApproval{
-		Held: a.Held, Since: TimeToProto(a.Since), Digest: digestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
+		Held: s.Awaits(), Since: TimeToProto(a.Since), Digest: digestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
 		DecidedBy: a.By, DecidedAt: TimeToProto(a.At), Expires: TimeToProto(a.Expires), DecidedSeq: a.Seq,
 	}
 }

@@ -266,7 +266,7 @@ func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string
 		return nil
 	}
 	if !pendingAt(at.state, held.Step, held.Attempt) {
-		if held.Step <= at.state.LastStep && !pending(at.state, held.Step) {
+		if held.Step <= at.state.LastStep && mayAnswerLate(w, at.state, held) {
 			w.past.put(*held)
 		}
 		return nil
@@ -294,13 +294,17 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
-func pending(s *machine.State, step uint32) bool {
+// mayAnswerLate: nobody else makes this attempt. Of a step that is answered the worker is told
+// what became of it; of one that has come to a later attempt a good answer is still taken.
+func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
 	for i := range s.Steps {
-		if s.Steps[i].Step == step {
-			return s.Steps[i].Out()
+		if p := &s.Steps[i]; p.Step == held.Step && p.Out() {
+			class := classOf(s)
+			class.Kind, class.Tool = machine.StepWork, p.Tool
+			return held.Attempt < p.Attempt && w.offer.Serves(&class)
 		}
 	}
-	return false
+	return true
 }
 
 func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLease {

@@ -256,6 +256,38 @@ func TestStepRestartUnclaimed(t *testing.T) {
 	}
 }
 
+// TestALateAnswerOfAnEarlierAttempt: a worker that comes back when another one makes the next
+// attempt has its good answer taken, and keeps nothing; who does not serve the tool answers nothing.
+func TestALateAnswerOfAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.register("", onUnknown("retry"))
+	_, step := r.pendingStep(r.connect("model", modelOnly), r.connect("tools", toolsOnly))
+	r.restart()
+	r.background()
+	spare := r.connect("spare", toolsOnly)
+	r.clock.AwaitAlarm(20 * time.Second)
+	r.clock.Advance(20 * time.Second)
+	if got := spare.step(); got.StepLease.Attempt != 2 {
+		t.Fatalf("assigned %+v", got.StepLease)
+	}
+	presents := func(req *work.WorkerRequest) { req.Steps = []work.StepLease{step.StepLease} }
+	stranger := r.connect("stranger", func(req *work.WorkerRequest) { req.Offer.Tools = []string{"write_file"} }, presents)
+	if _, err := stranger.resolve(step, `0`); reason(err) != "STEP_NOT_HELD" {
+		t.Fatalf("of another tool's worker: %v", err)
+	}
+	back := r.connect("tools", toolsOnly, presents)
+	if len(back.conn.Steps) != 0 {
+		t.Fatal("the worker keeps an attempt that is over")
+	}
+	if answer, err := back.resolve(step, `1`); err != nil || answer.Disposition != machine.Accepted {
+		t.Fatalf("the late answer: %v %v", answer.Disposition, err)
+	}
+	if got := await(t, "revocation", spare.revoked); got.Step == nil || got.Step.Attempt != 2 || got.Cause != work.RevokedSuperseded {
+		t.Fatalf("revoked %+v", got)
+	}
+}
+
 // onUnknown is the loop pack in which run_tests has the policy, and two attempts.
 func onUnknown(policy string) string {
 	pack := strings.Replace(loopPack, `"version": "1.0.0",`, `"version": "2.0.0",`, 1)

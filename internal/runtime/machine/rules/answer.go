@@ -39,7 +39,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step",
 			Message: fmt.Sprintf("step %d is a call of a model: AnswerModel answers it", step.Step),
 		}
-	case step.Awaits():
+	case step.Awaits() && !made(step, c.Attempt):
 		return 0, decision.Held(step)
 	case step.Tool != c.Tool:
 		return t.violate(), nil
@@ -73,6 +73,9 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
+
+// made: the attempt was given out, whatever the one after it waits for.
+func made(step *machine.ToolStep, attempt int) bool { return attempt > 0 && attempt < step.Attempt }
 
 // stepUsage is what an answer consumed, priced. That of a delegation was priced where it
 // was consumed, and stands as it is told.

@@ -252,7 +252,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 		out.disposition = machine.IgnoredStale
 	case step.model.is:
 		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "step"}
-	case step.held.held:
+	case step.held.held && (c.Attempt < 1 || c.Attempt >= step.attempt):
 		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step"}
 	case step.tool != c.Tool:
 		out.disposition = machine.DispEscalated

@@ -70,10 +70,10 @@ func Verdict(c *machine.DecideStep, now int64) error {
 	return nil
 }
 
-// Held refuses an answer to what nobody was asked to do yet.
+// Held refuses an answer to an attempt that was not given out yet.
 func Held(step *machine.ToolStep) error {
 	return &machine.Refusal{
 		Code: machine.CodeFailedPrecondition, Reason: "STEP_HELD", Field: "step",
-		Message: fmt.Sprintf("step %d waits for a decision: nobody was asked to make the call", step.Step),
+		Message: fmt.Sprintf("attempt %d of step %d waits for a decision (DecideStep), and was not given out: do not make the call", step.Attempt, step.Step),
 	}
 }

@@ -158,7 +158,7 @@ func (c *checker) approval(p *machine.ToolStep) {
 	c.must(p.Model == nil && a.Digest != [32]byte{} && a.Since > 0 && a.Since <= c.s.At, "step %d: approval %+v", p.Step, *a)
 	c.must((a.Verdict != 0) == (a.Seq != 0) && a.Seq <= c.s.Seq && a.At <= c.s.At && a.PayloadSeq <= a.Seq, "step %d: decision %+v", p.Step, *a)
 	c.must(p.Status == machine.StepStatusCancelled || a.Held == (a.Verdict == 0 || a.Verdict == machine.Lapsed), "step %d: held after %s", p.Step, a.Verdict)
-	c.must(!a.Held || p.Status != machine.StepStatusOK, "step %d is held and answered", p.Step)
+	c.must(!a.Held || p.Status != machine.StepStatusOK || a.Verdict == machine.Lapsed && p.Attempt > 1, "step %d is held and answered", p.Step)
 	c.must(!p.Awaits() || p.Remote == nil, "step %d is held and sent", p.Step)
 }
 

@@ -74,7 +74,7 @@ func (s *Service) member(ctx context.Context, in runtime.Call, ref, member strin
 // readerFor may look at packs and nothing else, and only where the caller may be.
 func readerFor(caller runtime.Call) runtime.Call {
 	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
-		Name: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
+		Subject: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
 	}}
 }
 

@@ -53,7 +53,7 @@ func (c *till) did() string {
 func withTill(c *till) func(*rig) {
 	return func(r *rig) {
 		r.config.Packs, r.config.AllowTools = []string{"testdata/approvals.yaml"}, []string{"*"}
-		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay}
+		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay, "wire": c.pay}
 	}
 }
 
@@ -299,12 +299,12 @@ func (r *rig) now(t *testing.T, name, agent, id string) *a2apb.Task {
 	return got
 }
 
-// through is another sidecar, whose clerk is this one's, reached over a binding by carol.
+// through is another sidecar, whose clerk is this one's, reached over a binding by the bridge.
 func (r *rig) through(t *testing.T, binding string) *rig {
 	t.Helper()
 	card := r.cardWith(t, "till/clerk", binding)
 	return newRig(t, withTokens, withTill(&till{}), func(near *rig) {
-		near.config.Agents = map[string]config.Agent{"till/clerk": {Card: card, TokenFile: writeSecret(t, carol)}}
+		near.config.Agents = map[string]config.Agent{"till/clerk": {Card: card, TokenFile: writeSecret(t, bridge)}}
 	})
 }
 

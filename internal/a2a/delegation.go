@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -42,6 +43,12 @@ type answerer struct {
 	Scopes    []string `json:"scopes"`
 }
 
+// named reports whether the name is one that a sidecar sends.
+func (a *answerer) named() bool {
+	parts := runtime.Answerer(a.Principal, nil).Identity().Parts()
+	return len(a.Principal) <= maxAnswerer && !slices.Contains(parts, "") && !strings.ContainsFunc(a.Principal, unicode.IsControl)
+}
+
 // maxAnswerer bounds the name of an answerer, bytes; each sidecar on the way adds its
 // own to it.
 const maxAnswerer = 512
@@ -59,15 +66,15 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	if _, err := d.Lease.Amount(); err != nil {
 		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
 	}
-	if a := d.Answerer; a != nil && (a.Principal == "" || len(a.Principal) > maxAnswerer || strings.ContainsFunc(a.Principal, unicode.IsControl)) {
-		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters", terms.DelegationURI, maxAnswerer)
+	if a := d.Answerer; a != nil && !a.named() {
+		return nil, failAt(invalidParams, "message.metadata", "%s: answerer.principal: want 1 to %d bytes without control characters, and no empty name in a chain", terms.DelegationURI, maxAnswerer)
 	}
 	return &d, nil
 }
 
-// answers says who speaks in an answer to a question: within a sidecar whoever the
-// journal names, over the wire the caller in that name, with none but the caller's
-// rights. A message that names nobody is the caller's.
+// answers says whose word a message is: within a sidecar that of the principal that the journal
+// names; over the wire the caller's in that name, which takes the scope tasks:answer-for and has
+// none but the caller's rights. A message that names no answerer is the caller's.
 func (s *Service) answers(m *sending) (runtime.Call, error) {
 	call := m.caller
 	if !m.wants(terms.DelegationURI) {
@@ -79,7 +86,9 @@ func (s *Service) answers(m *sending) (runtime.Call, error) {
 	}
 	speaker := runtime.Answerer(d.Answerer.Principal, d.Answerer.Scopes)
 	if !s.cfg.Within {
-		speaker = call.Principal.Behalf(speaker)
+		if speaker, err = call.Principal.Behalf(speaker); err != nil {
+			return call, runtime.Denied(err)
+		}
 	}
 	call.Principal = speaker
 	return call, nil

@@ -33,7 +33,7 @@ type PushEvents struct {
 // journal is read: what an event says depends on all before it.
 func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*PushEvents, error) {
 	caller := runtime.Call{
-		Namespace: s.cfg.Engine.NamespaceName(sub.Namespace), Principal: runtime.Principal{Name: sub.Owner, Scopes: runtime.ScopeRunsRead},
+		Namespace: s.cfg.Engine.NamespaceName(sub.Namespace), Principal: runtime.Principal{Subject: sub.Owner, Scopes: runtime.ScopeRunsRead},
 	}
 	state, err := s.cfg.Engine.StateAt(ctx, runtime.RunRef{Call: caller, RunID: sub.Run}, 0)
 	if err != nil {

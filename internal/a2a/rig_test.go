@@ -41,6 +41,10 @@ const (
 	carol = "carol"
 	boss  = "boss"
 	hands = "hands"
+	// bridge is another sidecar, which passes on what others answer.
+	bridge = "bridge"
+	// dave may decide, but not what he started.
+	dave = "dave"
 )
 
 func secretOf(name string) string { return "secret-of-" + name + "-0123456789" }
@@ -93,6 +97,7 @@ func withTokens(r *rig) {
 	var lines []string
 	for name, scopes := range map[string]string{
 		alice: "runs:write,runs:read,events:external", carol: "runs:write,runs:read,steps:approve", bob: "runs:write,runs:read", boss: "admin", hands: "work",
+		bridge: "runs:write,runs:read,steps:approve,values:sensitive,tasks:answer-for", dave: "runs:write,runs:read,steps:approve,values:sensitive",
 	} {
 		lines = append(lines, fmt.Sprintf("%s %s sha256:%x", name, scopes, sha256.Sum256([]byte(secretOf(name)))))
 	}

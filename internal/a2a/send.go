@@ -180,7 +180,7 @@ func (s *Service) begin(ctx context.Context, m *sending) (runtime.Answer, error)
 	start := runtime.StartRequest{
 		Call: m.caller, Pack: m.agent.ref, Agent: m.agent.member, Execution: s.execution(),
 		Variables: variables, Input: m.parts, RequestID: m.id,
-		Task:     &machine.Task{ContextID: m.contextID(), Owner: m.caller.Principal.Name, Tenant: m.agent.route()},
+		Task:     &machine.Task{ContextID: m.contextID(), Owner: m.caller.Principal.Name(), Tenant: m.agent.route()},
 		Envelope: envelopeFromProto(msg, m.req.GetMetadata()),
 	}
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {

@@ -43,7 +43,7 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 
 // owns: it is the principal's task, or the principal is an operator.
 func owns(p runtime.Principal, state *machine.State) bool {
-	return state.Task.Owner == p.Name || p.Scopes.Has(runtime.ScopeAdmin)
+	return p.Owns(state.Task.Owner) || p.Scopes.Has(runtime.ScopeAdmin)
 }
 
 // find negotiates and resolves agent and task of a call.

@@ -137,7 +137,7 @@ func readRemotes(agents map[string]config.Agent) (map[string]peer.Remote, error)
 type within struct{}
 
 func (within) Principal(context.Context) runtime.Principal {
-	return runtime.Principal{Name: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
+	return runtime.Principal{Subject: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
 // Admit is for HTTP, which this host does not have.

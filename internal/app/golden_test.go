@@ -149,7 +149,7 @@ func openGolden(t *testing.T, dir string) *goldenRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Name: "golden", Scopes: runtime.ScopeAdmin}}
+	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Subject: "golden", Scopes: runtime.ScopeAdmin}}
 	r.House, err = house.New(house.Config{
 		Config: runtime.Config{Store: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Archive: s, Blobs: s,
 	})

@@ -44,7 +44,7 @@ func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, e
 			return names, fmt.Errorf("pack: %w", err)
 		}
 		got, err := t.house.RegisterPack(ctx, registry.RegisterRequest{
-			Call:     runtime.Call{Principal: runtime.Principal{Name: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
+			Call:     runtime.Call{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}},
 			Document: content,
 		})
 		if err != nil {

@@ -42,7 +42,7 @@ type delegator struct {
 	run string
 }
 
-var everybody = runtime.Call{Principal: runtime.Principal{Name: "test", Scopes: runtime.ScopeAdmin}}
+var everybody = runtime.Call{Principal: runtime.Principal{Subject: "test", Scopes: runtime.ScopeAdmin}}
 
 // newDelegator gives an agent that is out of reach giveUp.
 func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *delegator {

@@ -57,8 +57,8 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	if rule.Next(time.Now()).IsZero() {
 		return nil, "cron", "never fires: within five years there is no such day"
 	}
-	p := runtime.Principal{Name: from.Principal, Namespaces: []string{from.Namespace}}
-	if slices.Contains(policy.Reserved(), p.Name) || strings.Contains(p.Name, policy.BehalfMark) {
+	p := runtime.Principal{Subject: from.Principal, Namespaces: []string{from.Namespace}}
+	if slices.Contains(policy.Reserved(), p.Subject) || !policy.NamesAlone(p.Subject) {
 		return nil, "principal", "is a name of the sidecar's own"
 	}
 	for _, name := range from.Scopes {
@@ -128,7 +128,7 @@ func (t *instants) line(of *schedule.Told) {
 	}
 	p := &of.Schedule.Start.Principal
 	e := audit.Entry{
-		Principal: p.Name, Namespace: of.Schedule.Namespace, Resource: of.RunID, Method: "schedule", Outcome: rpccode.Code_OK.String(),
+		Principal: p.Name(), Namespace: of.Schedule.Namespace, Resource: of.RunID, Method: "schedule", Outcome: rpccode.Code_OK.String(),
 		Note: "schedule " + of.Schedule.ID + " at " + of.Instant.UTC().Format(time.RFC3339) + " with " + p.Scopes.String(),
 	}
 	if of.Err != nil {

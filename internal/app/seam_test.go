@@ -203,7 +203,7 @@ func (p *process) connect(id string) hands {
 	p.t.Helper()
 	h := make(hands, 8)
 	conn, err := p.Work.Connect(p.t.Context(), work.WorkerRequest{
-		Call: runtime.Call{Principal: runtime.Principal{Name: id, Scopes: runtime.ScopeWork}}, ID: id, Sink: h,
+		Call: runtime.Call{Principal: runtime.Principal{Subject: id, Scopes: runtime.ScopeWork}}, ID: id, Sink: h,
 		Offer: machine.WorkOffer{Tools: []string{"run_tests"}, Steps: 8},
 	})
 	if err != nil {

@@ -439,7 +439,7 @@ var errFaulty = errors.New("has errors")
 
 // offerPacks registers files in order wherever the store is, and returns their names.
 func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) {
-	ctx = door.WithCaller(ctx, &door.Caller{Principal: runtime.Principal{Name: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
+	ctx = door.WithCaller(ctx, &door.Caller{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {
 		content, err := os.ReadFile(path)

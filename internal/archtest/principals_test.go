@@ -141,7 +141,7 @@ func lastName(e ast.Expr) string {
 func TestMintsAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		`runtime.Principal{Name: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeEventsExternal}`,
+		`runtime.Principal{Subject: "pawl", Scopes: runtime.ScopeRunsRead | runtime.ScopeEventsExternal}`,
 		`policy.Principal{"pawl", 255}`, `Principal{Scopes: rights}`, `door.Token{Scopes: runtime.ScopeAdmin}`,
 		`runtime.Anonymous()`, `runtime.Answerer("alice", nil)`,
 	} {

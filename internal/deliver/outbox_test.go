@@ -40,7 +40,7 @@ const pack = `{
   }
 }`
 
-var admin = runtime.Principal{Name: "admin", Scopes: runtime.ScopeAdmin}
+var admin = runtime.Principal{Subject: "admin", Scopes: runtime.ScopeAdmin}
 
 // rig is an engine with its outbox, over a store in memory.
 type rig struct {
@@ -277,7 +277,7 @@ func TestRestarts(t *testing.T) {
 		return machine.AgentTask{State: machine.AgentWorking}
 	}
 	a.mu.Unlock()
-	clerk := runtime.RunRef{RunID: r.run, Call: runtime.Call{Principal: runtime.Principal{Name: "clerk", Scopes: runtime.ScopeRunsWrite}}}
+	clerk := runtime.RunRef{RunID: r.run, Call: runtime.Call{Principal: runtime.Principal{Subject: "clerk", Scopes: runtime.ScopeRunsWrite}}}
 	if _, err := r.SendInput(r.ctx, runtime.InputRequest{RunRef: clerk, Parts: text("that one"), Step: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func TestCertificateRights(t *testing.T) {
 	} {
 		set := &door.CertificateSet{Roots: map[[32]byte]bool{root: true}, Scopes: tt.scopes}
 		p, err := set.Find(&door.Identity{Roots: [][32]byte{root}, Names: tt.names})
-		if err != nil || p.Name != tt.name || p.Scopes != tt.want {
+		if err != nil || p.Name() != tt.name || p.Scopes != tt.want {
 			t.Errorf("%v: %+v, %v; want %s with %s", tt.names, p, err, tt.name, tt.want)
 		}
 	}

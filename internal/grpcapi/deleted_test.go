@@ -56,7 +56,7 @@ func TestDeletedRunIsNotRemembered(t *testing.T) {
 	r, ctx := newRig(t, withDeletions(t)), testContext(t)
 	r.register(ctx)
 	w, err := r.engine.Watches.Watch(ctx, watch.Request{
-		Call: runtime.Call{Principal: runtime.Principal{Name: "reader", Scopes: runtime.ScopeAdmin}}, Follow: true,
+		Call: runtime.Call{Principal: runtime.Principal{Subject: "reader", Scopes: runtime.ScopeAdmin}}, Follow: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestStreamPassesOverADeletedRun(t *testing.T) {
 	r, ctx := newRig(t, withDeletions(t)), testContext(t)
 	r.register(ctx)
 	before, gone, after := r.cancelled(ctx), r.cancelled(ctx), r.cancelled(ctx)
-	call := runtime.Call{Principal: runtime.Principal{Name: "reader", Scopes: runtime.ScopeAdmin}}
+	call := runtime.Call{Principal: runtime.Principal{Subject: "reader", Scopes: runtime.ScopeAdmin}}
 	show := newShower(r.services.runs, call)
 	pump := func(to *toldStream, filter watch.Filter) error {
 		w, err := r.engine.Watches.Watch(ctx, watch.Request{Call: call, Filter: filter})

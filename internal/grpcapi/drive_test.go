@@ -396,7 +396,7 @@ func TestDriveRightsOfWhatWaits(t *testing.T) {
 	rights := auth.Current.Load()
 	var who *door.Caller
 	for _, p := range rights.Tokens.Principals {
-		if p.Name == "driver" {
+		if p.Name() == "driver" {
 			who = p
 		}
 	}

@@ -38,5 +38,5 @@ func (s *runService) CountRuns(ctx context.Context, in *pawlv1.CountRunsRequest)
 // GetCaller implements pawl.v1.RunService.
 func (s *runService) GetCaller(ctx context.Context, _ *pawlv1.GetCallerRequest) (*pawlv1.GetCallerResponse, error) {
 	p := door.CallerOf(ctx)
-	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: p.Spaces(s.engine.Namespaces())}, nil
+	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(s.engine.Namespaces())}, nil
 }

@@ -191,7 +191,7 @@ func needScope(p Principal, scope Scopes) error {
 	}
 	return &Denied{
 		Reason: "SCOPE_MISSING", Scopes: scope,
-		Message: "principal " + quote(p.Name) + " lacks the scope " + scope.String(),
+		Message: "principal " + quote(p.Name()) + " lacks the scope " + scope.String(),
 	}
 }
 
@@ -204,6 +204,6 @@ func Require(p Principal, anyOf Scopes) error {
 	}
 	return &Denied{
 		Reason: "SCOPE_MISSING", Scopes: anyOf,
-		Message: "principal " + quote(p.Name) + " has none of the scopes " + anyOf.String(),
+		Message: "principal " + quote(p.Name()) + " has none of the scopes " + anyOf.String(),
 	}
 }

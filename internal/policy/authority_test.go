@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.ask.Principal = policy.Principal{Name: "p", Scopes: tt.scopes}
+			tt.ask.Principal = policy.Principal{Subject: "p", Scopes: tt.scopes}
 			verdict, err := policy.Decide(tt.ask)
 			if tt.reason == "" {
 				if err != nil || verdict.Outside != tt.outside {
@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 
 func TestRequire(t *testing.T) {
 	t.Parallel()
-	reader := policy.Principal{Name: "r", Scopes: policy.RunsRead}
+	reader := policy.Principal{Subject: "r", Scopes: policy.RunsRead}
 	if err := policy.Require(reader, policy.RunsRead|policy.RunsWrite); err != nil {
 		t.Fatal(err)
 	}

@@ -11,15 +11,15 @@ import (
 // by whoever drives the run.
 func ExampleDecide() {
 	for _, p := range []policy.Principal{
-		{Name: "bot", Scopes: policy.RunsWrite | policy.RunsRead},
-		{Name: "alice", Scopes: policy.EventsExternal},
+		{Subject: "bot", Scopes: policy.RunsWrite | policy.RunsRead},
+		{Subject: "alice", Scopes: policy.EventsExternal},
 	} {
 		verdict, err := policy.Decide(policy.Ask{Act: policy.Emit, Orchestration: policy.External, Principal: p})
 		if denied, ok := errors.AsType[*policy.Denied](err); ok {
-			fmt.Println(p.Name, denied.Reason, denied.Scopes)
+			fmt.Println(p.Subject, denied.Reason, denied.Scopes)
 			continue
 		}
-		fmt.Println(p.Name, "from outside:", verdict.Outside)
+		fmt.Println(p.Subject, "from outside:", verdict.Outside)
 	}
 	// Output:
 	// bot SCOPE_MISSING events:external

@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Scopes is a set of rights.
 type Scopes uint16
@@ -36,17 +33,20 @@ const (
 	BudgetsWrite
 	// StepsApprove decides about calls that are held for a person.
 	StepsApprove
+	// AnswerFor passes on answers in the names of others, who may be unknown here; by itself it
+	// admits to nothing.
+	AnswerFor
 )
 
 const (
 	// AllScopes is every right.
-	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite | StepsApprove
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite | StepsApprove | AnswerFor
 	// AnonymousScopes are everybody's rights while authentication is off.
 	AnonymousScopes = AllScopes &^ Admin
 )
 
 // scopeNames are in the order of the bits.
-var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write", "steps:approve"}
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write", "steps:approve", "tasks:answer-for"}
 
 // Has reports whether all of want are in the set; Admin holds every right.
 func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
@@ -88,81 +88,4 @@ func ScopeByName(name string) (Scopes, bool) {
 		}
 	}
 	return 0, false
-}
-
-// AnonymousName is the principal of everyone while authentication is off.
-const AnonymousName = "anonymous"
-
-// Principal is an authenticated caller.
-type Principal struct {
-	// Name is recorded on everything that the principal causes.
-	Name   string
-	Scopes Scopes
-	// Namespaces are the only ones that exist for the principal, the first being what
-	// its calls mean that name none; nil = every one that is served, and the default.
-	Namespaces []string
-	// Own: it is the sidecar itself, by what no file of rights can give.
-	Own bool
-}
-
-// Bound reports whether the principal is kept to some namespaces.
-func (p Principal) Bound() bool { return p.Namespaces != nil }
-
-// In reports whether a namespace exists for the principal, as far as its rights say.
-func (p Principal) In(namespace string) bool {
-	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
-}
-
-// Home is what a call of the principal means that names no namespace; "" = the default.
-func (p Principal) Home() string {
-	if len(p.Namespaces) == 0 {
-		return ""
-	}
-	return p.Namespaces[0]
-}
-
-// Names of the sidecar itself, which no caller may have: of what nobody asked for and of
-// delegations, of what it does at its start and for its figures, of who looks cards up, and
-// of the rules of retention.
-const (
-	OwnName       = "pawl"
-	SidecarName   = "sidecar"
-	CardsName     = "a2a"
-	RetentionName = "retention"
-)
-
-// Reserved are the names that no caller may have.
-func Reserved() []string {
-	return []string{AnonymousName, OwnName, SidecarName, CardsName, RetentionName}
-}
-
-// Anonymous is the caller while authentication is off: every right but Admin.
-func Anonymous() Principal { return Principal{Name: AnonymousName, Scopes: AnonymousScopes} }
-
-// Answerer is the principal of an answer that was kept with the names of its rights.
-// Names that are not known give no right.
-func Answerer(name string, scopes []string) Principal {
-	p := Principal{Name: name}
-	for _, s := range scopes {
-		scope, _ := ScopeByName(s)
-		p.Scopes |= scope
-	}
-	return p
-}
-
-// BehalfMark parts the names of who speaks and in whose name; no principal that
-// authentication makes has it in its own.
-const BehalfMark = ">"
-
-// Behalf is the principal of what p says in another's name, where the sidecar of p is
-// not this one: nobody here has seen the other. So it has no right that p lacks, and a
-// name that no principal of this sidecar has: "p>other".
-func (p Principal) Behalf(of Principal) Principal {
-	return Principal{Name: p.Name + BehalfMark + of.Name, Scopes: of.Scopes.Bounded(p.Scopes), Namespaces: p.Namespaces}
-}
-
-// MaySeeRuns reports whether runs exist at all for the principal. To one that
-// may not, every run is as absent as one that never was.
-func (p Principal) MaySeeRuns() bool {
-	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite | StepsApprove)
 }

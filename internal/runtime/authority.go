@@ -133,7 +133,7 @@ func (t *transit) turnAfter(before *machine.State) *TurnRef {
 	case opened && t.givesToken():
 		t.e.owner.issue(t.c.key, Grant{
 			Word: t.e.cfg.IDs.Token(), Turn: turn.Seq, Attempt: turn.Attempt,
-			principal: t.c.principal.Name, Delivery: 1,
+			principal: t.c.principal.Name(), Delivery: 1,
 		})
 	case before != nil && before.Turn != nil && (opened || turn == nil):
 		t.e.owner.retire(t.c.key, turn)
@@ -162,7 +162,7 @@ func (t *transit) openTurn(g *machine.Graph, s *machine.State) *TurnRef {
 	}
 	ref := render.Ref(g, s)
 	if !t.c.engine {
-		ref.Token = t.e.owner.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name)
+		ref.Token = t.e.owner.current(RunKey{Namespace: t.c.key.Namespace, ID: s.RunID}, s.Turn, t.c.principal.Name())
 	}
 	return ref
 }

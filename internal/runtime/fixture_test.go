@@ -101,11 +101,11 @@ func (r *rig) register(namespace, document string) {
 
 var (
 	everyone = runtime.Anonymous()
-	boss     = runtime.Principal{Name: "boss", Scopes: runtime.ScopeAdmin}
-	driver   = runtime.Principal{Name: "driver", Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead}
-	approver = runtime.Principal{Name: "approver", Scopes: runtime.ScopeEventsExternal}
-	reader   = runtime.Principal{Name: "reader", Scopes: runtime.ScopeRunsRead}
-	nobody   = runtime.Principal{Name: "nobody", Scopes: runtime.ScopePacksWrite}
+	boss     = runtime.Principal{Subject: "boss", Scopes: runtime.ScopeAdmin}
+	driver   = runtime.Principal{Subject: "driver", Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead}
+	approver = runtime.Principal{Subject: "approver", Scopes: runtime.ScopeEventsExternal}
+	reader   = runtime.Principal{Subject: "reader", Scopes: runtime.ScopeRunsRead}
+	nobody   = runtime.Principal{Subject: "nobody", Scopes: runtime.ScopePacksWrite}
 )
 
 func startRequest(id string) runtime.StartRequest {

@@ -14,7 +14,7 @@ func (t *transit) prepare(ctx context.Context) (err error) {
 	if t.c.command, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command); err != nil {
 		return err
 	}
-	scene := consent.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program}
+	scene := consent.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program, By: t.c.principal.Identity()}
 	t.c.command, err = scene.Prepare(ctx, t.c.command)
 	return err
 }

@@ -201,12 +201,12 @@ func TestTheSecondOfTwoDeciders(t *testing.T) {
 					err := call(r, ref(run, who), token)
 					refusal, _ := errors.AsType[*machine.Refusal](err)
 					if reason(err) != "SEQ_MISMATCH" || refusal.Seq != won.State.VisitSeq {
-						t.Errorf("%s by %s with token %q: %v", name, who.Name, token, err)
+						t.Errorf("%s by %s with token %q: %v", name, who.Name(), token, err)
 					}
 				}
 				row, err := r.Winner(ctx, ref(run, who), won.State.VisitSeq)
-				if tr, ok := row.Record.Body.(*machine.Transition); err != nil || !ok || tr.Event != "Rejected" || row.Record.Principal != approver.Name || row.Record.At == 0 {
-					t.Errorf("the winner, told to %s: %+v, %v", who.Name, row, err)
+				if tr, ok := row.Record.Body.(*machine.Transition); err != nil || !ok || tr.Event != "Rejected" || row.Record.Principal != approver.Name() || row.Record.At == 0 {
+					t.Errorf("the winner, told to %s: %+v, %v", who.Name(), row, err)
 				}
 			}
 			wantReason(t, call(r, ref(run, nobody), ""), "RUN_NOT_FOUND")

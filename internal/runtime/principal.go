@@ -7,8 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Principal is an authenticated caller: a name and its scopes.
+// Principal is who calls, or whose word something is: a name by its parts, and scopes.
 type Principal = policy.Principal
+
+type WiredPrincipal = policy.Wire // on its way to another node
 
 // Scopes is a set of rights of a [Principal].
 type Scopes = policy.Scopes
@@ -45,9 +47,6 @@ const (
 
 // Anonymous is every caller while authentication is off: all scopes but admin.
 func Anonymous() Principal { return policy.Anonymous() }
-
-// BehalfMark is in no name but those of answers in another's name.
-const BehalfMark = policy.BehalfMark
 
 // Answerer is the principal of an answer that was kept with the names of its rights.
 func Answerer(name string, scopes []string) Principal { return policy.Answerer(name, scopes) }

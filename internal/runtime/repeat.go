@@ -32,7 +32,7 @@ func (t *transit) repeat(ctx context.Context) (Answer, bool, error) {
 		Scope: machine.PerRun, Kind: machine.KindOf(t.c.command), RunID: t.c.key.ID, ID: t.input.ID,
 	}
 	if t.c.start != nil {
-		key.Scope, key.Principal, key.RunID = machine.PerPrincipal, t.c.principal.Name, ""
+		key.Scope, key.Principal, key.RunID = machine.PerPrincipal, t.c.principal.Name(), ""
 	}
 	row, found, err := t.e.store.Consumed(ctx, t.c.key.Namespace, key)
 	switch {

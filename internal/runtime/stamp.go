@@ -13,7 +13,7 @@ import (
 // machine must not ask for itself goes in here.
 func (t *transit) stamp(outside bool) {
 	t.input = machine.Input{
-		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name, ID: t.c.id, BodyHash: t.c.hash,
+		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.c.principal.Name(), ID: t.c.id, BodyHash: t.c.hash,
 		Semantics: machine.Current,
 	}
 	b := request.NewBody(machine.KindOf(t.c.command))

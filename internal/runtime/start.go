@@ -62,7 +62,7 @@ type Birth struct {
 func (e *Engine) Begin(ctx context.Context, b Birth) (Answer, error) {
 	c := &change{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
-	settle, err := e.runs.Begin(ctx, b.Namespace, b.Principal.Name, time.Unix(0, int64(e.cfg.Clock.Elapsed())))
+	settle, err := e.runs.Begin(ctx, b.Namespace, b.Principal.Speaker(), time.Unix(0, int64(e.cfg.Clock.Elapsed())))
 	var command machine.Command
 	if err == nil {
 		defer func() { settle(c.begun) }()

@@ -17,7 +17,7 @@ func TestListTasks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := context.Background()
-	other := runtime.Principal{Name: "other", Scopes: driver.Scopes}
+	other := runtime.Principal{Subject: "other", Scopes: driver.Scopes}
 	var mine []string
 	for i := range 7 {
 		owner := driver
@@ -27,7 +27,7 @@ func TestListTasks(t *testing.T) {
 		r.clock.Advance(time.Second)
 		got, err := r.StartRun(ctx, runtime.StartRequest{
 			Call: runtime.Call{Principal: owner}, Pack: "loop", Execution: machine.Workers, Variables: []byte(`{"goal":"g"}`),
-			Task: &machine.Task{Owner: owner.Name, ContextID: fmt.Sprint("c", i%2), Tenant: "loop/a"},
+			Task: &machine.Task{Owner: owner.Name(), ContextID: fmt.Sprint("c", i%2), Tenant: "loop/a"},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestListTasks(t *testing.T) {
 	if got, total := list(driver, nil); fmt.Sprint(got) != fmt.Sprint(mine) || total != 6 {
 		t.Fatalf("%v, %d, want %v", got, total, mine)
 	}
-	if got, total := list(runtime.Principal{Name: "op", Scopes: runtime.ScopeAdmin}, nil); len(got) != 7 || total != 7 {
+	if got, total := list(runtime.Principal{Subject: "op", Scopes: runtime.ScopeAdmin}, nil); len(got) != 7 || total != 7 {
 		t.Fatalf("an operator sees %v, %d", got, total)
 	}
 	if got, total := list(driver, func(q *query.ListTasksRequest) { q.ContextID = "c1" }); len(got) != 2 || total != 2 {

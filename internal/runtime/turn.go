@@ -79,7 +79,7 @@ func (e *Engine) takeToken(key RunKey, view *TurnView, p Principal) bool {
 	word := e.cfg.IDs.Token()
 	view.Token = word
 	return e.owner.issue(key, Grant{
-		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name,
+		Word: word, Turn: view.Seq, Attempt: view.Attempt, principal: p.Name(),
 		Delivery: view.Run.Turn.Assigned.Delivery + 1,
 	})
 }

@@ -287,7 +287,7 @@ func TestWatchIsRefused(t *testing.T) {
 		{"namespace", watch.Request{Call: runtime.Call{Namespace: "x"}}, "NAMESPACE_NOT_FOUND"},
 	}
 	for _, tt := range tests {
-		if tt.req.Principal.Name == "" {
+		if tt.req.Principal.Name() == "" {
 			tt.req.Principal = everyone
 		}
 		_, err := r.Watch(context.Background(), tt.req)

@@ -22,7 +22,7 @@ import (
 // Own makes an input of the engine's own: no authority is asked. Errors as of
 // [Engine.Apply].
 func (e *Engine) Own(ctx context.Context, key RunKey, command machine.Command) (Answer, error) {
-	return e.apply(ctx, &change{key: key, principal: Principal{Name: OwnName}, engine: true, command: command})
+	return e.apply(ctx, &change{key: key, principal: Principal{Subject: OwnName}, engine: true, command: command})
 }
 
 // InTurn calls do in the run's own turn, after the inputs that came before and before

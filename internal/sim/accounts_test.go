@@ -213,7 +213,7 @@ func (o *oracle) lends(e *machine.Entry, r *machine.Record, s *spent) {
 			s.loans[b.Step] = &loan{settled: map[int]settlement{}, bound: machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro}}
 		}
 	case *machine.StepResolved:
-		byHand := e.Input.Principal == approver.Principal.Name
+		byHand := e.Input.Principal == approver.Principal.Name()
 		settle(b.Step, b.Attempt, b.Usage, !b.Unknown && !byHand)
 	case *machine.StepCancelled:
 		if l := s.loans[b.Step]; l != nil {

@@ -55,11 +55,11 @@ func newDeciders(w *world) *deciders { return &deciders{world: w} }
 
 // Who decides. The clerk may not.
 var (
-	judge  = runtime.Call{Principal: runtime.Principal{Name: "judge", Scopes: policy.RunsRead | policy.StepsApprove}}
-	second = runtime.Call{Principal: runtime.Principal{Name: "second", Scopes: policy.RunsRead | policy.StepsApprove}}
-	clerk  = runtime.Call{Principal: runtime.Principal{Name: "clerk", Scopes: policy.RunsRead | policy.RunsWrite}}
+	judge  = runtime.Call{Principal: runtime.Principal{Subject: "judge", Scopes: policy.RunsRead | policy.StepsApprove}}
+	second = runtime.Call{Principal: runtime.Principal{Subject: "second", Scopes: policy.RunsRead | policy.StepsApprove}}
+	clerk  = runtime.Call{Principal: runtime.Principal{Subject: "clerk", Scopes: policy.RunsRead | policy.RunsWrite}}
 	// starter started the run, and may decide where that is not forbidden.
-	starter = runtime.Call{Principal: runtime.Principal{Name: driver.Principal.Name, Scopes: policy.RunsRead | policy.StepsApprove}}
+	starter = runtime.Call{Principal: runtime.Principal{Subject: driver.Principal.Name(), Scopes: policy.RunsRead | policy.StepsApprove}}
 )
 
 // mustBeHeld says whether a call of testdata/till.json waits for somebody.
@@ -174,7 +174,7 @@ func (pp *people) decideOn(n *node, one look, how int, dice *rand.Rand) {
 // decideAs sends a decision; within = 0: it holds for ever.
 func (pp *people) decideAs(n *node, who runtime.Call, one look, v machine.Verdict, edit string, within time.Duration) {
 	id, ds := pp.id(), pp.world.deciders
-	made := &verdict{look: one, by: who.Principal.Name, verdict: v}
+	made := &verdict{look: one, by: who.Principal.Name(), verdict: v}
 	command := machine.DecideStep{Step: one.step, Digest: one.digest, Verdict: v, Reason: id}
 	switch v {
 	case machine.Approved:
@@ -208,7 +208,7 @@ func (ds *deciders) hears(v *verdict, err error) {
 	case !passing(err) && !v.taken:
 		v.refused = true
 	}
-	if v.taken && (v.by == clerk.Principal.Name || v.by == starter.Principal.Name && v.tool == "pay" && v.rooted) {
+	if v.taken && (v.by == clerk.Principal.Name() || v.by == starter.Principal.Name() && v.tool == "pay" && v.rooted) {
 		ds.world.fail("only those decide who may", "%v was %s by %s", v.stepID, v.verdict, v.by)
 	}
 	if v.taken && v.stale {

@@ -320,7 +320,7 @@ func (l *line) refuses(n int, c *callSeen) (bool, int) {
 
 // refusal is what a state says to a call without a token; "" = it takes it.
 func (l *line) refusal(s *machine.State, act policy.Act, c *callSeen) string {
-	input := machine.Input{Principal: c.who.Name, ID: c.id, Semantics: machine.Current, Command: c.command}
+	input := machine.Input{Principal: c.who.Name(), ID: c.id, Semantics: machine.Current, Command: c.command}
 	if s != nil && !s.Status.Terminal() {
 		input.At = s.At
 		if err := rules.CheckExpected(s, c.command); err != nil {

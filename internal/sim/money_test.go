@@ -145,7 +145,7 @@ func (pp *people) startTill(n *node, dice *rand.Rand) {
 }
 
 // treasurer raises budgets; nobody else does.
-var treasurer = runtime.Call{Principal: runtime.Principal{Name: "treasurer", Scopes: policy.RunsRead | policy.BudgetsWrite}}
+var treasurer = runtime.Call{Principal: runtime.Principal{Subject: "treasurer", Scopes: policy.RunsRead | policy.BudgetsWrite}}
 
 // raise lets a run spend more, or tries to.
 func (pp *people) raise(n *node, run string, dice *rand.Rand) {
@@ -160,7 +160,7 @@ func (pp *people) raise(n *node, run string, dice *rand.Rand) {
 	}
 	command := machine.RaiseBudget{To: to, Reason: "more is needed"}
 	seen := callSeen{object: n.name + "/" + run, id: id, who: who.Principal, command: command}
-	pp.ask(n, fmt.Sprintf("raise %s of %s to %d by %s", id, short(run), to.CostMicro, who.Principal.Name), seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+	pp.ask(n, fmt.Sprintf("raise %s of %s to %d by %s", id, short(run), to.CostMicro, who.Principal.Name()), seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
 		return p.house.Apply(ctx, runtime.Request{RunRef: runtime.RunRef{Call: who, RunID: run}, ID: id, Command: command})
 	})
 }
@@ -255,7 +255,7 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 			delete(s.reserved, attemptID{b.Step, b.Attempt})
 		}
 	case *machine.BudgetRaised:
-		if e.Input.Principal != treasurer.Principal.Name || s.leased || b.From != s.limit {
+		if e.Input.Principal != treasurer.Principal.Name() || s.leased || b.From != s.limit {
 			o.world.fail("only the treasurer raises a budget", "%s: record %d of %s raises %+v to %+v by %q, leased %v, the limit was %+v",
 				o.node.name, r.Seq, e.RunID, b.From, b.To, e.Input.Principal, s.leased, s.limit)
 		}

@@ -190,4 +190,4 @@ func (p *process) register(ctx context.Context, document []byte) error {
 	return err
 }
 
-var operator = runtime.Call{Principal: runtime.Principal{Name: "operator", Scopes: runtime.ScopeAdmin | runtime.ScopePacksWrite | runtime.ScopeRunsRead | runtime.ScopeRunsWrite}}
+var operator = runtime.Call{Principal: runtime.Principal{Subject: "operator", Scopes: runtime.ScopeAdmin | runtime.ScopePacksWrite | runtime.ScopeRunsRead | runtime.ScopeRunsWrite}}

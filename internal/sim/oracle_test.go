@@ -332,7 +332,7 @@ func (o *oracle) approved(e *machine.Entry) {
 		who = f.by
 	}
 	for i := range e.Records {
-		if b, ok := e.Records[i].Body.(*machine.Transition); ok && (b.From == "vault" || b.From == "gate") && !strings.HasSuffix(who, approver.Principal.Name) {
+		if b, ok := e.Records[i].Body.(*machine.Transition); ok && (b.From == "vault" || b.From == "gate") && !strings.HasSuffix(who, approver.Principal.Name()) {
 			o.world.fail("only approvers approve", "%s: record %d of %s leaves %q by %q", o.node.name, e.Records[i].Seq, e.RunID, b.From, who)
 		}
 	}

@@ -55,8 +55,8 @@ func (pp *people) id() string {
 
 // Who calls.
 var (
-	driver   = runtime.Call{Principal: runtime.Principal{Name: "driver", Scopes: policy.RunsRead | policy.RunsWrite}}
-	approver = runtime.Call{Principal: runtime.Principal{Name: "approver", Scopes: policy.RunsRead | policy.RunsWrite | policy.EventsExternal}}
+	driver   = runtime.Call{Principal: runtime.Principal{Subject: "driver", Scopes: policy.RunsRead | policy.RunsWrite}}
+	approver = runtime.Call{Principal: runtime.Principal{Subject: "approver", Scopes: policy.RunsRead | policy.RunsWrite | policy.EventsExternal}}
 )
 
 // patience is how long a caller waits.
@@ -442,7 +442,7 @@ func (pp *people) answer(n *node, run, id string, who runtime.Call) {
 			}
 			step := s.Steps[i].Step
 			seen := callSeen{object: n.name + "/" + run, id: id, who: who.Principal, command: machine.SendInput{Step: step}}
-			pp.ask(n, "answer "+id+" of "+who.Principal.Name, seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
+			pp.ask(n, "answer "+id+" of "+who.Principal.Name(), seen, func(ctx context.Context, p *process) (runtime.Answer, error) {
 				return p.house.SendInput(ctx, runtime.InputRequest{RunRef: ref, Step: step, MessageID: id, Parts: []machine.Part{{Kind: machine.PartText, Text: "yes"}}})
 			})
 			break

@@ -111,7 +111,7 @@ func (pp *people) subscribe(k kind, n *node, dice *rand.Rand) {
 	}
 }
 
-var owner = runtime.Call{Principal: runtime.Principal{Name: "owner", Scopes: policy.RunsRead}}
+var owner = runtime.Call{Principal: runtime.Principal{Subject: "owner", Scopes: policy.RunsRead}}
 
 func (pp *people) putWebhook(n *node, id string) {
 	rs := pp.world.receivers

@@ -122,7 +122,7 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 func (g *gauges) runs(ctx context.Context) {
 	total := make(map[machine.Status]int)
 	for _, ns := range g.source.Namespaces() {
-		counts, err := g.source.CountRuns(ctx, runtime.Call{Namespace: ns, Principal: runtime.Principal{Name: runtime.SidecarName, Scopes: runtime.ScopeRunsRead}})
+		counts, err := g.source.CountRuns(ctx, runtime.Call{Namespace: ns, Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopeRunsRead}})
 		if err != nil {
 			return
 		}

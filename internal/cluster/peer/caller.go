@@ -34,7 +34,7 @@ var passed = []string{door.TraceHeader, "a2a-version", "a2a-extensions", "idempo
 
 // outgoing is the context of a call to another node, in a partition, on behalf of that of ctx.
 func outgoing(ctx context.Context, part int32) (context.Context, error) {
-	who, err := json.Marshal(door.CallerOf(ctx).Principal)
+	who, err := json.Marshal(door.CallerOf(ctx).Wire())
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +92,11 @@ func badCall(key, message string, allowed ...string) error {
 }
 
 func readCaller(text []byte) (*door.Caller, error) {
-	var who runtime.Principal
+	var who runtime.WiredPrincipal
 	if err := json.Unmarshal(text, &who); err != nil {
 		return nil, badCall(callerKey, "a node of the cluster sends its caller with every call")
 	}
-	return &door.Caller{Principal: who}, nil
+	return &door.Caller{Principal: who.Principal()}, nil
 }
 
 func one(ctx context.Context, key string) string {
@@ -120,7 +120,7 @@ func outgoingHTTP(r *http.Request, part int32) error {
 		}
 	}
 	r.Header.Del("Authorization")
-	who, err := json.Marshal(door.CallerOf(r.Context()).Principal)
+	who, err := json.Marshal(door.CallerOf(r.Context()).Wire())
 	if err != nil {
 		return err
 	}

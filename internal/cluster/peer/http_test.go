@@ -37,7 +37,7 @@ func TestARequestToAnAgentIsForwarded(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		who := door.CallerOf(r.Context())
 		w.Header().Set("X-Said", r.Method+" "+r.Host+" "+r.URL.RequestURI()+" "+r.Header.Get("A2a-Version")+" "+string(body))
-		w.Header().Set("X-Who", who.Name+" "+strings.Join(who.Namespaces, ","))
+		w.Header().Set("X-Who", who.Name()+" "+strings.Join(who.Namespaces, ","))
 		w.Header().Set("X-Ours", r.Header.Get("Pawl-Caller")+r.Header.Get("Pawl-Peer")+r.Header.Get("Pawl-Part")+r.Header.Get("Pawl-Space")+r.Header.Get("Authorization"))
 		if r.TLS != nil || r.RemoteAddr == "" || r.RemoteAddr != door.PeerOf(r.Context()) {
 			w.Header().Set("X-Ours", "the connection of the node")

@@ -138,7 +138,7 @@ type member struct {
 }
 
 // who calls, at the public port of every node.
-var alice = &door.Caller{Principal: runtime.Principal{Name: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue", "default"}}}
+var alice = &door.Caller{Principal: runtime.Principal{Subject: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue", "default"}}}
 
 func (c *town) node(t testing.TB, id string) *member {
 	t.Helper()
@@ -292,7 +292,7 @@ func (h *house) note(ctx context.Context, method string, got ...proto.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call{
-		method: method, caller: who.Name, space: door.SpaceIn(ctx), trace: door.TraceOf(ctx), peer: door.PeerOf(ctx),
+		method: method, caller: who.Name(), space: door.SpaceIn(ctx), trace: door.TraceOf(ctx), peer: door.PeerOf(ctx),
 		namespaces: who.Namespaces, scopes: who.Scopes, got: got, md: md,
 	})
 }

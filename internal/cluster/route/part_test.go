@@ -87,7 +87,7 @@ func TestAnAgentThatThisNodeDoesNotServe(t *testing.T) {
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "NAMESPACE_NOT_FOUND") {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}
-	red := door.WithCaller(t.Context(), &door.Caller{Principal: policy.Principal{Name: "a", Namespaces: []string{"red"}}})
+	red := door.WithCaller(t.Context(), &door.Caller{Principal: policy.Principal{Subject: "a", Namespaces: []string{"red"}}})
 	for _, name := range []string{"blue:crew/writer", "nobody-s:crew/writer"} {
 		if part, err := router.partOfAgent(red, tenant(name)); part != 1 || err != nil {
 			t.Errorf("%s: in %d, %v", name, part, err)
@@ -104,8 +104,8 @@ func TestWhoCalls(t *testing.T) {
 		principal policy.Principal
 		want      *pawlv1.GetCallerResponse
 	}{
-		"kept to some": {policy.Principal{Name: "a", Namespaces: []string{"red", "green", "default"}}, &pawlv1.GetCallerResponse{Principal: "a", Namespaces: []string{"red", "default"}}},
-		"of all":       {policy.Principal{Name: "b"}, &pawlv1.GetCallerResponse{Principal: "b", Namespaces: []string{"default", "blue", "red"}}},
+		"kept to some": {policy.Principal{Subject: "a", Namespaces: []string{"red", "green", "default"}}, &pawlv1.GetCallerResponse{Principal: "a", Namespaces: []string{"red", "default"}}},
+		"of all":       {policy.Principal{Subject: "b"}, &pawlv1.GetCallerResponse{Principal: "b", Namespaces: []string{"default", "blue", "red"}}},
 	} {
 		ctx := door.WithCaller(t.Context(), &door.Caller{Principal: c.principal})
 		got, err := router.Unary(ctx, &pawlv1.GetCallerRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_GetCaller_FullMethodName}, nil)

@@ -83,7 +83,7 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	}
 	slices.Sort(served)
 	p := door.CallerOf(ctx)
-	return &pawlv1.GetCallerResponse{Principal: p.Name, Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
+	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
 // known are this node's partitions, and those of which it serves nothing though they have something.

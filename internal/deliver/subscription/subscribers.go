@@ -68,7 +68,7 @@ func (r *Room) OwnSubscriptions(ctx context.Context, call runtime.Call, kind mac
 }
 
 func owns(call runtime.Call, sub *machine.Subscription) bool {
-	return sub.Owner == call.Principal.Name || policy.Require(call.Principal, policy.Admin) == nil
+	return call.Principal.Owns(sub.Owner) || policy.Require(call.Principal, policy.Admin) == nil
 }
 
 // absent is the refusal for a subscription that is not there for the caller.

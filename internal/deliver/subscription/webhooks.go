@@ -75,14 +75,14 @@ func (r *Room) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.
 // webhook is the one to change, or a new one.
 func (r *Room) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
-		if before.Owner != req.Principal.Name {
+		if !req.Principal.Owns(before.Owner) {
 			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
 		}
 		sub = *before
 		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
 		return sub, nil
 	}
-	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name, CreatedAt: r.cfg.Clock.Now().UnixNano()}
+	sub = machine.Subscription{SubscriptionKey: key, Owner: req.Principal.Name(), CreatedAt: r.cfg.Clock.Now().UnixNano()}
 	if !req.FromBeginning {
 		sub.After, err = r.cfg.Journal.Tail(ctx, key.Namespace)
 		sub.Index = request.WholeEntry

@@ -22,7 +22,7 @@ func scheduleToProto(s *schedule.Shown) *pawlv1.Schedule {
 	p := &s.Start.Principal
 	out := &pawlv1.Schedule{
 		ScheduleId: s.ID, Cron: s.Rule.Cron(), TimeZone: s.Rule.Zone(), CatchUp: s.Catch.String(), Overlap: "allow",
-		JitterSec: int32(s.Jitter / time.Second), Pack: s.Start.Pack, Agent: s.Start.Agent, Principal: p.Name, Scopes: p.Scopes.Names(),
+		JitterSec: int32(s.Jitter / time.Second), Pack: s.Start.Pack, Agent: s.Start.Agent, Principal: p.Name(), Scopes: p.Scopes.Names(),
 		LastRunId: s.Mark.RunID, Fired: s.Mark.Fired, Missed: s.Mark.Missed, Skipped: s.Mark.Skipped, Paused: s.Paused,
 	}
 	if s.Skip {

@@ -16,7 +16,7 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
 		Offer: machine.WorkOffer{
 			Packs: in.GetPacks(), Prompts: in.GetPrompts(), Agents: in.GetAgents(), Tools: in.GetTools(),
-			Turns: int(in.GetTurnCapacity()), Steps: int(in.GetStepCapacity()), Sidecar: call.Principal.Own,
+			Turns: int(in.GetTurnCapacity()), Steps: int(in.GetStepCapacity()), Sidecar: call.Principal.Own(),
 		},
 	}
 	for _, lease := range in.GetHeldTurns() {

@@ -192,7 +192,7 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	}
 	return &machine.Refusal{
 		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
-		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name, method),
+		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name(), method),
 	}
 }
 
@@ -234,7 +234,7 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 	switch {
 	case p.token != ([sha256.Size]byte{}):
 		still = now.Tokens.find(p.token)
-		if still == nil || still.Name != p.Name {
+		if still == nil || !still.Owns(p.Name()) {
 			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
 		}
 	case p.issued != nil:
@@ -243,7 +243,7 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 			return nil, err
 		}
 		still = &Caller{Principal: id.Principal, issued: id}
-		if still.Name != p.Name {
+		if !still.Owns(p.Name()) {
 			return nil, unauthenticated("TOKEN_REVOKED", "the token of this stream names another principal now")
 		}
 	case p.certificate != nil && now.Certificates != nil:
@@ -251,7 +251,7 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 		if still, err = now.Certificates.Find(p.certificate); err != nil {
 			return nil, err
 		}
-		if still.Name != p.Name {
+		if !still.Owns(p.Name()) {
 			return nil, unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
 		}
 	default:
@@ -294,10 +294,10 @@ func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) e
 	case now.AsksToken():
 		// What an issuer's token would say now nobody knows before it is shown; what it
 		// could say the rules do.
-		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Name == name && may(p.Principal) }) {
+		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Owns(name) && may(p.Principal) }) {
 			return nil
 		}
-	case now.Certificates == nil, name == Anonymous.Name, may(now.Certificates.Of(name)):
+	case now.Certificates == nil, Anonymous.Owns(name), may(now.Certificates.Of(name)):
 		return nil
 	}
 	return &machine.Refusal{

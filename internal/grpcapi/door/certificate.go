@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -69,7 +70,7 @@ func CertificateNames(cert *x509.Certificate) []string {
 
 // nameable: a name may be a principal's.
 func nameable(name string) bool {
-	return name != "" && len(name) <= MaxCertificateName && utf8.ValidString(name) && !strings.Contains(name, runtime.BehalfMark) &&
+	return policy.NamesAlone(name) && len(name) <= MaxCertificateName && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
@@ -92,7 +93,7 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	}
 	if len(id.Names) == 0 {
 		return nil, unauthenticated("CERTIFICATE_UNNAMED", fmt.Sprintf(
-			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes without %s", MaxCertificateName, runtime.BehalfMark))
+			"the client certificate has neither a common name nor a URI, DNS or email name of at most %d printable bytes without the character >", MaxCertificateName))
 	}
 	name := id.Names[0]
 	for _, candidate := range id.Names {
@@ -109,7 +110,7 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 // that no scope reaches a namespace that it was not given for.
 func (s *CertificateSet) Of(name string) runtime.Principal {
 	own, listed := s.Scopes[name]
-	p := runtime.Principal{Name: name, Scopes: own, Namespaces: s.Namespaces[name]}
+	p := runtime.Principal{Subject: name, Scopes: own, Namespaces: s.Namespaces[name], Proof: policy.ByCertificate}
 	if !listed {
 		p.Namespaces = s.Namespaces[EveryCertificate]
 	}

@@ -98,8 +98,8 @@ func (c Certificate) validate() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without %s, or %s for all",
-		fault.Clip(c.Name, fault.MaxFieldBytes), strings.Join(certificateKinds, ", "), MaxCertificateName, runtime.BehalfMark, EveryCertificate)
+	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without the character >, or %s for all",
+		fault.Clip(c.Name, fault.MaxFieldBytes), strings.Join(certificateKinds, ", "), MaxCertificateName, EveryCertificate)
 }
 
 // NewCertificateSet checks the list and reports all faults at once.

@@ -22,7 +22,7 @@ type own struct {
 // is served.
 func (a *Authenticator) Own(secret string) {
 	a.own = &own{proof: sha256.Sum256([]byte(secret)), caller: &Caller{Principal: runtime.Principal{
-		Name: policy.SidecarName, Own: true, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
+		Subject: policy.SidecarName, Proof: policy.BySidecar, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
 	}}}
 }
 

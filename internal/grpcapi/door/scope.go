@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -15,13 +16,13 @@ var EveryScope = []runtime.Scopes{
 	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
 	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
 	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead, runtime.ScopeRunsErase,
-	runtime.ScopeBudgetsWrite, runtime.ScopeStepsApprove,
+	runtime.ScopeBudgetsWrite, runtime.ScopeStepsApprove, policy.AnswerFor,
 }
 
 // ParseScopes reads a comma-separated list of scope names: packs:write,
 // runs:write, runs:read, events:external, work, admin (which holds all others), runs:delete,
 // values:sensitive, store:read, runs:erase, budgets:write,
-// steps:approve.
+// steps:approve, tasks:answer-for.
 // An unknown or empty name is an error that lists the known ones.
 func ParseScopes(list string) (runtime.Scopes, error) {
 	var set runtime.Scopes

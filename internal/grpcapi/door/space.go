@@ -87,7 +87,7 @@ func inSpace(p *Caller, op runtime.Operation) error {
 	}
 	return &machine.Refusal{
 		Code: machine.CodePermissionDenied, Reason: "NAMESPACE_BOUND",
-		Message: "this is of all namespaces together; principal " + p.Name + " is kept to some",
+		Message: "this is of all namespaces together; principal " + p.Name() + " is kept to some",
 	}
 }
 

@@ -204,7 +204,7 @@ func NewTokenSet(tokens []Token) (*TokenSet, error) {
 			continue
 		}
 		set.digests = append(set.digests, digest)
-		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Name: t.Principal, Scopes: t.Scopes, Namespaces: t.Namespaces}, token: digest})
+		set.Principals = append(set.Principals, &Caller{Principal: runtime.Principal{Subject: t.Principal, Scopes: t.Scopes, Namespaces: t.Namespaces, Proof: policy.ByToken}, token: digest})
 	}
 	return set, errors.Join(faults...)
 }

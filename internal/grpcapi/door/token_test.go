@@ -29,7 +29,7 @@ func TestReadTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := set.Holder(goodSecret + "2")
-	if p == nil || p.Name != "approvals" || p.Scopes != runtime.ScopeRunsRead|runtime.ScopeEventsExternal ||
+	if p == nil || p.Name() != "approvals" || p.Scopes != runtime.ScopeRunsRead|runtime.ScopeEventsExternal ||
 		p.Home() != "red" || !p.In("blue") || p.In("default") {
 		t.Fatalf("found %+v", p)
 	}
@@ -39,7 +39,7 @@ func TestReadTokens(t *testing.T) {
 	// The digest is not a token, nor is what is too short to be one.
 	for _, wrong := range []string{goodSecret + "3", Digested(goodSecret), Digested(goodSecret)[7:], ""} {
 		if p := set.Holder(wrong); p != nil {
-			t.Fatalf("%q is %q", wrong, p.Name)
+			t.Fatalf("%q is %q", wrong, p.Name())
 		}
 	}
 	short, err := NewTokenSet([]Token{{Principal: "x", Digest: sha256.Sum256([]byte("short")), Scopes: runtime.ScopeWork}})
@@ -120,7 +120,7 @@ func TestHashLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	set, err := NewTokenSet(tokens)
-	if err != nil || set.Holder(goodSecret).Name != "ci" || set.Holder(goodSecret+"2").Name != "old" {
+	if err != nil || set.Holder(goodSecret).Name() != "ci" || set.Holder(goodSecret+"2").Name() != "old" {
 		t.Fatalf("the tokens no longer open: %v", err)
 	}
 	again, n, err := HashLines(hashed)

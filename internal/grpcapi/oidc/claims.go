@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
@@ -52,11 +53,11 @@ func bounded(values []string) []string { return values[:min(len(values), maxValu
 // principal is who a token's holder is by the rules of its issuer.
 func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	text, _ := c.at(i.Principal).(string)
-	p := runtime.Principal{Name: i.Prefix + text}
+	p := runtime.Principal{Subject: i.Prefix + text, Proof: policy.ByIssuer}
 	switch {
-	case text == "" || len(p.Name) > maxNameBytes || !printable(text):
+	case text == "" || len(p.Subject) > maxNameBytes || !printable(text) || !policy.NamesAlone(p.Subject):
 		return p, refused("the claim " + i.Principal + " is no name of printable text within 256 bytes")
-	case slices.Contains(i.Deny, p.Name):
+	case slices.Contains(i.Deny, p.Subject):
 		return p, refused("the principal is denied")
 	}
 	for _, value := range c.values(i.Scopes.Claim) {
@@ -119,6 +120,5 @@ func (s Spaces) mayGive(namespace string) bool {
 }
 
 func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.Contains(s, runtime.BehalfMark) &&
-		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -186,7 +187,7 @@ func TestClaimsBecomeAPrincipal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.want(t, "a good token", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
-	want := runtime.Principal{Name: "oidc:alice", Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, Namespaces: []string{"blue", "red"}}
+	want := runtime.Principal{Subject: "oidc:alice", Proof: policy.ByIssuer, Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, Namespaces: []string{"blue", "red"}}
 	if !reflect.DeepEqual(id.Principal, want) {
 		t.Fatalf("the principal is %+v", id.Principal)
 	}

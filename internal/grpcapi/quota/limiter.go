@@ -40,7 +40,7 @@ type backKey struct{}
 // Enter is [Limiter.Admit] for a call that has not said yet which namespace it is about;
 // [Limiter.OfSpace] is the rest, once, with the context from here.
 func (l *Limiter) Enter(ctx context.Context) (context.Context, error) {
-	caller := allowance.Principal(door.CallerOf(ctx).Name)
+	caller := allowance.Principal(door.CallerOf(ctx).Speaker())
 	back, err := l.book.SpendElse(caller, allowance.Calls, l.perSecond, time.Now())
 	if err != nil {
 		return ctx, err

@@ -19,7 +19,7 @@ func TestOfBothOrOfNone(t *testing.T) {
 	for n := 0; ; n++ {
 		for l.OfSpace(t.Context(), "red") == nil {
 		}
-		ctx := door.WithCaller(t.Context(), &door.Caller{Principal: runtime.Principal{Name: fmt.Sprint("caller-", n)}})
+		ctx := door.WithCaller(t.Context(), &door.Caller{Principal: runtime.Principal{Subject: fmt.Sprint("caller-", n)}})
 		entered, err := l.Enter(ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func (s *Streams) Enter(ctx context.Context, namespace string) (leave func(), er
 	if namespace == "" {
 		namespace = door.SpaceHome(ctx)
 	}
-	back, err := s.book.Enter(allowance.Streams, allowance.Namespace(namespace), allowance.Principal(door.CallerOf(ctx).Name))
+	back, err := s.book.Enter(allowance.Streams, allowance.Namespace(namespace), allowance.Principal(door.CallerOf(ctx).Speaker()))
 	if err != nil {
 		s.open.Add(-1)
 		return nil, err

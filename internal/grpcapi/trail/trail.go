@@ -162,8 +162,8 @@ func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, wha
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
 		Outcome: outcome, Reason: reason, Peer: door.PeerOf(ctx),
 	}
-	if caller != nil && caller.Name != "" {
-		e.Principal = caller.Name
+	if caller != nil && caller.Subject != "" {
+		e.Principal = caller.Name()
 		if e.Namespace == "" && t.operations[method].Changes {
 			e.Namespace = home(caller)
 		}

@@ -98,7 +98,7 @@ func (r *Room) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{r: r, ns: ns, req: req, hash: sha256.New()}
-	w.key = machine.UploadKey{Principal: req.Principal.Name, ID: req.UploadID}
+	w.key = machine.UploadKey{Principal: req.Principal.Name(), ID: req.UploadID}
 	if req.UploadID == "" {
 		// The word is nobody's to guess, and no caller's id begins like it.
 		w.key.ID = request.ReservedPrefix + r.cfg.IDs.Token()

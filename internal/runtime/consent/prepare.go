@@ -21,6 +21,8 @@ type Scene struct {
 	Key     machine.RunKey
 	State   *machine.State
 	Program *program.Program
+	// By is who sends the input.
+	By policy.Identity
 }
 
 // Prepare stamps what the host says of calls and of decisions about them; every other
@@ -175,9 +177,29 @@ func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.C
 	if a := s.Program.Graph.Tools[tool].Approval; a == nil || !a.NotStarter {
 		return cmd, nil
 	}
-	var err error
-	cmd.Starters, err = s.Starters(ctx)
+	starters, err := s.Starters(ctx)
+	cmd.Starters = Barred(starters, s.By)
 	return cmd, err
+}
+
+// Barred are the names that the machine takes no decision from, which compares whole names: those
+// that started the run, and that of the principal that decides where it has any part in common
+// with one of them, be it the subject or one that passed the word on.
+func Barred(starters []policy.Identity, by policy.Identity) []string {
+	var names []string
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, starter := range starters {
+		add(starter.String())
+		add(starter.Subject)
+		if starter.Shares(by) {
+			add(by.String())
+		}
+	}
+	return names
 }
 
 // wrong says why a payload is not what a tool takes; "" = it is.
@@ -200,30 +222,21 @@ func (s *Scene) Starter(ctx context.Context) (string, error) {
 	return first.Principal, nil
 }
 
-// Starters are who started the run and those that led to it on this sidecar, by name; of one
-// who spoke in another's name the other, too.
-func (s *Scene) Starters(ctx context.Context) ([]string, error) {
-	var names []string
-	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+// Starters are the principals that started the run and those that led to it on this sidecar.
+func (s *Scene) Starters(ctx context.Context) ([]policy.Identity, error) {
+	var starters []policy.Identity
 	key := s.Key
 	for range machine.MaxDepth + 1 {
 		first, err := s.Past.First(ctx, key)
 		if err != nil {
-			return names, err
+			return starters, err
 		}
-		add(first.Principal)
-		if at := strings.LastIndex(first.Principal, policy.BehalfMark); at >= 0 {
-			add(first.Principal[at+len(policy.BehalfMark):])
-		}
+		starters = append(starters, policy.IdentityOf(first.Principal))
 		start, ok := first.Command.(machine.Start)
 		if !ok || start.Parent == nil || start.Parent.Origin != "" {
 			break
 		}
 		key.ID = start.Parent.RunID
 	}
-	return names, nil
+	return starters, nil
 }

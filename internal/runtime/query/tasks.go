@@ -56,7 +56,7 @@ func (r *Room) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, e
 	if err != nil {
 		return TaskPage{}, err
 	}
-	owner := req.Principal.Name
+	owner := req.Principal.Name()
 	if req.Principal.Scopes.Has(policy.Admin) {
 		owner = ""
 	}

@@ -34,7 +34,7 @@ func (r *Room) DeleteRun(ctx context.Context, ref runtime.RunRef) (d machine.Del
 	if err != nil {
 		return d, false, err
 	}
-	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name})
+	return r.delete(ctx, key, machine.Deleted{By: ref.Principal.Name()})
 }
 
 // delete deletes a run for whoever is in asked.
@@ -130,7 +130,7 @@ func (r *Room) EraseRun(ctx context.Context, ref runtime.RunRef, reason string) 
 	if err != nil {
 		return nil, false, err
 	}
-	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name, Why: reason}
+	asked := machine.Erased{At: r.cfg.Clock.Now().UnixNano(), By: ref.Principal.Name(), Why: reason}
 	err = r.cfg.Way.Inside(func() error {
 		return r.cfg.Way.Forget(key, func() error {
 			// An erasure that was begun is ended, whoever waits for it.

@@ -67,9 +67,9 @@ func (r *Room) start(ctx context.Context, e *entry, instant time.Time) (run stri
 	if err != nil || begun {
 		return run, Fired, err
 	}
-	if e.mark.Principal != req.Principal.Name {
+	if e.mark.Principal != req.Principal.Name() {
 		mark := e.mark
-		mark.Principal = req.Principal.Name
+		mark.Principal = req.Principal.Name()
 		if err := r.cfg.Store.Put(ctx, mark); err != nil {
 			return "", "", err
 		}

@@ -177,7 +177,7 @@ func (r *Room) begun(ctx context.Context, s *Schedule, marks *[]machine.Schedule
 		return nil, err
 	}
 	now := r.cfg.Clock.Now()
-	e := &entry{Schedule: s, mark: machine.ScheduleMark{Namespace: ns, ID: s.ID, Principal: s.Start.Principal.Name}}
+	e := &entry{Schedule: s, mark: machine.ScheduleMark{Namespace: ns, ID: s.ID, Principal: s.Start.Principal.Name()}}
 	if i := slices.IndexFunc(*marks, func(m machine.ScheduleMark) bool { return m.Namespace == ns && m.ID == s.ID }); i >= 0 {
 		e.mark = (*marks)[i]
 		*marks = slices.Delete(*marks, i, i+1)

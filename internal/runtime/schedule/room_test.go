@@ -67,7 +67,7 @@ func (w *world) StartRun(_ context.Context, req runtime.StartRequest) (runtime.A
 	if err := w.broken(); err != nil {
 		return runtime.Answer{}, err
 	}
-	key := req.Principal.Name + " " + req.RequestID
+	key := req.Principal.Name() + " " + req.RequestID
 	if run, ok := w.started[key]; ok {
 		return runtime.Answer{RunID: run, Duplicate: true}, w.broken()
 	}
@@ -149,7 +149,7 @@ func nightly(t *testing.T, cron, zone string) *Schedule {
 	t.Helper()
 	return &Schedule{
 		Namespace: "default", ID: "nightly", Rule: parse(t, cron, zone), Most: 100, Late: time.Minute,
-		Start: runtime.StartRequest{Call: runtime.Call{Principal: runtime.Principal{Name: "schedule:nightly", Scopes: runtime.ScopeRunsWrite}}, Pack: "p"},
+		Start: runtime.StartRequest{Call: runtime.Call{Principal: runtime.Principal{Subject: "schedule:nightly", Scopes: runtime.ScopeRunsWrite}}, Pack: "p"},
 	}
 }
 
@@ -287,7 +287,7 @@ func TestCrashes(t *testing.T) {
 		w.crash = func() bool { return rnd.IntN(4) == 0 }
 		for w.now.Before(begin.Add(24 * time.Hour)) {
 			s := nightly(t, "*/20 * * * *", "UTC")
-			s.Catch, s.Start.Principal.Name = CatchAll, fmt.Sprintf("p%d", rnd.IntN(3))
+			s.Catch, s.Start.Principal.Subject = CatchAll, fmt.Sprintf("p%d", rnd.IntN(3))
 			s.Jitter = time.Duration(rnd.IntN(2)) * time.Hour
 			w.pass(w.open(t, s), w.now.Add(time.Duration(rnd.IntN(90))*time.Minute))
 			w.now = w.now.Add(time.Duration(rnd.IntN(60)) * time.Minute)

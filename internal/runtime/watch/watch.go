@@ -121,7 +121,7 @@ func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
 	}
 	err = w.begin(ctx, &req)
 	if err == nil && req.Consumer != "" {
-		w.reading, err = r.cfg.Readers.Enter(ctx, w.key.Namespace, req.Consumer, req.Principal.Name, w.at, known)
+		w.reading, err = r.cfg.Readers.Enter(ctx, w.key.Namespace, req.Consumer, req.Principal.Name(), w.at, known)
 	}
 	if err != nil {
 		w.Close()
@@ -134,7 +134,7 @@ func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
 // resume lets a watch of a named reader begin where that one has acknowledged, unless
 // the request says where.
 func (r *Room) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
-	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name)
+	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
 		return false, err
 	}

@@ -134,7 +134,7 @@ func soon(err error) error {
 func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	name := workerName{principal: req.Principal.Name, id: req.ID}
+	name := workerName{principal: req.Principal.Name(), id: req.ID}
 	old := sp.names[name]
 	if old == nil && len(sp.workers) >= sp.room.cfg.MaxWorkers {
 		return Connection{}, &machine.Refusal{

@@ -89,7 +89,7 @@ func (r *rig) register(namespace, document string) {
 
 var (
 	everyone = runtime.Anonymous()
-	approver = runtime.Principal{Name: "approver", Scopes: runtime.ScopeEventsExternal}
+	approver = runtime.Principal{Subject: "approver", Scopes: runtime.ScopeEventsExternal}
 )
 
 func startRequest(id string) runtime.StartRequest {

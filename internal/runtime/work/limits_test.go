@@ -109,7 +109,7 @@ func TestALapsedApprovalLeavesItsPlace(t *testing.T) {
 	}
 	first := tools.step()
 	held := r.stepsOf(run)[0]
-	if _, err := r.Apply(t.Context(), runtime.Request{RunRef: ref(run, runtime.Principal{Name: "ann", Scopes: everyone.Scopes}), Command: machine.DecideStep{
+	if _, err := r.Apply(t.Context(), runtime.Request{RunRef: ref(run, runtime.Principal{Subject: "ann", Scopes: everyone.Scopes}), Command: machine.DecideStep{
 		Step: held.Step, Digest: held.Approval.Digest, Verdict: machine.Approved, Expires: r.clock.Now().Add(time.Second).UnixNano(),
 	}}); err != nil {
 		t.Fatal(err)

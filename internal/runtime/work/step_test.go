@@ -406,7 +406,7 @@ func TestStepIsHeldBeforeItIsSent(t *testing.T) {
 	r.store.FailHolds(nil)
 	tools.Credit(0, 1)
 	step := later(r, "step", tools.steps)
-	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name, Worker: "tools"}) {
+	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name(), Worker: "tools"}) {
 		t.Fatalf("%+v was sent, held by %+v", step.StepLease, got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
 
-var hands = runtime.Principal{Name: "hands", Scopes: runtime.ScopeWork}
+var hands = runtime.Principal{Subject: "hands", Scopes: runtime.ScopeWork}
 
 // fakeWorker is a worker and the sink of what it is sent.
 type fakeWorker struct {

@@ -1,6 +1,7 @@
 /** Answers to the steps of a turn, and who waits for them. */
 
 import { PawlError } from "./errors.js";
+import { later } from "./timer.js";
 import type { Step } from "./turn.js";
 
 /** What was answered, and what is waited for. */
@@ -33,7 +34,7 @@ export class AwaitedSteps {
         return;
       }
       const done = () => {
-        clearTimeout(timer);
+        timer?.cancel();
         this.#forget(step.step, answered);
         signal.removeEventListener("abort", stop);
       };
@@ -45,7 +46,7 @@ export class AwaitedSteps {
         done();
         reject(tooLate(step, timeoutMs));
       };
-      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+      const timer = timeoutMs === undefined ? undefined : later(timeoutMs, late);
       signal.addEventListener("abort", stop, { once: true });
       const answered = (given: Step) => {
         done();

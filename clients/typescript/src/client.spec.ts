@@ -142,7 +142,8 @@ describe("the calls one by one", () => {
     const asked = await run.requestSteps(turn, [{ tool: "add", payload: { a: 1, b: 2 } }]);
     const step = asked.outcomes[0]?.step;
     expect(step?.payload).toEqual({ a: 1, b: 2 });
-    const answer = () => run.resolveStep(1, "add", { result: 3 }, { attempt: 1, token: turn.token });
+    const answer = () =>
+      run.resolveStep(1, "add", { result: 3 }, { attempt: 1, token: turn.token });
     expect((await answer()).disposition).toBe(Disposition.ACCEPTED);
     expect((await answer()).disposition).toBe(Disposition.IGNORED_DUPLICATE);
     expect((await run.turn()).steps[0]?.result).toBe(3);

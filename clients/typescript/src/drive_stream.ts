@@ -12,6 +12,7 @@ import {
   type RunService,
 } from "./gen/pawl/v1/run_pb.js";
 import { enclosed, Outbox, type Parcel } from "./outbox.js";
+import { later } from "./timer.js";
 
 /** What is asked, without its number. */
 export type Command = MessageInitShape<typeof DriveCommandSchema>["command"];
@@ -83,7 +84,7 @@ export class DriveStream {
     const { signal, timeoutMs } = limits;
     return new Promise((resolve, reject) => {
       const done = () => {
-        clearTimeout(timer);
+        timer?.cancel();
         signal?.removeEventListener("abort", stop);
         this.#waiting.delete(parcel.id);
       };
@@ -94,7 +95,7 @@ export class DriveStream {
       };
       const stop = () => give(new ConnectError("the call was cancelled", Code.Canceled));
       const late = () => give(new ConnectError("the operation timed out", Code.DeadlineExceeded));
-      const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+      const timer = timeoutMs === undefined ? undefined : later(timeoutMs, late);
       signal?.addEventListener("abort", stop, { once: true });
       this.#waiting.set(parcel.id, {
         resolve: (answer) => {

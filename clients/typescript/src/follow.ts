@@ -10,6 +10,7 @@ import type {
   StreamTransitionsResponse,
 } from "./gen/pawl/v1/run_pb.js";
 import { aborted, Backoff, type CallOptions, sleep } from "./retry.js";
+import { later } from "./timer.js";
 
 /** How long to bear with a lost connection. `timeoutMs` bounds the whole stream. */
 export interface FollowOptions extends CallOptions {
@@ -122,11 +123,11 @@ function endOf({ signal, timeoutMs }: CallOptions): { signal: AbortSignal; clear
   }
   signal?.addEventListener("abort", stop, { once: true });
   const late = () => end.abort(deadline(timeoutMs));
-  const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
+  const timer = timeoutMs === undefined ? undefined : later(timeoutMs, late);
   return {
     signal: end.signal,
     clear: () => {
-      clearTimeout(timer);
+      timer?.cancel();
       signal?.removeEventListener("abort", stop);
     },
   };

@@ -29,6 +29,7 @@ import {
   RetryInfoSchema,
 } from "./gen/google/rpc/error_details_pb.js";
 import { RecordSchema } from "./gen/pawl/v1/record_pb.js";
+import { later } from "./timer.js";
 
 /** How to reach a gateway. */
 export interface GatewayOptions {
@@ -170,13 +171,13 @@ async function headers(options: GatewayOptions, accept: string): Promise<Headers
 function limitOf(call: Call): { signal: AbortSignal; clear: () => void } {
   const controller = new AbortController();
   const stop = () => controller.abort();
-  const timer = call.timeoutMs === undefined ? undefined : setTimeout(stop, call.timeoutMs);
+  const timer = call.timeoutMs === undefined ? undefined : later(call.timeoutMs, stop);
   call.signal?.addEventListener("abort", stop, { once: true });
   if (call.signal?.aborted) {
     stop();
   }
   const clear = () => {
-    clearTimeout(timer);
+    timer?.cancel();
     call.signal?.removeEventListener("abort", stop);
   };
   return { signal: controller.signal, clear };

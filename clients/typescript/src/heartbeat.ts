@@ -5,6 +5,7 @@ import type { WorkerRegistered } from "./gen/pawl/v1/worker_pb.js";
 import type { HeldTurn } from "./held_turn.js";
 import type { Holdings } from "./holdings.js";
 import type { Session } from "./session.js";
+import { later, type Timer } from "./timer.js";
 
 const DEFAULT_MS = 5_000;
 const SHORTEST_MS = 10;
@@ -18,7 +19,7 @@ export class Heartbeat {
   readonly #session: Session;
   readonly #holdings: Holdings;
   readonly #intervalMs: number;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   /** When the next one is sent, by performance.now. */
   #due = Number.POSITIVE_INFINITY;
   #stopped = false;
@@ -38,7 +39,7 @@ export class Heartbeat {
 
   stop(): void {
     this.#stopped = true;
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
   }
 
   /** The next heartbeat for all that is held. */
@@ -54,9 +55,9 @@ export class Heartbeat {
     if (this.#stopped || due >= this.#due) {
       return;
     }
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#due = due;
-    this.#timer = setTimeout(() => void this.#beat(), pauseMs);
+    this.#timer = later(pauseMs, () => void this.#beat());
   }
 
   #pauseMs(leaseMs: number | undefined): number {

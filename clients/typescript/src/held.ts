@@ -3,6 +3,7 @@
 import { Ending, type Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import { RevokeCause } from "./gen/pawl/v1/worker_pb.js";
+import { later } from "./timer.js";
 
 /** Work with the two things that may end its handler: the loss of the work, and time. */
 export abstract class Held implements Wanted {
@@ -41,11 +42,11 @@ export abstract class Held implements Wanted {
   /** Executes the handler for as long as it may take (0: no bound) and is wanted. */
   async execute<T>(limitMs: number, handler: () => Promise<T>): Promise<T> {
     const late = () => this.handling.end(() => tooLate(limitMs));
-    const timer = limitMs > 0 ? setTimeout(late, limitMs) : undefined;
+    const timer = limitMs > 0 ? later(limitMs, late) : undefined;
     try {
       return await this.handling.unless(handler());
     } finally {
-      clearTimeout(timer);
+      timer?.cancel();
     }
   }
 }

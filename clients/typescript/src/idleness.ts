@@ -1,5 +1,7 @@
 /** Noticing that the handler of a turn does nothing but wait for steps. */
 
+import { later, type Timer } from "./timer.js";
+
 /**
  * Calls `idle` when nothing was asked and nothing was answered for some time while
  * `waits` is true. It may call again after each further change.
@@ -9,7 +11,7 @@ export class Idleness {
   readonly #waits: () => boolean;
   readonly #idle: () => void;
   #busy = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   /** `afterMs` 0: never. */
   constructor(afterMs: number, waits: () => boolean, idle: () => void) {
@@ -34,12 +36,12 @@ export class Idleness {
   changed(): void {
     this.end();
     if (this.#afterMs > 0 && this.#busy === 0 && this.#waits()) {
-      this.#timer = setTimeout(this.#idle, this.#afterMs);
+      this.#timer = later(this.#afterMs, this.#idle);
     }
   }
 
   /** Stops counting. */
   end(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
   }
 }

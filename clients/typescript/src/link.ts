@@ -14,6 +14,7 @@ import { unless } from "./held.js";
 import { Outage } from "./outage.js";
 import { aborted, Backoff, repeatable, sleep } from "./retry.js";
 import { lost, Session, type WorkInit } from "./session.js";
+import { later } from "./timer.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {
@@ -117,14 +118,14 @@ export class Link {
   /** Registers; a sidecar that does not answer in time is asked over a new stream. */
   async #register(session: Session): Promise<WorkerRegistered> {
     const { namespace, patience } = this.#connection;
-    const late = setTimeout(() => session.close(), patience.timeoutMs);
+    const late = later(patience.timeoutMs, () => session.close());
     try {
       return await session.register(namespace, this.#host.registration());
     } catch (error) {
       // What the closing of the stream comes to is not what the caller cancelled.
       throw PawlError.is(error) && error.kind === "cancelled" ? lost() : error;
     } finally {
-      clearTimeout(late);
+      late.cancel();
     }
   }
 

@@ -25,6 +25,7 @@ import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
 import { type Heard, type Manner, Talk } from "./talk.js";
+import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
 import { partsOf, textOf } from "./values.js";
 
@@ -177,8 +178,8 @@ class Execution {
   /** Makes the call once, and shows the text as it comes in. */
   async #call(open: Open, attempt: number, allowedMs: number | undefined): Promise<Came> {
     const { signal } = this.#turn;
-    const limit = allowedMs === undefined ? undefined : AbortSignal.timeout(Math.round(allowedMs));
-    const either = limit ? AbortSignal.any([signal, limit]) : signal;
+    const limit = allowedMs === undefined ? undefined : deadlineAfter(Math.round(allowedMs));
+    const either = limit ? AbortSignal.any([signal, limit.signal]) : signal;
     let outcome: ModelOutcome;
     let usage: Usage = {};
     let limits: ProviderLimits | undefined;
@@ -191,8 +192,9 @@ class Execution {
       outcome = failureOf(error);
       limits = limitsIn((error as { headers?: unknown } | null)?.headers);
     }
+    limit?.cancel();
     signal.throwIfAborted();
-    if (limit?.aborted && !("answer" in outcome)) {
+    if (limit?.signal.aborted && !("answer" in outcome)) {
       outcome = unusable(
         "MODEL_TIMEOUT",
         `no whole answer within ${Math.round(allowedMs ?? 0)} ms`,

@@ -3,6 +3,7 @@
 import type { CallOptions as RpcOptions } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
 import { errorOf, PawlError } from "./errors.js";
+import { later } from "./timer.js";
 
 /** What every method takes. */
 export interface CallOptions {
@@ -70,13 +71,13 @@ export function repeatable(error: PawlError): boolean {
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
-      clearTimeout(timer);
+      timer.cancel();
       reject(aborted(signal));
     };
-    const timer = setTimeout(() => {
+    const timer = later(ms, () => {
       signal?.removeEventListener("abort", stop);
       resolve();
-    }, ms);
+    });
     if (signal?.aborted) {
       stop();
     } else {

@@ -8,6 +8,7 @@ import {
 } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Http2SessionManager } from "@connectrpc/connect-node";
+import { every, later, type Timer } from "./timer.js";
 
 /**
  * Pings each of its connections, also while no call is under way, and ends one that does
@@ -38,17 +39,19 @@ export class Sessions extends Http2SessionManager {
   }
 
   #watch(session: ClientHttp2Session): void {
-    let answer: NodeJS.Timeout | undefined;
-    const interval = setInterval(() => {
+    let answer: Timer | undefined;
+    const watch = () => {
       if (session.destroyed || session.closed) {
         return;
       }
-      answer = setTimeout(() => session.destroy(silent(), CANCEL), this.#intervalMs / 2).unref();
-      session.ping(() => clearTimeout(answer));
-    }, this.#intervalMs).unref();
+      const silence = () => session.destroy(silent(), CANCEL);
+      answer = later(this.#intervalMs / 2, silence, { idle: true });
+      session.ping(() => answer?.cancel());
+    };
+    const interval = every(this.#intervalMs, watch, { idle: true });
     session.once("close", () => {
-      clearInterval(interval);
-      clearTimeout(answer);
+      interval.cancel();
+      answer?.cancel();
     });
   }
 }

@@ -19,6 +19,7 @@ import { PawlError } from "./errors.js";
 import type { NodeOptions } from "./node_transport.js";
 import type { Reply } from "./reply.js";
 import { sidecarPath } from "./sidecar_path.js";
+import { later } from "./timer.js";
 import type { Turn } from "./turn.js";
 
 export { sidecarPath } from "./sidecar_path.js";
@@ -164,7 +165,7 @@ async function firstLine(child: ChildProcess): Promise<string | undefined> {
     return undefined;
   }
   const failed = new Promise<undefined>((resolve) => child.once("error", () => resolve(undefined)));
-  const timer = setTimeout(() => child.kill("SIGKILL"), STARTUP_MS);
+  const timer = later(STARTUP_MS, () => child.kill("SIGKILL"));
   const lines = createInterface({ input: child.stdout });
   const first = (async () => {
     for await (const line of lines) {
@@ -175,7 +176,7 @@ async function firstLine(child: ChildProcess): Promise<string | undefined> {
   try {
     return await Promise.race([first, failed]);
   } finally {
-    clearTimeout(timer);
+    timer.cancel();
     lines.close();
   }
 }

@@ -15,7 +15,7 @@ var upperSnake = regexp.MustCompile(`\b[A-Z]{2,}(?:_[A-Z0-9]+)+\b`)
 // notReasons are words of that form that the RPC comments use otherwise: gRPC
 // codes, dispositions and enum values.
 var notReasons = regexp.MustCompile(`^(?:INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|` +
-	`FAILED_PRECONDITION|OUT_OF_RANGE|RESOURCE_EXHAUSTED|IGNORED_[A-Z_]+|EXECUTION_[A-Z]+)$`)
+	`FAILED_PRECONDITION|OUT_OF_RANGE|RESOURCE_EXHAUSTED|DEADLINE_EXCEEDED|IGNORED_[A-Z_]+|EXECUTION_[A-Z]+)$`)
 
 // TestReasonsExist: every error reason that the contract promises is one that
 // some code gives.

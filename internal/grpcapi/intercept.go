@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/quota"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
 	"github.com/pawl-dev/pawl/internal/grpcapi/trail"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -64,7 +65,7 @@ func innerChain(limit *quota.Limiter, validator protovalidate.Validator) []grpc.
 
 func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
-		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.stream,
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.known(auth.Operations), edge.stream,
 	}
 	if edge.trail != nil {
 		out = append(out, edge.trail.Stream)
@@ -134,6 +135,25 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 		return e.finish(stream.Context(), info.FullMethod, err)
 	}
 	return nil
+}
+
+// known answers calls of methods that have no row in the table of operations: gRPC takes them for
+// streams, and its own answer has no reason. The metrics have one name for all of them.
+func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if table[info.FullMethod].Name != "" {
+			return next(srv, stream)
+		}
+		st := fault.Unknown(info.FullMethod)
+		e.tally.Refused(stream.Context(), "(unknown)", st)
+		return st.Err()
+	}
+}
+
+// unknownMethod makes gRPC pass calls of unknown methods through the interceptors, which answer.
+func unknownMethod(_ any, stream grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	return fault.Unknown(method).Err()
 }
 
 func (e *edge) finish(ctx context.Context, method string, err error) error {

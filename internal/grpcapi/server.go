@@ -143,14 +143,16 @@ const (
 // transport bounds messages and streams, keeps connections alive and encrypts them.
 func (s *Server) transport() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(s.cfg.MaxMessageBytes),
+		// Up to twice the limit the codec refuses, with a reason; what is larger is not read.
+		grpc.MaxRecvMsgSize(2 * s.cfg.MaxMessageBytes),
+		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.MaxSendMsgSize(sendMessageBytes),
 		grpc.MaxHeaderListSize(headerBytes), grpc.ConnectionTimeout(greetingTime),
 		grpc.KeepaliveEnforcementPolicy(enforcement),
 		grpc.KeepaliveParams(pings),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
-		grpc.ForceServerCodecV2(envelope.NewCodec()),
+		grpc.ForceServerCodecV2(envelope.NewCodec(s.cfg.MaxMessageBytes)),
 		grpc.Creds(door.NewDoors(s.keys.Config(), calm.Keep)),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}

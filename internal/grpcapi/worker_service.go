@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -143,10 +144,17 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 		return registrationRequired()
 	}
 	req := convert.WorkerFromProto(callOf(ctx, first.GetNamespace()), in)
+	req.Address = addressOf(ctx)
 	req.Sink, link.batches, link.brief = link, in.GetBatches(), in.GetBrief()
 	conn, err := s.runs.work.Connect(ctx, req)
 	if err != nil {
 		return err
+	}
+	if old := conn.Replaced; old != nil {
+		s.edge.log.WarnContext(ctx, "worker replaced: another process registered under its id; give each process its own worker_id",
+			"worker_id", req.ID, "principal", req.Principal.Name, "namespace", req.Namespace,
+			"old_address", old.Address, "old_client", old.Client, "old_instance", old.Instance,
+			"new_address", req.Address, "new_client", req.Client, "new_instance", req.Instance)
 	}
 	link.worker = conn.Worker
 	out := convert.RegisteredToProto(&conn)
@@ -155,6 +163,14 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	credits := first.GetCredits()
 	link.worker.Credit(int(credits.GetTurns()), int(credits.GetSteps()))
 	return nil
+}
+
+// addressOf is from where a call came, for people.
+func addressOf(ctx context.Context) string {
+	if from, ok := peer.FromContext(ctx); ok && from.Addr != nil {
+		return from.Addr.String()
+	}
+	return ""
 }
 
 // turnResponse is a turn as GetTurn tells it, and as an assignment carries it.

@@ -120,7 +120,7 @@ func (c *Clients) connect(node route.Peer) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(tries),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(envelope.NewCodec())))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(envelope.NewCodec(0))))
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}

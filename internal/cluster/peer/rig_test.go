@@ -180,7 +180,7 @@ func (c *town) patient(t testing.TB, id string, patience time.Duration) *member 
 
 // open serves the public ports, where every caller is alice.
 func (m *member) open() {
-	m.public = grpc.NewServer(grpc.ForceServerCodecV2(envelope.NewCodec()),
+	m.public = grpc.NewServer(grpc.ForceServerCodecV2(envelope.NewCodec(0)),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			resp, err := m.router.Unary(door.WithCaller(ctx, alice), req, info, next)
 			return resp, formed(err)
@@ -193,7 +193,7 @@ func (m *member) open() {
 	}
 	ln := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
 	go func() { _ = m.public.Serve(ln) }()
-	m.conn = must(grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(envelope.NewCodec()))))(m.t)
+	m.conn = must(grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(envelope.NewCodec(0)))))(m.t)
 	weblisten := must(net.Listen("tcp", "127.0.0.1:0"))(m.t)
 	m.webAddr = "http://" + weblisten.Addr().String()
 	m.web = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -86,7 +86,7 @@ func (s *Server) newGRPC() *grpc.Server {
 	safe := recovery.WithRecoveryHandlerContext(s.recovered)
 	server := grpc.NewServer(
 		grpc.Creds(proved{insecure.NewCredentials()}), grpc.MaxRecvMsgSize(messageBytes), grpc.MaxSendMsgSize(messageBytes), grpc.MaxHeaderListSize(headerBytes),
-		grpc.ForceServerCodecV2(envelope.NewCodec()), grpc.NumStreamWorkers(streamWorkers),
+		grpc.ForceServerCodecV2(envelope.NewCodec(0)), grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: silence}),

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -33,6 +34,9 @@ func (e *envelope) open(err error) error {
 	if err != nil || e.fault == nil {
 		return err
 	}
+	if refusal, ok := errors.AsType[*machine.Refusal](e.fault); ok {
+		return refusal
+	}
 	return &machine.Refusal{
 		Code: machine.CodeInvalidArgument, Reason: "MALFORMED_MESSAGE", Field: "(request)",
 		Message: fmt.Sprintf("the bytes are no %s: %v", messageName(e.msg), e.fault),
@@ -47,10 +51,24 @@ func messageName(m any) string {
 }
 
 // codec is gRPC's own codec, but for envelopes.
-type codec struct{ encoding.CodecV2 }
+type codec struct {
+	encoding.CodecV2
+	// limit is how many bytes an envelope takes; 0 = as many as gRPC does.
+	limit int
+}
 
-// NewCodec is gRPC's own codec for protobuf, which receives into envelopes.
-func NewCodec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
+// NewCodec is gRPC's own codec for protobuf, which receives into envelopes. One of more than limit
+// bytes is refused as REQUEST_TOO_LARGE; 0 leaves the bound to gRPC, whose refusal has no reason:
+// RecvMsg answers the call itself, and neither an interceptor nor a handler has a say.
+func NewCodec(limit int) encoding.CodecV2 { return codec{encoding.GetCodecV2("proto"), limit} }
+
+// tooLarge refuses a message by its size.
+func tooLarge(limit, size int) error {
+	return &machine.Refusal{
+		Code: machine.CodeResourceExhausted, Reason: fault.RequestTooLarge, Field: "(request)", Limit: int64(limit), Got: int64(size),
+		Message: "the message has more bytes than the server takes (--limits-message-bytes): send less at once, put large values into blobs",
+	}
+}
 
 // pooledBytes is up to where gRPC's pool has buffers of about the right size; behind
 // it comes one of 1 MiB.
@@ -83,7 +101,12 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	e.size, e.fault = data.Len(), c.CodecV2.Unmarshal(data, e.msg)
+	e.size = data.Len()
+	if c.limit > 0 && e.size > c.limit {
+		e.fault = tooLarge(c.limit, e.size)
+		return nil
+	}
+	e.fault = c.CodecV2.Unmarshal(data, e.msg)
 	return nil
 }
 

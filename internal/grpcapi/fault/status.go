@@ -29,6 +29,16 @@ const OwnerLost = "OWNER_LOST"
 // CommitUnknown is the reason of a call that may have taken effect: nobody knows.
 const CommitUnknown = "COMMIT_UNKNOWN"
 
+// Reasons that the edge itself gives.
+const (
+	// CallEnded: the context of the call ended before its answer.
+	CallEnded = "CALL_ENDED"
+	// MethodUnknown: the server does not have the method.
+	MethodUnknown = "METHOD_UNKNOWN"
+	// RequestTooLarge: the bytes of a message are over the server's limit.
+	RequestTooLarge = "REQUEST_TOO_LARGE"
+)
+
 // Bounds of what an error carries. Details travel in a trailer, and clients on
 // the C core drop a call whose trailers pass 8 KiB.
 const (
@@ -93,9 +103,9 @@ func Status(err error) (*status.Status, *Withheld) {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return status.New(codes.Canceled, "the caller gave up"), nil
+		return ended(codes.Canceled, "the caller gave up"), nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.New(codes.DeadlineExceeded, "the caller's deadline passed; what was asked may still happen"), nil
+		return ended(codes.DeadlineExceeded, "the caller's deadline passed; what was asked may have happened, or may still: repeat it with the same id"), nil
 	}
 	for i := range sentinels {
 		if errors.Is(err, sentinels[i].err) {
@@ -106,6 +116,17 @@ func Status(err error) (*status.Status, *Withheld) {
 		return violationStatus(st), nil
 	}
 	return Hidden(Withhold(err))
+}
+
+// ended is the status of a call whose context ended before its answer.
+func ended(code codes.Code, text string) *status.Status {
+	return With(status.New(code, text), &errdetails.ErrorInfo{Domain: Domain, Reason: CallEnded})
+}
+
+// Unknown is the status of a call of a method that the server does not have.
+func Unknown(method string) *status.Status {
+	return With(status.New(codes.Unimplemented, MethodUnknown+": no service of this server has the method "+Clip(method, MaxFieldBytes)+"; compare the versions of client and server"),
+		&errdetails.ErrorInfo{Domain: Domain, Reason: MethodUnknown, Metadata: map[string]string{"operation": Clip(method, MaxFieldBytes)}})
 }
 
 // Hidden is the status of an error that is withheld.

@@ -91,8 +91,8 @@ func TestOtherErrors(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		{context.Canceled, codes.Canceled, ""},
-		{fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded, ""},
+		{context.Canceled, codes.Canceled, "CALL_ENDED"},
+		{fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "CALL_ENDED"},
 		{fmt.Errorf("store: %w", machine.ErrNoRun), codes.NotFound, "RUN_NOT_FOUND"},
 		{machine.ErrNoRecord, codes.NotFound, "RECORD_NOT_FOUND"},
 		{machine.ErrNoPack, codes.NotFound, "PACK_NOT_FOUND"},

@@ -139,7 +139,7 @@ func gatewayReason(code codes.Code) string {
 	case codes.Unimplemented:
 		return "METHOD_NOT_ALLOWED"
 	case codes.Canceled, codes.DeadlineExceeded:
-		return "CALL_ENDED"
+		return fault.CallEnded
 	}
 	return "TRANSPORT"
 }

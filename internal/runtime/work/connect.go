@@ -25,6 +25,8 @@ type WorkerRequest struct {
 	Instance string
 	// Client is its program and version, for people; "" = it does not say.
 	Client string
+	// Address is from where it connected, for people; "" = nobody knows.
+	Address string
 	// Offer is what it executes; capacities over the operator's limit are lowered.
 	Offer machine.WorkOffer
 	// AllowUnknown takes names that no pack has.
@@ -45,7 +47,13 @@ type Connection struct {
 	Offer machine.WorkOffer
 	// Unknown names of the offer, sorted, as "prompt:<key>" and so on.
 	Unknown []string
+	// Replaced is the connection of another process with the same principal and id that it
+	// ended; nil = there was none.
+	Replaced *Replaced
 }
+
+// Replaced says for people which worker was replaced.
+type Replaced struct{ Client, Instance, Address string }
 
 // Connect adds a worker. It holds what it keeps and has no credits yet, so
 // that nothing is sent before it was told so. A worker of the same principal and
@@ -149,7 +157,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	}
 	sp.last++
 	w := &Worker{
-		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
+		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
 		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
@@ -166,7 +174,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 			conn.Steps = append(conn.Steps, lease.tell())
 		}
 	}
-	sp.replace(old)
+	conn.Replaced = sp.replace(old, w)
 	sp.workers[w.id], sp.names[name] = w, w
 	sp.freeUnreceived(w, presented)
 	sp.matcher.Join(w.id, req.Offer, len(w.turns), len(w.steps))
@@ -190,16 +198,24 @@ func (sp *workShard) remind(w *Worker) {
 	}
 }
 
-// replace ends the earlier connection of a worker.
-func (sp *workShard) replace(old *Worker) {
+// replace ends the earlier connection of a worker. That of the same process is a broken one, which
+// nobody reads any more. Another process has taken the id, and two that connect again for ever
+// would take it from each other.
+func (sp *workShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
-		return
+		return nil
 	}
 	sp.leave(old, true)
-	go old.sink.End(&machine.Refusal{
-		Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id",
-		Message: fmt.Sprintf("another stream has registered as worker %q", old.name.id),
-	})
+	same := old.instance != "" && old.instance == w.instance
+	text := fmt.Sprintf("do not reconnect: another process registered as worker %q; give each process its own worker_id", old.name.id)
+	if same {
+		text = fmt.Sprintf("do not reconnect: this process registered as worker %q over another stream", old.name.id)
+	}
+	go old.sink.End(&machine.Refusal{Code: machine.CodeAborted, Reason: "WORKER_REPLACED", Field: "worker_id", Message: text})
+	if same {
+		return nil
+	}
+	return &Replaced{Client: old.client, Instance: old.instance, Address: old.address}
 }
 
 // keepTurn lets a worker go on with a turn that nobody else was given since.

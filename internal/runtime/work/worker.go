@@ -19,6 +19,8 @@ type Worker struct {
 	name  workerName
 	// instance is its process, as it names it; "" = it does not.
 	instance string
+	// address is from where it connected, for people.
+	address string
 	// client is its program, as it names it; "" = it does not.
 	client string
 	sink   WorkerSink

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -445,7 +446,14 @@ func TestReplaced(t *testing.T) {
 	old := r.connect("w")
 	held := old.turn()
 	fresh := r.connect("w", func(req *work.WorkerRequest) { req.Turns = []work.TurnLease{held.TurnLease} })
-	wantReason(t, await(t, "end", old.ended), "WORKER_REPLACED")
+	ended := await(t, "end", old.ended)
+	wantReason(t, ended, "WORKER_REPLACED")
+	if text := ended.Error(); !strings.Contains(text, `do not reconnect: another process registered as worker "w"; give each process its own worker_id`) {
+		t.Errorf("the worker is told %q", text)
+	}
+	if fresh.conn.Replaced == nil {
+		t.Error("the replacing stream is not told which worker it replaced")
+	}
 	if len(fresh.conn.Turns) != 1 {
 		t.Fatal("the replacing stream keeps nothing")
 	}

@@ -41,6 +41,8 @@ const (
 // their id, and answered after the sync.
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
+//
+// What to do with an error stands at RunService.
 type ControlServiceClient interface {
 	// Decides about a held call, once: it goes out as it is, with other arguments, or is
 	// answered with the error DENIED. Scope steps:approve.
@@ -191,6 +193,8 @@ func (c *controlServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsR
 // their id, and answered after the sync.
 //
 // Every RPC can, besides its own errors, answer what every RPC of RunService can.
+//
+// What to do with an error stands at RunService.
 type ControlServiceServer interface {
 	// Decides about a held call, once: it goes out as it is, with other arguments, or is
 	// answered with the error DENIED. Scope steps:approve.

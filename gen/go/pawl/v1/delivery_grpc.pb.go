@@ -49,6 +49,8 @@ const (
 //
 // A consumer or a webhook belongs to the principal that made it. To others, holders
 // of admin excepted, it is as if it were not there, but its name is taken.
+//
+// What to do with an error stands at RunService.
 type DeliveryServiceClient interface {
 	// Lists the caller's consumers by name; with admin everyone's. Scope runs:read.
 	//
@@ -249,6 +251,8 @@ func (c *deliveryServiceClient) DiscardDeadLetter(ctx context.Context, in *Disca
 //
 // A consumer or a webhook belongs to the principal that made it. To others, holders
 // of admin excepted, it is as if it were not there, but its name is taken.
+//
+// What to do with an error stands at RunService.
 type DeliveryServiceServer interface {
 	// Lists the caller's consumers by name; with admin everyone's. Scope runs:read.
 	//

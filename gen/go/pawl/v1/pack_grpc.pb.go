@@ -42,6 +42,8 @@ const (
 // RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
 // INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
 // "pawl.dev".
+//
+// What to do with an error stands at RunService.
 type PackServiceClient interface {
 	// Checks a document and stores nothing. A document with errors is an OK answer
 	// with ok = false, one over the operator's limit included. Scope packs:write or
@@ -147,6 +149,8 @@ func (c *packServiceClient) GetPackGraph(ctx context.Context, in *GetPackGraphRe
 // RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
 // INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
 // "pawl.dev".
+//
+// What to do with an error stands at RunService.
 type PackServiceServer interface {
 	// Checks a document and stores nothing. A document with errors is an OK answer
 	// with ok = false, one over the operator's limit included. Scope packs:write or

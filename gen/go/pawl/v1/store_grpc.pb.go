@@ -42,6 +42,8 @@ const (
 // Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+//
+// What to do with an error stands at RunService.
 type StoreServiceClient interface {
 	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
 	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
@@ -153,6 +155,8 @@ func (c *storeServiceClient) ListPartitions(ctx context.Context, in *ListPartiti
 // Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
 // Every RPC can, besides its own errors, answer what every RPC of RunService can,
 // RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+//
+// What to do with an error stands at RunService.
 type StoreServiceServer interface {
 	// Streams a backup of a partition, the file that `sidecar restore` takes: everything, or what
 	// is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended

@@ -36,6 +36,8 @@ const (
 // Work is delivered at least once and takes effect exactly once. A lease ends
 // with its stream: what a worker holds then goes to another one, or back to this
 // one when it connects again and names it in its registration.
+//
+// What to do with an error stands at RunService.
 type WorkerServiceClient interface {
 	// Connects a worker. Scope work; the stream ends with PERMISSION_DENIED when
 	// the principal loses it.
@@ -56,7 +58,8 @@ type WorkerServiceClient interface {
 	// UNKNOWN_TOOL with those that the packs have; INVALID_REQUEST about the
 	// registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
 	// NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: a stream of the same
-	// worker_id has registered), RESOURCE_EXHAUSTED (MAX_WORKERS; without a reason:
+	// worker_id has registered. Do not reconnect: two processes of one worker_id would
+	// replace each other for ever), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE:
 	// a request over max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the
 	// server takes none), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
 	//
@@ -115,6 +118,8 @@ func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRe
 // Work is delivered at least once and takes effect exactly once. A lease ends
 // with its stream: what a worker holds then goes to another one, or back to this
 // one when it connects again and names it in its registration.
+//
+// What to do with an error stands at RunService.
 type WorkerServiceServer interface {
 	// Connects a worker. Scope work; the stream ends with PERMISSION_DENIED when
 	// the principal loses it.
@@ -135,7 +140,8 @@ type WorkerServiceServer interface {
 	// UNKNOWN_TOOL with those that the packs have; INVALID_REQUEST about the
 	// registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
 	// NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: a stream of the same
-	// worker_id has registered), RESOURCE_EXHAUSTED (MAX_WORKERS; without a reason:
+	// worker_id has registered. Do not reconnect: two processes of one worker_id would
+	// replace each other for ever), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE:
 	// a request over max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the
 	// server takes none), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
 	//

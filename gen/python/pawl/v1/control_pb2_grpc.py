@@ -31,6 +31,8 @@ class ControlServiceStub(object):
     their id, and answered after the sync.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
+
+    What to do with an error stands at RunService.
     """
 
     def __init__(self, channel):
@@ -87,6 +89,8 @@ class ControlServiceServicer(object):
     their id, and answered after the sync.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
+
+    What to do with an error stands at RunService.
     """
 
     def DecideStep(self, request, context):
@@ -236,6 +240,8 @@ class ControlService(object):
     their id, and answered after the sync.
 
     Every RPC can, besides its own errors, answer what every RPC of RunService can.
+
+    What to do with an error stands at RunService.
     """
 
     @staticmethod

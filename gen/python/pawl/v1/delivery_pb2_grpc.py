@@ -37,6 +37,8 @@ class DeliveryServiceStub(object):
 
     A consumer or a webhook belongs to the principal that made it. To others, holders
     of admin excepted, it is as if it were not there, but its name is taken.
+
+    What to do with an error stands at RunService.
     """
 
     def __init__(self, channel):
@@ -114,6 +116,8 @@ class DeliveryServiceServicer(object):
 
     A consumer or a webhook belongs to the principal that made it. To others, holders
     of admin excepted, it is as if it were not there, but its name is taken.
+
+    What to do with an error stands at RunService.
     """
 
     def ListConsumers(self, request, context):
@@ -313,6 +317,8 @@ class DeliveryService(object):
 
     A consumer or a webhook belongs to the principal that made it. To others, holders
     of admin excepted, it is as if it were not there, but its name is taken.
+
+    What to do with an error stands at RunService.
     """
 
     @staticmethod

@@ -36,6 +36,8 @@ class PackServiceStub(object):
     RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
     INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
     "pawl.dev".
+
+    What to do with an error stands at RunService.
     """
 
     def __init__(self, channel):
@@ -82,6 +84,8 @@ class PackServiceServicer(object):
     RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
     INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
     "pawl.dev".
+
+    What to do with an error stands at RunService.
     """
 
     def ValidatePack(self, request, context):
@@ -186,6 +190,8 @@ class PackService(object):
     RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
     INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
     "pawl.dev".
+
+    What to do with an error stands at RunService.
     """
 
     @staticmethod

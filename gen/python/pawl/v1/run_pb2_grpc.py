@@ -34,7 +34,8 @@ class RunServiceStub(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
+    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
@@ -45,6 +46,18 @@ class RunServiceStub(object):
     OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
     knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
+
+    What to do with an error, the first that fits; repeat means the same call with the same id:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
+    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
+    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
+    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, since it may have happened.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
+    - Everything else: give up. The same call meets the same answer.
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -248,7 +261,8 @@ class RunServiceServicer(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
+    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
@@ -259,6 +273,18 @@ class RunServiceServicer(object):
     OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
     knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
+
+    What to do with an error, the first that fits; repeat means the same call with the same id:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
+    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
+    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
+    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, since it may have happened.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
+    - Everything else: give up. The same call meets the same answer.
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,
@@ -739,7 +765,7 @@ class RunServiceServicer(object):
         (BAD_COMMAND_ID: 0, or the id of a command that is open; nothing of its message is
         done; INVALID_REQUEST: about the namespace of the message), RESOURCE_EXHAUSTED
         (TOO_MANY_COMMANDS: one message has more than the window, and nothing of it is
-        done; without a reason: a message over the server's bound; MAX_STREAMS with
+        done; REQUEST_TOO_LARGE: a message over the server's bound; MAX_STREAMS with
         RetryInfo: too many streams and waits are open).
 
         Errors in answers: those of the RPC of the command, and INVALID_ARGUMENT
@@ -977,7 +1003,8 @@ class RunService(object):
     PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
     violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
     RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
+    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
+    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
     needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
     in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
     the limit and the allowed values where there are such.
@@ -988,6 +1015,18 @@ class RunService(object):
     OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: nobody
     knows whether it happened; repeat it with the same id), FAILED_PRECONDITION
     (IMPORTED: the run was imported to be looked at).
+
+    What to do with an error, the first that fits; repeat means the same call with the same id:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
+    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
+    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
+    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, since it may have happened.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
+    - Everything else: give up. The same call meets the same answer.
 
     A refused request changes nothing and uses up no id, except where its RPC says
     otherwise. The order of checks: request, run, id, terminal, authority,

@@ -37,6 +37,8 @@ class StoreServiceStub(object):
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+
+    What to do with an error stands at RunService.
     """
 
     def __init__(self, channel):
@@ -79,6 +81,8 @@ class StoreServiceServicer(object):
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+
+    What to do with an error stands at RunService.
     """
 
     def Backup(self, request, context):
@@ -171,6 +175,8 @@ class StoreService(object):
     Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
     Every RPC can, besides its own errors, answer what every RPC of RunService can,
     RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+
+    What to do with an error stands at RunService.
     """
 
     @staticmethod

@@ -33,6 +33,8 @@ class WorkerServiceStub(object):
     Work is delivered at least once and takes effect exactly once. A lease ends
     with its stream: what a worker holds then goes to another one, or back to this
     one when it connects again and names it in its registration.
+
+    What to do with an error stands at RunService.
     """
 
     def __init__(self, channel):
@@ -61,6 +63,8 @@ class WorkerServiceServicer(object):
     Work is delivered at least once and takes effect exactly once. A lease ends
     with its stream: what a worker holds then goes to another one, or back to this
     one when it connects again and names it in its registration.
+
+    What to do with an error stands at RunService.
     """
 
     def Work(self, request_iterator, context):
@@ -83,7 +87,8 @@ class WorkerServiceServicer(object):
         UNKNOWN_TOOL with those that the packs have; INVALID_REQUEST about the
         registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
         NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: a stream of the same
-        worker_id has registered), RESOURCE_EXHAUSTED (MAX_WORKERS; without a reason:
+        worker_id has registered. Do not reconnect: two processes of one worker_id would
+        replace each other for ever), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE:
         a request over max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the
         server takes none), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
 
@@ -136,6 +141,8 @@ class WorkerService(object):
     Work is delivered at least once and takes effect exactly once. A lease ends
     with its stream: what a worker holds then goes to another one, or back to this
     one when it connects again and names it in its registration.
+
+    What to do with an error stands at RunService.
     """
 
     @staticmethod

@@ -1344,6 +1344,8 @@ export const ApprovalTimeoutSchema: GenEnum<ApprovalTimeout> = /*@__PURE__*/
  *
  * Every RPC can, besides its own errors, answer what every RPC of RunService can.
  *
+ * What to do with an error stands at RunService.
+ *
  * @generated from service pawl.v1.ControlService
  */
 export const ControlService: GenService<{

@@ -1009,6 +1009,8 @@ export const DeliveryKindSchema: GenEnum<DeliveryKind> = /*@__PURE__*/
  * A consumer or a webhook belongs to the principal that made it. To others, holders
  * of admin excepted, it is as if it were not there, but its name is taken.
  *
+ * What to do with an error stands at RunService.
+ *
  * @generated from service pawl.v1.DeliveryService
  */
 export const DeliveryService: GenService<{

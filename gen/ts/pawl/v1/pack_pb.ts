@@ -1018,6 +1018,8 @@ export const OrchestrationSchema: GenEnum<Orchestration> = /*@__PURE__*/
  * INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
  * "pawl.dev".
  *
+ * What to do with an error stands at RunService.
+ *
  * @generated from service pawl.v1.PackService
  */
 export const PackService: GenService<{

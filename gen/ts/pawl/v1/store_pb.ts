@@ -626,6 +626,8 @@ export const PartitionSchema: GenMessage<Partition> = /*@__PURE__*/
  * Every RPC can, besides its own errors, answer what every RPC of RunService can,
  * RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
  *
+ * What to do with an error stands at RunService.
+ *
  * @generated from service pawl.v1.StoreService
  */
 export const StoreService: GenService<{

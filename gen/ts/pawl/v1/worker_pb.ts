@@ -1552,6 +1552,8 @@ export const RevokeCauseSchema: GenEnum<RevokeCause> = /*@__PURE__*/
  * with its stream: what a worker holds then goes to another one, or back to this
  * one when it connects again and names it in its registration.
  *
+ * What to do with an error stands at RunService.
+ *
  * @generated from service pawl.v1.WorkerService
  */
 export const WorkerService: GenService<{
@@ -1575,7 +1577,8 @@ export const WorkerService: GenService<{
    * UNKNOWN_TOOL with those that the packs have; INVALID_REQUEST about the
    * registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
    * NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: a stream of the same
-   * worker_id has registered), RESOURCE_EXHAUSTED (MAX_WORKERS; without a reason:
+   * worker_id has registered. Do not reconnect: two processes of one worker_id would
+   * replace each other for ever), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE:
    * a request over max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the
    * server takes none), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
    *

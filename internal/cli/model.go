@@ -149,6 +149,9 @@ func usageText(u *pawlv1.Usage) string {
 	if n := u.GetCostMicroUsd(); n > 0 {
 		text += ", " + Dollars(n)
 	}
+	if u.GetEstimated() {
+		text += ", estimated"
+	}
 	return text + ")"
 }
 

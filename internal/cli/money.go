@@ -13,7 +13,11 @@ type MoneyLine struct{ Label, Text string }
 // run that has nothing of it, nothing.
 func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
-		lines = append(lines, MoneyLine{"consumed", amount(r.GetTokens(), r.GetCostMicroUsd())})
+		text := amount(r.GetTokens(), r.GetCostMicroUsd())
+		if n := r.GetEstimatedTokens(); n > 0 {
+			text += fmt.Sprintf("; %d of the tokens are estimated, since their usage was not reported", n)
+		}
+		lines = append(lines, MoneyLine{"consumed", text})
 	}
 	if r.GetReservedTokens() > 0 || r.GetReservedCostMicroUsd() > 0 {
 		text := amount(r.GetReservedTokens(), r.GetReservedCostMicroUsd())

@@ -52,13 +52,22 @@ func usable(name string, a *pawlv1.ModelAnswer) error {
 	case a.GetFinishReason() == "content_filter":
 		f.Code, f.Message = "CONTENT_FILTER", "the answer was filtered"
 	case a.GetFinishReason() == "length":
-		f.Code, f.Message = "TRUNCATED", "the answer was longer than max_tokens"
+		f.Code, f.Message = codeCut, "the answer was longer than max_tokens"
 	default:
 		return nil
 	}
 	f.Message = "model " + name + ": " + f.Message
 	return f
 }
+
+// cutAt is an answer that was cut at the bound that the endpoint was told of.
+func cutAt(name string, most int64) error {
+	return &model.Failure{Code: codeCut, Message: fmt.Sprintf(
+		"model %s: the answer was longer than the %d tokens that the call reserved: parameters.max_tokens of the pack says how many", name, most)}
+}
+
+// codeCut is an answer that was cut at its bound.
+const codeCut = "TRUNCATED"
 
 // spoke takes a text without a call: the answer, to a person where one can answer it, unless
 // the state is to be left.

@@ -59,11 +59,9 @@ func (x *exchange) add(count func(*reading)) {
 // last one read and said, and what is new since; where that is not known, everything. The
 // sidecar prices it.
 func (x *exchange) bound() *pawlv1.Usage {
-	read := x.used.GetInputTokens() + x.used.GetOutputTokens()
-	if read > 0 {
-		read += x.fresh.tokens()
-	} else {
-		read = x.said.tokens()
+	read := x.said.tokens()
+	if x.used.GetInputTokens() > 0 && !x.used.GetEstimated() {
+		read = x.used.GetInputTokens() + x.used.GetOutputTokens() + x.fresh.tokens()
 	}
 	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.most, x.endpoint.MostSaid()), Model: x.endpoint.Name}
 }

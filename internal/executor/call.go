@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -32,7 +33,7 @@ func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, lim
 	if err != nil {
 		return nil, err
 	}
-	req.MaxAnswer = limit
+	req.MaxAnswer, req.MaxTokens = limit, cmp.Or(step.GetModel().GetMaxOutputTokens(), x.most)
 	if at := step.GetModel().GetNotBefore(); at != nil {
 		if err := pause(ctx, time.Until(at.AsTime())); err != nil {
 			return nil, err
@@ -76,7 +77,9 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 		came.usage.Model = x.endpoint.Name
 	}
 	if err == nil {
-		err = usable(x.endpoint.Name, came.answer)
+		if err = usable(x.endpoint.Name, came.answer); err != nil && req.MaxTokens > 0 && came.answer.GetFinishReason() == "length" {
+			err = cutAt(x.endpoint.Name, req.MaxTokens)
+		}
 	}
 	if err != nil && !errors.As(err, &came.failure) {
 		came.failure = &model.Failure{Code: codeAbandoned, Message: "model " + x.endpoint.Name + ": the turn was over before there was an answer"}

@@ -129,8 +129,8 @@ func (x *exchange) first(s *settings, own *override) error {
 	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
 	}
-	if err := json.Unmarshal(parameters["max_tokens"], &x.most); err != nil || x.most < 0 {
-		x.most = 0 // no number, or none is given
+	if x.most, err = x.endpoint.MaxTokens(parameters); err != nil {
+		return &worker.Failure{Code: model.CodeParameter, Message: err.Error(), Final: true}
 	}
 	given, err := json.Marshal(parameters)
 	if err != nil {

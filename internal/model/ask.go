@@ -34,6 +34,9 @@ type Request struct {
 	// Parameters by the pack's names; tool_choice among them.
 	Parameters map[string]json.RawMessage
 	Messages   []*pawlv1.Message
+	// MaxTokens is how many tokens the answer may have, of which the endpoint is told; 0 = the
+	// endpoint's own default, where it has one.
+	MaxTokens int64
 	// MaxAnswer bounds the answer, bytes of its texts; 0 = no bound.
 	MaxAnswer int64
 	// Heard is called with what the provider tells of its limits, before the call is over; nil:
@@ -60,7 +63,8 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
 // Ask makes one call. told gets the text as it comes in. What was consumed is told also of
-// a call that failed, as far as the endpoint said so. The error is a [*Failure], or that of
+// a call that failed, as far as the endpoint said so; it is estimated where that is not all of
+// it, and nil where the endpoint was not at work on the call. The error is a [*Failure], or that of
 // the context where that is over.
 func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
@@ -84,6 +88,9 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*p
 	}
 	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
+		if usage == nil {
+			usage = unheard() // it may be at work on it yet
+		}
 	}
 	return nil, usage, e.failure(err)
 }

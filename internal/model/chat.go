@@ -18,25 +18,17 @@ type object = map[string]any
 
 // chatParameters are those of a pack that chat completions take, by the same names.
 var chatParameters = []string{
-	"temperature", "top_p", "max_tokens", "seed", "stop", "frequency_penalty", "presence_penalty", "reasoning_effort", "response_format", "tool_choice",
+	"temperature", "top_p", chatLimit, "seed", "stop", "frequency_penalty", "presence_penalty", "reasoning_effort", "response_format", "tool_choice",
 }
 
 // askChat asks an endpoint of chat completions.
 func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
-	body, err := e.chatBody(req)
-	if err != nil {
-		return nil, nil, err
-	}
-	header := http.Header{}
-	if e.Key != "" {
-		header.Set("Authorization", "Bearer "+e.Key)
-	}
-	events, err := e.ask(ctx, req, "chat/completions", header, body)
+	events, err := e.beginChat(ctx, req)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer events.close()
-	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told}
+	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told, usage: unheard()}
 	for events.next() {
 		if fault := events.at.Get("error"); fault.Type != gjson.Null {
 			return nil, take.usage, e.broken(fault)
@@ -52,6 +44,32 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string))
 		return nil, take.usage, e.cut()
 	}
 	return take.whole(), take.usage, nil
+}
+
+// beginChat sends a request, and sends it again where the endpoint asks for the bound of the
+// answer by its other name: what it refuses it does not make.
+func (e *Endpoint) beginChat(ctx context.Context, req *Request) (*eventStream, error) {
+	name := e.limitName()
+	events, err := e.sendChat(ctx, req, name)
+	if !wantsOther(err, name) {
+		return events, err
+	}
+	if events, err = e.sendChat(ctx, req, chatLimitOfOpenAI); err == nil && e.newer != nil {
+		e.newer.Store(true)
+	}
+	return events, err
+}
+
+func (e *Endpoint) sendChat(ctx context.Context, req *Request, limit string) (*eventStream, error) {
+	body, err := e.chatBody(req, limit)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{}
+	if e.Key != "" {
+		header.Set("Authorization", "Bearer "+e.Key)
+	}
+	return e.ask(ctx, req, "chat/completions", header, body)
 }
 
 // cut says that a stream ended before its answer did.
@@ -89,8 +107,9 @@ type chatCall struct {
 
 func (a *chatAnswer) chunk(c gjson.Result) error {
 	if u := c.Get("usage"); u.IsObject() {
+		said := u.Get("completion_tokens")
 		a.usage = &pawlv1.Usage{
-			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: u.Get("completion_tokens").Int(),
+			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: said.Int(), Estimated: said.Type == gjson.Null,
 			CachedTokens:    u.Get("prompt_tokens_details.cached_tokens").Int(),
 			ReasoningTokens: u.Get("completion_tokens_details.reasoning_tokens").Int(),
 		}
@@ -160,14 +179,19 @@ func (a *chatAnswer) whole() *pawlv1.ModelAnswer {
 	return out
 }
 
-// chatBody is the request as chat completions have it.
-func (e *Endpoint) chatBody(req *Request) ([]byte, error) {
+// chatBody is the request as chat completions have it; limit is the name of the answer's bound.
+func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	body := object{"model": e.Model, "stream": true, "stream_options": object{"include_usage": true}}
 	for name, value := range req.Parameters {
 		if !slices.Contains(chatParameters, name) {
 			return nil, e.unknownParameter(name, chatParameters)
 		}
-		body[name] = value
+		if name != chatLimit {
+			body[name] = value
+		}
+	}
+	if req.MaxTokens > 0 {
+		body[limit] = req.MaxTokens
 	}
 	if len(req.Tools) == 0 {
 		delete(body, "tool_choice")

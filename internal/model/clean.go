@@ -64,6 +64,9 @@ func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	return append(parts[:maxParts-1:maxParts-1], &pawlv1.Part{Content: &pawlv1.Part_Text{Text: rest.String()}})
 }
 
+// unheard is the usage of a call of which the endpoint has told nothing yet.
+func unheard() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
+
 // settled is usage that the contract takes, whatever an endpoint counts.
 func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	if u == nil {

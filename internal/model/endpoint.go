@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -39,6 +40,9 @@ type Endpoint struct {
 	Key string
 	// Timeout bounds one call.
 	Timeout time.Duration
+	// newer: the endpoint has asked for the bound of an answer by its newer name; nil = it is
+	// not remembered.
+	newer *atomic.Bool
 }
 
 // usualMaxTokens is what an answer of a chat is taken to have at most where the pack does not
@@ -63,7 +67,7 @@ func ParseEndpoint(text string) (Endpoint, error) {
 	if !ok || !nameForm.MatchString(name) {
 		return Endpoint{}, fmt.Errorf("is no NAME=BASE_URL[#MODEL] with a NAME of 1 to 128 letters, digits and . _ : / -")
 	}
-	e := Endpoint{Name: name}
+	e := Endpoint{Name: name, newer: &atomic.Bool{}}
 	if rest, ok := strings.CutPrefix(address, anthropicScheme); ok {
 		e.Form, address = Messages, rest
 	}

@@ -58,7 +58,7 @@ func FuzzConversation(f *testing.F) {
 			req.Parameters["tool_choice"] = json.RawMessage(choice)
 		}
 		e := &Endpoint{Name: "gpt"}
-		for _, body := range []func(*Request) ([]byte, error){e.chatBody, e.messagesBody} {
+		for _, body := range []func(*Request) ([]byte, error){func(r *Request) ([]byte, error) { return e.chatBody(r, chatLimit) }, e.messagesBody} {
 			raw, err := body(req)
 			if _, ok := err.(*Failure); err != nil && !ok || err == nil && !json.Valid(raw) {
 				t.Errorf("%s, %v", raw, err)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,22 +39,22 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(stri
 		return nil, nil, err
 	}
 	defer events.close()
-	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told}
+	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told, usage: unheard()}
 	for events.next() {
 		if textAt(events.at, "type") == "error" {
-			return nil, take.consumed(), e.broken(events.at.Get("error"))
+			return nil, take.usage, e.broken(events.at.Get("error"))
 		}
 		if err := take.event(events.at); err != nil {
-			return nil, take.consumed(), err
+			return nil, take.usage, err
 		}
 	}
 	if events.err != nil {
-		return nil, take.consumed(), events.err
+		return nil, take.usage, events.err
 	}
 	if !take.stopped {
-		return nil, take.consumed(), e.cut()
+		return nil, take.usage, e.cut()
 	}
-	return take.whole(), take.consumed(), nil
+	return take.whole(), take.usage, nil
 }
 
 // messagesAnswer is an answer as its pieces come in.
@@ -61,8 +62,7 @@ type messagesAnswer struct {
 	room
 	told    func(string)
 	answer  pawlv1.ModelAnswer
-	usage   pawlv1.Usage
-	counted bool
+	usage   *pawlv1.Usage
 	stopped bool
 	blocks  []*block
 }
@@ -78,18 +78,19 @@ type block struct {
 // maxBlocks bounds the blocks of an answer.
 const maxBlocks = 1024
 
+// event takes one event. How much was written is told with the end.
 func (a *messagesAnswer) event(ev gjson.Result) error {
 	switch textAt(ev, "type") {
 	case "message_start":
 		u := ev.Get("message.usage")
 		cached := u.Get("cache_read_input_tokens").Int()
-		a.counted = true
 		a.usage.CachedTokens = cached
-		a.usage.InputTokens = u.Get("input_tokens").Int() + cached + u.Get("cache_creation_input_tokens").Int()
 		a.usage.OutputTokens = u.Get("output_tokens").Int()
+		a.usage.InputTokens = u.Get("input_tokens").Int() + cached + u.Get("cache_creation_input_tokens").Int()
 		a.answer.ResponseId, a.answer.Model = textAt(ev, "message.id"), textAt(ev, "message.model")
 	case "message_delta":
-		a.usage.OutputTokens = ev.Get("usage.output_tokens").Int()
+		said := ev.Get("usage.output_tokens")
+		a.usage.OutputTokens, a.usage.Estimated = max(a.usage.GetOutputTokens(), said.Int()), said.Type == gjson.Null
 		a.usage.ReasoningTokens = ev.Get("usage.output_tokens_details.thinking_tokens").Int()
 		a.answer.FinishReason = finishOf(textAt(ev, "delta.stop_reason"))
 	case "message_stop":
@@ -147,14 +148,6 @@ func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
 	return a.take(append(said, signature)...)
 }
 
-// consumed is what was consumed; nil: the endpoint did not say.
-func (a *messagesAnswer) consumed() *pawlv1.Usage {
-	if !a.counted {
-		return nil
-	}
-	return &a.usage
-}
-
 // whole is the answer once it is over. Blocks of thought go back as they came.
 func (a *messagesAnswer) whole() *pawlv1.ModelAnswer {
 	out := &a.answer
@@ -187,11 +180,12 @@ func (b *block) arguments() string {
 
 // messagesBody is the request as Anthropic's messages have it.
 func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
-	body := object{"model": e.Model, "max_tokens": defaultMaxTokens, "stream": true}
+	body := object{"model": e.Model, "max_tokens": cmp.Or(req.MaxTokens, defaultMaxTokens), "stream": true}
 	for name, value := range req.Parameters {
 		switch {
 		case !slices.Contains(messagesParameters, name):
 			return nil, e.unknownParameter(name, messagesParameters)
+		case name == "max_tokens":
 		case name == "stop":
 			body["stop_sequences"] = listed(value)
 		case name == "tool_choice":

@@ -180,7 +180,11 @@ func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	if m == nil {
 		return nil
 	}
-	return &pawlv1.ModelStep{ResponseId: m.ResponseID, NotBefore: TimeToProto(m.NotBefore), RequestChanged: m.Changed}
+	out := &pawlv1.ModelStep{ResponseId: m.ResponseID, NotBefore: TimeToProto(m.NotBefore), RequestChanged: m.Changed}
+	if m.Bounded {
+		out.MaxOutputTokens = m.Output
+	}
+	return out
 }
 
 // withModel adds the bodies of a MODEL step.

@@ -46,7 +46,7 @@ func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 func countsToProto(out *pawlv1.Run, s *machine.State) {
 	out.TotalVisits, out.Transitions = int32(s.TotalVisits), int32(s.Transitions)
 	out.ToolCalls, out.Reframes = int32(s.ToolCalls), int32(s.Reframes)
-	out.Tokens, out.CostMicroUsd = s.Tokens, s.CostMicro
+	out.Tokens, out.CostMicroUsd, out.EstimatedTokens = s.Tokens, s.CostMicro, s.EstimatedTokens
 	out.ReservedTokens, out.ReservedCostMicroUsd = rules.Reserved(s, -1)
 	lent := rules.Lent(s)
 	out.LentTokens, out.LentCostMicroUsd = lent.Tokens, lent.CostMicro

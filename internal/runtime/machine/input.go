@@ -310,6 +310,9 @@ type Usage struct {
 	// CachedTokens are those of InputTokens that a cache had, ReasoningTokens those of
 	// OutputTokens that were not said.
 	CachedTokens, ReasoningTokens int64
+	// Estimated: nobody reported all of it. In a record what was missing is of the call's
+	// bound; in a command it says so of a call that failed.
+	Estimated bool
 	// Model took them; "" = not told. What it costs the pack says, or the operator.
 	Model string
 	// Price is the operator's of Model, stamped by the host where the pack has none, so

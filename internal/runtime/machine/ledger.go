@@ -35,6 +35,8 @@ type (
 		Step    uint32
 		Attempt int
 		Bound   Amount
+		// Output are those of the tokens that the model may have written.
+		Output int64
 	}
 	// RaiseBudget lets a run spend more; what is 0 stays as it is.
 	RaiseBudget struct {

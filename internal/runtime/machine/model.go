@@ -168,8 +168,12 @@ type ModelStep struct {
 	// NotBefore is when the attempt may begin, Unix nanoseconds; 0 = at once.
 	NotBefore  int64
 	ResponseID string
-	// Tokens and CostMicro are its bound.
-	Tokens, CostMicro int64
+	// Tokens and CostMicro are its bound, and Output those of the tokens that the model may
+	// write.
+	Tokens, CostMicro, Output int64
+	// Bounded: a budget of the run, or an account, holds the call to it, so that whoever makes
+	// the call asks for no more.
+	Bounded bool
 	// Price is the operator's of the model when it was asked, which holds for what the call
 	// consumes; nil = the pack has one, or nobody.
 	Price *Price

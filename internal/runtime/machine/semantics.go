@@ -19,6 +19,10 @@ const (
 	// SemanticsKinds: what is told of a step, its answer, its denial, its end, says what
 	// kind of step it is, of tools and agents too.
 	SemanticsKinds Semantics = 4
+	// SemanticsBounds: what an answer of a model does not report is settled by the bound of
+	// its call, marked as estimated; what nobody tells of stays reserved in every run that has
+	// a budget of tokens or cost.
+	SemanticsBounds Semantics = 5
 	// Current is the version that a host stamps into new inputs.
-	Current = SemanticsKinds
+	Current = SemanticsBounds
 )

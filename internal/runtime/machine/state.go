@@ -114,6 +114,8 @@ type State struct {
 	Reframes    int
 	Tokens      int64
 	CostMicro   int64
+	// EstimatedTokens are those of Tokens whose usage nobody reported in full.
+	EstimatedTokens int64
 
 	// Deadline of the wall clock in Unix nanoseconds; 0 = none or stopped.
 	Deadline int64

@@ -82,6 +82,9 @@ func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.CachedTokens))
 	b.Number(uint64(u.ReasoningTokens))
 	b.Text(u.Model)
+	if u.Estimated {
+		b.Flag(true) // only where it is set: digests of older bodies stay what they are
+	}
 }
 
 // Writes takes artifacts in the order of their names; JSON in canonical form.

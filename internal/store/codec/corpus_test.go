@@ -142,6 +142,9 @@ func freshSamples(t *testing.T) map[string][]byte {
 	fresh["head, steering"] = EncodeHead(steered.state(), [32]byte{10})
 	fresh["entry of a request, steering"] = encode(t, steered.entry(machine.RequestModel{}, &machine.StepRequested{}))
 	fresh["entry of a fork, steering"] = encode(t, steered.entry(machine.Fork{}, &machine.Origin{}))
+	bounds := &filler{rnd: rand.New(rand.NewPCG(1, 71)), full: true}
+	fresh["head, bounds"] = EncodeHead(bounds.state(), [32]byte{71})
+	fresh["entry of an answer, bounds"] = encode(t, bounds.entry(machine.AnswerModel{}, &machine.ModelNoted{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}
 	fresh["entry with semantics"] = encode(t, f.entry(machine.ResolveStep{}, &machine.StepResolved{}, &machine.Ended{}))
 	grown := &filler{rnd: rand.New(rand.NewPCG(1, 9)), full: true}

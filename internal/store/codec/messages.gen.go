@@ -2827,6 +2827,7 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 242)
 		b = shut(appendUndo(b, v.Undo), mark)
 	}
+	b = appendInt(b, 250, int64(v.EstimatedTokens))
 	return b
 }
 
@@ -2967,6 +2968,8 @@ func readState(b []byte, v *machine.State) error {
 		case 242:
 			v.Undo = new(machine.Undo)
 			s.keep(readUndo(s.message(), v.Undo))
+		case 250:
+			v.EstimatedTokens = int64(s.int64())
 		default:
 			s.unknown()
 		}
@@ -3781,6 +3784,7 @@ func appendUsage(b []byte, v *machine.Usage) []byte {
 		b, mark = open(b, 8)
 		b = shut(appendPrice(b, v.Price), mark)
 	}
+	b = appendBool(b, 9, v.Estimated)
 	return b
 }
 
@@ -3805,6 +3809,8 @@ func readUsage(b []byte, v *machine.Usage) error {
 		case 8:
 			v.Price = new(machine.Price)
 			s.keep(readPrice(s.message(), v.Price))
+		case 9:
+			v.Estimated = s.bool()
 		default:
 			s.unknown()
 		}
@@ -5068,6 +5074,8 @@ func appendModelStep(b []byte, v *machine.ModelStep) []byte {
 		b, mark = open(b, 10)
 		b = shut(appendPrice(b, v.Price), mark)
 	}
+	b = appendInt(b, 11, int64(v.Output))
+	b = appendBool(b, 12, v.Bounded)
 	return b
 }
 
@@ -5096,6 +5104,10 @@ func readModelStep(b []byte, v *machine.ModelStep) error {
 		case 10:
 			v.Price = new(machine.Price)
 			s.keep(readPrice(s.message(), v.Price))
+		case 11:
+			v.Output = int64(s.int64())
+		case 12:
+			v.Bounded = s.bool()
 		default:
 			s.unknown()
 		}
@@ -5153,6 +5165,7 @@ func appendOwed(b []byte, v *machine.Owed) []byte {
 		b, mark = open(b, 3)
 		b = shut(appendAmount(b, &v.Bound), mark)
 	}
+	b = appendInt(b, 4, int64(v.Output))
 	return b
 }
 
@@ -5166,6 +5179,8 @@ func readOwed(b []byte, v *machine.Owed) error {
 			v.Attempt = int(s.int64())
 		case 3:
 			s.keep(readAmount(s.message(), &v.Bound))
+		case 4:
+			v.Output = int64(s.int64())
 		default:
 			s.unknown()
 		}

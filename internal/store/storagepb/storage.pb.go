@@ -4457,6 +4457,7 @@ type Usage struct {
 	Model           string                 `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
 	// Of an input: the operator's price of the model.
 	Price         *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
+	Estimated     bool   `protobuf:"varint,9,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4545,6 +4546,13 @@ func (x *Usage) GetPrice() *Price {
 		return x.Price
 	}
 	return nil
+}
+
+func (x *Usage) GetEstimated() bool {
+	if x != nil {
+		return x.Estimated
+	}
+	return false
 }
 
 // Price is millionths of a US dollar for a million tokens.
@@ -7739,6 +7747,7 @@ type Owed struct {
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Bound         *Amount                `protobuf:"bytes,3,opt,name=bound,proto3" json:"bound,omitempty"`
+	Output        int64                  `protobuf:"varint,4,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7792,6 +7801,13 @@ func (x *Owed) GetBound() *Amount {
 		return x.Bound
 	}
 	return nil
+}
+
+func (x *Owed) GetOutput() int64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
 }
 
 type RaiseBudget struct {
@@ -8662,67 +8678,68 @@ func (x *Redirect) GetGuard() string {
 
 // State is a run's head. Its stored form is format byte | seq (8, big-endian) | State.
 type State struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Namespace      uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	RunId          string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	Digest         string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	PackId         string                 `protobuf:"bytes,4,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
-	PackVersion    string                 `protobuf:"bytes,5,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
-	Entry          string                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`
-	Agent          string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
-	EntryOverride  bool                   `protobuf:"varint,8,opt,name=entry_override,json=entryOverride,proto3" json:"entry_override,omitempty"`
-	Execution      uint32                 `protobuf:"varint,9,opt,name=execution,proto3" json:"execution,omitempty"`
-	Labels         []*Label               `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
-	Limits         *Limits                `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
-	Parent         *Parent                `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
-	Depth          int64                  `protobuf:"varint,13,opt,name=depth,proto3" json:"depth,omitempty"`
-	Seq            uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`
-	PrevHash       []byte                 `protobuf:"bytes,15,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
-	CreatedAt      uint64                 `protobuf:"fixed64,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	At             uint64                 `protobuf:"fixed64,17,opt,name=at,proto3" json:"at,omitempty"`
-	Status         uint32                 `protobuf:"varint,18,opt,name=status,proto3" json:"status,omitempty"`
-	Reason         string                 `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
-	Paused         bool                   `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
-	Current        string                 `protobuf:"bytes,21,opt,name=current,proto3" json:"current,omitempty"`
-	VisitSeq       uint64                 `protobuf:"varint,22,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
-	Visits         []*Count               `protobuf:"bytes,23,rep,name=visits,proto3" json:"visits,omitempty"`
-	Edges          []*EdgeCount           `protobuf:"bytes,24,rep,name=edges,proto3" json:"edges,omitempty"`
-	TotalVisits    int64                  `protobuf:"varint,25,opt,name=total_visits,json=totalVisits,proto3" json:"total_visits,omitempty"`
-	Transitions    int64                  `protobuf:"varint,26,opt,name=transitions,proto3" json:"transitions,omitempty"`
-	ToolCalls      int64                  `protobuf:"varint,27,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	Reframes       int64                  `protobuf:"varint,28,opt,name=reframes,proto3" json:"reframes,omitempty"`
-	Tokens         int64                  `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	CostMicro      int64                  `protobuf:"varint,30,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
-	Deadline       uint64                 `protobuf:"fixed64,31,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	WallLeft       int64                  `protobuf:"varint,32,opt,name=wall_left,json=wallLeft,proto3" json:"wall_left,omitempty"`
-	StateTimeoutAt uint64                 `protobuf:"fixed64,33,opt,name=state_timeout_at,json=stateTimeoutAt,proto3" json:"state_timeout_at,omitempty"`
-	MaxSteps       int64                  `protobuf:"varint,34,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
-	Turn           *Turn                  `protobuf:"bytes,35,opt,name=turn,proto3" json:"turn,omitempty"`
-	Queue          []uint64               `protobuf:"varint,36,rep,packed,name=queue,proto3" json:"queue,omitempty"`
-	Steps          []*ToolStep            `protobuf:"bytes,37,rep,name=steps,proto3" json:"steps,omitempty"`
-	LastStep       uint32                 `protobuf:"varint,38,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
-	Artifacts      []*ArtifactHead        `protobuf:"bytes,39,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	ArtifactBytes  int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
-	Conversations  []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	MessageBytes   int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
-	ModelSteps     uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
-	Texts          []*KnownText           `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
-	Repeats        []*Repeat              `protobuf:"bytes,45,rep,name=repeats,proto3" json:"repeats,omitempty"`
-	Forked         *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
-	Imported       bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
-	Task           *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
-	Awaiting       uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
-	StatusAt       uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
-	Erasable       bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
-	Asked          uint32                 `protobuf:"varint,94,opt,name=asked,proto3" json:"asked,omitempty"`
-	Heeds          []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
-	Account        *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
-	Charges        []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
-	OwnSteps       uint32                 `protobuf:"varint,240,opt,name=own_steps,json=ownSteps,proto3" json:"own_steps,omitempty"`
-	Effects        []*Standing            `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
-	Undo           *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Namespace       uint32                 `protobuf:"varint,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	RunId           string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Digest          string                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	PackId          string                 `protobuf:"bytes,4,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
+	PackVersion     string                 `protobuf:"bytes,5,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
+	Entry           string                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`
+	Agent           string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"`
+	EntryOverride   bool                   `protobuf:"varint,8,opt,name=entry_override,json=entryOverride,proto3" json:"entry_override,omitempty"`
+	Execution       uint32                 `protobuf:"varint,9,opt,name=execution,proto3" json:"execution,omitempty"`
+	Labels          []*Label               `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty"`
+	Limits          *Limits                `protobuf:"bytes,11,opt,name=limits,proto3" json:"limits,omitempty"`
+	Parent          *Parent                `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"`
+	Depth           int64                  `protobuf:"varint,13,opt,name=depth,proto3" json:"depth,omitempty"`
+	Seq             uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`
+	PrevHash        []byte                 `protobuf:"bytes,15,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
+	CreatedAt       uint64                 `protobuf:"fixed64,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	At              uint64                 `protobuf:"fixed64,17,opt,name=at,proto3" json:"at,omitempty"`
+	Status          uint32                 `protobuf:"varint,18,opt,name=status,proto3" json:"status,omitempty"`
+	Reason          string                 `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
+	Paused          bool                   `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
+	Current         string                 `protobuf:"bytes,21,opt,name=current,proto3" json:"current,omitempty"`
+	VisitSeq        uint64                 `protobuf:"varint,22,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	Visits          []*Count               `protobuf:"bytes,23,rep,name=visits,proto3" json:"visits,omitempty"`
+	Edges           []*EdgeCount           `protobuf:"bytes,24,rep,name=edges,proto3" json:"edges,omitempty"`
+	TotalVisits     int64                  `protobuf:"varint,25,opt,name=total_visits,json=totalVisits,proto3" json:"total_visits,omitempty"`
+	Transitions     int64                  `protobuf:"varint,26,opt,name=transitions,proto3" json:"transitions,omitempty"`
+	ToolCalls       int64                  `protobuf:"varint,27,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	Reframes        int64                  `protobuf:"varint,28,opt,name=reframes,proto3" json:"reframes,omitempty"`
+	Tokens          int64                  `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	CostMicro       int64                  `protobuf:"varint,30,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	Deadline        uint64                 `protobuf:"fixed64,31,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	WallLeft        int64                  `protobuf:"varint,32,opt,name=wall_left,json=wallLeft,proto3" json:"wall_left,omitempty"`
+	StateTimeoutAt  uint64                 `protobuf:"fixed64,33,opt,name=state_timeout_at,json=stateTimeoutAt,proto3" json:"state_timeout_at,omitempty"`
+	MaxSteps        int64                  `protobuf:"varint,34,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Turn            *Turn                  `protobuf:"bytes,35,opt,name=turn,proto3" json:"turn,omitempty"`
+	Queue           []uint64               `protobuf:"varint,36,rep,packed,name=queue,proto3" json:"queue,omitempty"`
+	Steps           []*ToolStep            `protobuf:"bytes,37,rep,name=steps,proto3" json:"steps,omitempty"`
+	LastStep        uint32                 `protobuf:"varint,38,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
+	Artifacts       []*ArtifactHead        `protobuf:"bytes,39,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
+	ArtifactBytes   int64                  `protobuf:"varint,40,opt,name=artifact_bytes,json=artifactBytes,proto3" json:"artifact_bytes,omitempty"`
+	Conversations   []*Conversation        `protobuf:"bytes,41,rep,name=conversations,proto3" json:"conversations,omitempty"`
+	MessageBytes    int64                  `protobuf:"varint,42,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
+	ModelSteps      uint32                 `protobuf:"varint,43,opt,name=model_steps,json=modelSteps,proto3" json:"model_steps,omitempty"`
+	Texts           []*KnownText           `protobuf:"bytes,44,rep,name=texts,proto3" json:"texts,omitempty"`
+	Repeats         []*Repeat              `protobuf:"bytes,45,rep,name=repeats,proto3" json:"repeats,omitempty"`
+	Forked          *Forked                `protobuf:"bytes,80,opt,name=forked,proto3" json:"forked,omitempty"`
+	Imported        bool                   `protobuf:"varint,81,opt,name=imported,proto3" json:"imported,omitempty"`
+	Task            *Task                  `protobuf:"bytes,90,opt,name=task,proto3" json:"task,omitempty"`
+	Awaiting        uint32                 `protobuf:"varint,91,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	StatusAt        uint64                 `protobuf:"fixed64,92,opt,name=status_at,json=statusAt,proto3" json:"status_at,omitempty"`
+	Erasable        bool                   `protobuf:"varint,93,opt,name=erasable,proto3" json:"erasable,omitempty"`
+	Asked           uint32                 `protobuf:"varint,94,opt,name=asked,proto3" json:"asked,omitempty"`
+	Heeds           []*Heed                `protobuf:"bytes,210,rep,name=heeds,proto3" json:"heeds,omitempty"`
+	Account         *Account               `protobuf:"bytes,220,opt,name=account,proto3" json:"account,omitempty"`
+	Charges         []*Charge              `protobuf:"bytes,230,rep,name=charges,proto3" json:"charges,omitempty"`
+	OwnSteps        uint32                 `protobuf:"varint,240,opt,name=own_steps,json=ownSteps,proto3" json:"own_steps,omitempty"`
+	Effects         []*Standing            `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
+	Undo            *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
+	EstimatedTokens int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
@@ -9159,6 +9176,13 @@ func (x *State) GetUndo() *Undo {
 		return x.Undo
 	}
 	return nil
+}
+
+func (x *State) GetEstimatedTokens() int64 {
+	if x != nil {
+		return x.EstimatedTokens
+	}
+	return 0
 }
 
 type Count struct {
@@ -9657,6 +9681,8 @@ type ModelStep struct {
 	Calls         int64                  `protobuf:"varint,8,opt,name=calls,proto3" json:"calls,omitempty"`
 	Changed       bool                   `protobuf:"varint,9,opt,name=changed,proto3" json:"changed,omitempty"`
 	Price         *Price                 `protobuf:"bytes,10,opt,name=price,proto3" json:"price,omitempty"`
+	Output        int64                  `protobuf:"varint,11,opt,name=output,proto3" json:"output,omitempty"`
+	Bounded       bool                   `protobuf:"varint,12,opt,name=bounded,proto3" json:"bounded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9759,6 +9785,20 @@ func (x *ModelStep) GetPrice() *Price {
 		return x.Price
 	}
 	return nil
+}
+
+func (x *ModelStep) GetOutput() int64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *ModelStep) GetBounded() bool {
+	if x != nil {
+		return x.Bounded
+	}
+	return false
 }
 
 type KnownText struct {
@@ -11648,7 +11688,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05trace\x18\x03 \x01(\tR\x05trace\"\xa1\x02\n" +
+	"\x05trace\x18\x03 \x01(\tR\x05trace\"\xbf\x02\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1d\n" +
@@ -11659,7 +11699,8 @@ const file_storage_proto_rawDesc = "" +
 	"\rcached_tokens\x18\x05 \x01(\x03R\fcachedTokens\x12)\n" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03R\x0freasoningTokens\x12\x14\n" +
 	"\x05model\x18\a \x01(\tR\x05model\x12,\n" +
-	"\x05price\x18\b \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\"k\n" +
+	"\x05price\x18\b \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\x12\x1c\n" +
+	"\testimated\x18\t \x01(\bR\testimated\"k\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\x03R\x05input\x12\x16\n" +
 	"\x06cached\x18\x02 \x01(\x03R\x06cached\x12\x16\n" +
@@ -11948,11 +11989,12 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"wrapped_up\x18\x03 \x01(\bR\twrappedUp\x12\x18\n" +
 	"\anoticed\x18\x04 \x01(\bR\anoticed\x12)\n" +
-	"\x04owed\x18\x05 \x03(\v2\x15.pawl.storage.v1.OwedR\x04owed\"c\n" +
+	"\x04owed\x18\x05 \x03(\v2\x15.pawl.storage.v1.OwedR\x04owed\"{\n" +
 	"\x04Owed\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12-\n" +
-	"\x05bound\x18\x03 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\"N\n" +
+	"\x05bound\x18\x03 \x01(\v2\x17.pawl.storage.v1.AmountR\x05bound\x12\x16\n" +
+	"\x06output\x18\x04 \x01(\x03R\x06output\"N\n" +
 	"\vRaiseBudget\x12'\n" +
 	"\x02to\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x02to\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"|\n" +
@@ -12016,7 +12058,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xfc\x0f\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa8\x10\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12080,7 +12122,8 @@ const file_storage_proto_rawDesc = "" +
 	"\acharges\x18\xe6\x01 \x03(\v2\x17.pawl.storage.v1.ChargeR\acharges\x12\x1c\n" +
 	"\town_steps\x18\xf0\x01 \x01(\rR\bownSteps\x124\n" +
 	"\aeffects\x18\xf1\x01 \x03(\v2\x19.pawl.storage.v1.StandingR\aeffects\x12*\n" +
-	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\"+\n" +
+	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\x12*\n" +
+	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -12130,7 +12173,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
 	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\x12\x19\n" +
 	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
-	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xc8\x02\n" +
+	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xfa\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -12145,7 +12188,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\b \x01(\x03R\x05calls\x12\x18\n" +
 	"\achanged\x18\t \x01(\bR\achanged\x12,\n" +
 	"\x05price\x18\n" +
-	" \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\"1\n" +
+	" \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\x12\x16\n" +
+	"\x06output\x18\v \x01(\x03R\x06output\x12\x18\n" +
+	"\abounded\x18\f \x01(\bR\abounded\"1\n" +
 	"\tKnownText\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9e\x01\n" +

@@ -1664,7 +1664,12 @@ type Usage struct {
 	ReasoningTokens int64 `protobuf:"varint,6,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
 	// Model that took the tokens, as x_pawl.prices or the operator's file (--prices) call
 	// it: they say what it costs. Default: empty, not told.
-	Model         string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	// In a record, true: nobody reported all of it, and what was missing is that of the bound
+	// of the call. In a request, of a call of a model, above all of one that failed: the provider
+	// was at work on it and did not tell all that it wrote, so that no less than the bound
+	// counts. Default false.
+	Estimated     bool `protobuf:"varint,71,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1746,6 +1751,13 @@ func (x *Usage) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *Usage) GetEstimated() bool {
+	if x != nil {
+		return x.Estimated
+	}
+	return false
 }
 
 // ModelRequest is what a model is asked: settings and messages, each said once and
@@ -6204,7 +6216,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12)\n" +
 	"\x06asking\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\x06asking\x12\x1d\n" +
 	"\n" +
-	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xe1\x02\n" +
+	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xff\x02\n" +
 	"\x05Usage\x121\n" +
 	"\finput_tokens\x18\x01 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\vinputTokens\x123\n" +
 	"\routput_tokens\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\foutputTokens\x124\n" +
@@ -6213,7 +6225,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"tool_calls\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x00R\ttoolCalls\x123\n" +
 	"\rcached_tokens\x18\x05 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcachedTokens\x129\n" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x0freasoningTokens\x12\x1e\n" +
-	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\"\xa2\x03\n" +
+	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\x12\x1c\n" +
+	"\testimated\x18G \x01(\bR\testimated\"\xa2\x03\n" +
 	"\fModelRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05model\x12\x18\n" +

@@ -308,6 +308,8 @@ type Run struct {
 	Tokens int64 `protobuf:"varint,21,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Cost settled from usage, in millionths of a US dollar.
 	CostMicroUsd int64 `protobuf:"varint,22,opt,name=cost_micro_usd,json=costMicroUsd,proto3" json:"cost_micro_usd,omitempty"`
+	// Those of `tokens` whose usage nobody reported in full (Usage.estimated).
+	EstimatedTokens int64 `protobuf:"varint,71,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
 	// Number of the last step; 0: none was issued.
 	LastStep uint32 `protobuf:"varint,23,opt,name=last_step,json=lastStep,proto3" json:"last_step,omitempty"`
 	// When it was started.
@@ -560,6 +562,13 @@ func (x *Run) GetTokens() int64 {
 func (x *Run) GetCostMicroUsd() int64 {
 	if x != nil {
 		return x.CostMicroUsd
+	}
+	return 0
+}
+
+func (x *Run) GetEstimatedTokens() int64 {
+	if x != nil {
+		return x.EstimatedTokens
 	}
 	return 0
 }
@@ -1435,8 +1444,12 @@ type ModelStep struct {
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// True: an execution asked something else than what is recorded.
 	RequestChanged bool `protobuf:"varint,6,opt,name=request_changed,json=requestChanged,proto3" json:"request_changed,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Most tokens that the answer to the pending attempt may have: what the call reserved of a
+	// budget of the run, or of an operator's account. Whoever makes the call asks the provider
+	// for no more. 0: nothing holds the call to its bound, or it said none.
+	MaxOutputTokens int64 `protobuf:"varint,71,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelStep) Reset() {
@@ -1509,6 +1522,13 @@ func (x *ModelStep) GetRequestChanged() bool {
 		return x.RequestChanged
 	}
 	return false
+}
+
+func (x *ModelStep) GetMaxOutputTokens() int64 {
+	if x != nil {
+		return x.MaxOutputTokens
+	}
+	return 0
 }
 
 // Step is one call: of a tool (RFC-103), of an agent or of a model.
@@ -5756,7 +5776,9 @@ type RequestModelRequest struct {
 	// What the model is asked; required.
 	Request *ModelRequest `protobuf:"bytes,8,opt,name=request,proto3" json:"request,omitempty"`
 	// What the call may consume at most, as far as the executor bounds it. It has to fit into
-	// what is left of the run's budgets. Default: unset, which asks for one token to be left.
+	// what is left of the run's budgets, and is what counts where the usage is not reported. The
+	// provider is asked for no more than its output_tokens (ModelStep.max_output_tokens). Default:
+	// unset, which asks for one token to be left.
 	Bound *Usage `protobuf:"bytes,9,opt,name=bound,proto3" json:"bound,omitempty"`
 	// True: what the request has to contain (SteerRun, notices) and does not is added behind
 	// its messages, and told in RequestModelResponse.heeds; a round that was answered before
@@ -6017,8 +6039,10 @@ type AnswerModelRequest struct {
 	//	*AnswerModelRequest_Answer
 	//	*AnswerModelRequest_Failure
 	Outcome isAnswerModelRequest_Outcome `protobuf_oneof:"outcome"`
-	// What the attempt consumed. Default: unset, nothing. Its cost is that of the price of
-	// the model that was asked for; cost_micro_usd counts where it has none.
+	// What the attempt consumed. Input or output tokens of an answer that are 0, or not there,
+	// were not reported: those of RequestModelRequest.bound count, and the record says
+	// so (Usage.estimated). Default: unset; of a failure, nothing was consumed. Its cost is that
+	// of the price of the model that was asked for; cost_micro_usd counts where it has none.
 	Usage *Usage `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	// What the provider tells of its own limits, with an answer or a failure. Default: unset,
 	// it does not tell. It is not recorded: entries of the operator's limits with
@@ -10514,7 +10538,7 @@ var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xbf\x11\n" +
+	"\x11pawl/v1/run.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x14pawl/v1/record.proto\"\xea\x11\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12$\n" +
@@ -10539,7 +10563,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"tool_calls\x18\x13 \x01(\x05R\ttoolCalls\x12\x1a\n" +
 	"\breframes\x18\x14 \x01(\x05R\breframes\x12\x16\n" +
 	"\x06tokens\x18\x15 \x01(\x03R\x06tokens\x12$\n" +
-	"\x0ecost_micro_usd\x18\x16 \x01(\x03R\fcostMicroUsd\x12\x1b\n" +
+	"\x0ecost_micro_usd\x18\x16 \x01(\x03R\fcostMicroUsd\x12)\n" +
+	"\x10estimated_tokens\x18G \x01(\x03R\x0festimatedTokens\x12\x1b\n" +
 	"\tlast_step\x18\x17 \x01(\rR\blastStep\x129\n" +
 	"\n" +
 	"created_at\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
@@ -10630,7 +10655,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x12max_artifact_bytes\x18\x02 \x01(\x03R\x10maxArtifactBytes\x123\n" +
 	"\x16max_run_artifact_bytes\x18\x03 \x01(\x03R\x13maxRunArtifactBytes\x12*\n" +
 	"\x11max_message_bytes\x18\x04 \x01(\x03R\x0fmaxMessageBytes\x12*\n" +
-	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\x95\x02\n" +
+	"\x11max_queued_inputs\x18\x05 \x01(\x05R\x0fmaxQueuedInputs\"\xc1\x02\n" +
 	"\tModelStep\x12/\n" +
 	"\arequest\x18\x01 \x01(\v2\x15.pawl.v1.ModelRequestR\arequest\x12,\n" +
 	"\x06answer\x18\x02 \x01(\v2\x14.pawl.v1.ModelAnswerR\x06answer\x12$\n" +
@@ -10639,7 +10664,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"responseId\x129\n" +
 	"\n" +
 	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12'\n" +
-	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\"\xeb\x05\n" +
+	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\x12*\n" +
+	"\x11max_output_tokens\x18G \x01(\x03R\x0fmaxOutputTokens\"\xeb\x05\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +

@@ -61,7 +61,7 @@ CHANGE_KIND_REMOVED: ChangeKind
 CHANGE_KIND_CHANGED: ChangeKind
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "accounts", "lent_tokens", "lent_cost_micro_usd", "erased", "waiting_for", "compensating")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "estimated_tokens", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "accounts", "lent_tokens", "lent_cost_micro_usd", "erased", "waiting_for", "compensating")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class Run(_message.Message):
     REFRAMES_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LAST_STEP_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +153,7 @@ class Run(_message.Message):
     reframes: int
     tokens: int
     cost_micro_usd: int
+    estimated_tokens: int
     last_step: int
     created_at: _timestamp_pb2.Timestamp
     updated_at: _timestamp_pb2.Timestamp
@@ -184,7 +186,7 @@ class Run(_message.Message):
     erased: Erasure
     waiting_for: _containers.RepeatedCompositeFieldContainer[LimitWait]
     compensating: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_tokens: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[Task, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
 
 class AccountShare(_message.Message):
     __slots__ = ("name", "window_start", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd")
@@ -293,20 +295,22 @@ class RunLimits(_message.Message):
     def __init__(self, max_transitions: _Optional[int] = ..., max_artifact_bytes: _Optional[int] = ..., max_run_artifact_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., max_queued_inputs: _Optional[int] = ...) -> None: ...
 
 class ModelStep(_message.Message):
-    __slots__ = ("request", "answer", "usage", "response_id", "not_before", "request_changed")
+    __slots__ = ("request", "answer", "usage", "response_id", "not_before", "request_changed", "max_output_tokens")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    MAX_OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     request: _record_pb2.ModelRequest
     answer: _record_pb2.ModelAnswer
     usage: _record_pb2.Usage
     response_id: str
     not_before: _timestamp_pb2.Timestamp
     request_changed: bool
-    def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ...) -> None: ...
+    max_output_tokens: int
+    def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ..., max_output_tokens: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry")

@@ -36,6 +36,9 @@ func (t *txn) overBudget() string {
 func (t *txn) settle(u machine.Usage) {
 	t.s.Tokens = facts.AddCapped(t.s.Tokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = facts.AddCapped(t.s.CostMicro, u.CostMicro)
+	if u.Estimated {
+		t.s.EstimatedTokens = facts.AddCapped(t.s.EstimatedTokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
+	}
 	t.s.ToolCalls = int(facts.AddCapped(int64(t.s.ToolCalls), int64(u.ToolCalls)))
 }
 

@@ -180,6 +180,9 @@ func (t *txn) hold(i int, c *machine.RequestModel) {
 	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, facts.ValueOf(c.Assigned), 0, 0
 	m.Tokens, m.CostMicro = facts.AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
 	m.Price = c.Bound.Price
+	if t.rules.silenceCosts {
+		m.Output, m.Bounded = c.Bound.OutputTokens, t.bounded() || len(t.in.Billed) > 0
+	}
 }
 
 // reopenModel asks for a round again that an earlier execution did not get an answer to:
@@ -236,7 +239,7 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		return machine.IgnoredTerminal, nil
 	}
 	i := facts.FindStep(t.s.Steps, c.Step)
-	if err := shape.First(t.checkModelStep(c.Step), t.checkAttempt(i, c)); err != nil {
+	if err := shape.First(t.checkModelStep(c.Step), t.checkAttempt(i, c), shape.CheckUsage(c.Usage)); err != nil {
 		return 0, err
 	}
 	if i >= 0 && t.s.Steps[i].Model.Price != nil {
@@ -245,7 +248,7 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if !t.waitsFor(i, c) {
 		return t.settleLate(c)
 	}
-	used, err := t.price(c.Usage)
+	used, err := t.price(t.reported(c, boundOfCall(&t.s.Steps[i])))
 	if err != nil {
 		return 0, err
 	}

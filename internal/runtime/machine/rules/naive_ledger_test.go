@@ -56,27 +56,64 @@ func (v *view) taken(but *vstep) (tokens, cost int64) {
 // owe keeps what a call of a model may have consumed that nobody told of.
 func (n *naive) owe(v *view, s *vstep) {
 	bound := machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}
-	if s.model.is && n.reserves() && bound != (machine.Amount{}) {
-		v.owed = append(v.owed, machine.Owed{Step: s.n, Attempt: s.attempt, Bound: bound})
+	if s.model.is && n.owes(v) && bound != (machine.Amount{}) {
+		v.owed = append(v.owed, machine.Owed{Step: s.n, Attempt: s.attempt, Bound: bound, Output: s.model.output})
 	}
 }
 
-func (n *naive) toldOf(v *view, step uint32, attempt int) bool {
-	if !n.reserves() {
-		return false
+// owes: what nobody told of stays reserved.
+func (n *naive) owes(v *view) bool {
+	return n.reserves() || v.version >= 5 && v.limit.Tokens+v.limit.CostMicro > 0
+}
+
+// silent is the usage of a call that nobody told of.
+func (v *view) silent(o machine.Owed) machine.Usage {
+	if v.version < 5 {
+		return asUsage(o.Bound)
+	}
+	return machine.Usage{InputTokens: o.Bound.Tokens - o.Output, OutputTokens: o.Output, CostMicro: o.Bound.CostMicro, Estimated: true}
+}
+
+// guess puts the bound in the place of what is not told of a call.
+func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
+	u := c.Usage
+	noRead, noWrite := u.Estimated && u.InputTokens == 0, u.Estimated
+	if c.Answer != nil {
+		noRead, noWrite = u.InputTokens == 0, noWrite || u.OutputTokens == 0 && naiveAnswer(c.Answer) > 0
+	}
+	if v.version < 5 || !noRead && !noWrite || v.limit.Tokens+v.limit.CostMicro+bound.Bound.Tokens+bound.Bound.CostMicro == 0 {
+		return u
+	}
+	u.Estimated = true
+	if s := v.step(c.Step); s != nil && u.Model == "" {
+		u.Model = s.tool
+	}
+	if noRead {
+		u.InputTokens = max(1, bound.Bound.Tokens-bound.Output)
+	}
+	if noWrite {
+		u.OutputTokens = max(1, bound.Output, u.OutputTokens)
+	}
+	u.CostMicro = max(u.CostMicro, bound.Bound.CostMicro)
+	return u
+}
+
+func (n *naive) toldOf(v *view, step uint32, attempt int) (machine.Owed, bool) {
+	if !n.owes(v) {
+		return machine.Owed{}, false
 	}
 	if s := v.step(step); s != nil && s.status == machine.StepStatusPending && s.attempt == attempt {
-		had := s.model.tokens+s.model.cost > 0
-		s.model.tokens, s.model.cost = 0, 0
-		return had
+		had := machine.Owed{Step: step, Attempt: attempt, Bound: machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}, Output: s.model.output}
+		s.model.tokens, s.model.cost, s.model.output = 0, 0, 0
+		return had, had.Bound.Tokens+had.Bound.CostMicro > 0
 	}
 	for i, o := range v.owed {
 		if o.Step == step && o.Attempt == attempt {
 			v.owed = append(append([]machine.Owed(nil), v.owed[:i]...), v.owed[i+1:]...)
-			return true
+			return o, true
 		}
 	}
-	return false
+	return machine.Owed{}, false
 }
 
 // notice tells models, once for a limit, that four fifths of it are gone.

@@ -20,6 +20,8 @@ type vmodel struct {
 	response    string
 	tokens      int64
 	cost        int64
+	output      int64
+	bounded     bool
 	priced      bool
 	price       machine.Price
 	calls       int
@@ -30,7 +32,7 @@ type vmodel struct {
 func modelFacts(m *machine.ModelStep) vmodel {
 	f := vmodel{
 		is: true, turnAttempt: m.TurnAttempt, by: m.By, failed: m.Failed, notBefore: m.NotBefore, response: m.ResponseID,
-		tokens: m.Tokens, cost: m.CostMicro, calls: m.Calls, changed: m.Changed,
+		tokens: m.Tokens, cost: m.CostMicro, output: m.Output, bounded: m.Bounded, calls: m.Calls, changed: m.Changed,
 	}
 	if m.Price != nil {
 		f.priced, f.price = true, *m.Price
@@ -98,7 +100,7 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 	}
 	n.assign(c.Assigned)
 	again := step
-	if step != nil && step.status == machine.StepStatusPending && n.reserves() {
+	if step != nil && step.status == machine.StepStatusPending && n.owes(n.view()) {
 		again = nil
 	}
 	if reason := n.modelBound(bound, again); reason != "" {
@@ -289,12 +291,12 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
 		return
 	}
-	used, unpriced := n.priced(c.Usage)
 	good := c.Answer != nil
 	if !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || !good && c.Attempt < step.attempt {
-		n.late(c, used, out)
+		n.late(c, out)
 		return
 	}
+	used, unpriced := n.priced(v.guess(c, machine.Owed{Bound: machine.Amount{Tokens: step.model.tokens, CostMicro: step.model.cost}, Output: step.model.output}))
 	if out.refusal = unpriced; unpriced != nil {
 		return
 	}
@@ -313,13 +315,20 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 }
 
 // late: nobody waits for it; what was consumed counts.
-func (n *naive) late(c machine.AnswerModel, used machine.Usage, out *verdict) {
+func (n *naive) late(c machine.AnswerModel, out *verdict) {
 	out.disposition = machine.IgnoredStale
 	if n.view().ended != nil {
 		out.disposition = machine.IgnoredTerminal
 	}
 	was := n.view()
-	owed := n.toldOf(was, c.Step, c.Attempt)
+	bound, owed := n.toldOf(was, c.Step, c.Attempt)
+	used := c.Usage
+	if owed {
+		used = was.guess(c, bound)
+	}
+	if priced, r := n.priced(used); r == nil {
+		used = priced
+	}
 	if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 && !owed {
 		return
 	}
@@ -462,6 +471,9 @@ func (v *view) readAsked(c machine.RequestModel, b *machine.StepRequested, seq u
 	step.model = vmodel{
 		is: true, turnAttempt: c.Attempt, by: executionOf(c.Assigned), response: response, changed: changed,
 		tokens: b.Bound.InputTokens + b.Bound.OutputTokens, cost: b.Bound.CostMicro,
+	}
+	if v.version >= 5 {
+		step.model.output, step.model.bounded = b.Bound.OutputTokens, v.limit.Tokens+v.limit.CostMicro > 0
 	}
 	if b.Bound.Price != nil {
 		step.model.priced, step.model.price = true, *b.Bound.Price

@@ -262,7 +262,7 @@ func (n *naive) finish(event, target string, status machine.Status, reason strin
 	n.cancelPending("run_ended")
 	if v := n.view(); n.leased() {
 		for _, o := range v.owed {
-			n.add(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: asUsage(o.Bound)})
+			n.add(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: v.silent(o)})
 		}
 	}
 	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes, Standing: standing}

@@ -43,6 +43,9 @@ type view struct {
 	texts     []machine.KnownText
 	reframes  int
 	tokens    int64
+	// guessed are those of tokens that nobody reported; version is that of the last input.
+	guessed   int64
+	version   machine.Semantics
 	cost      int64
 	turn      *vturn
 	queue     []uint64
@@ -146,7 +149,7 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 			v.deadline = in.At + int64(wall)
 		}
 	}
-	v.first = v.seq + 1
+	v.first, v.version = v.seq+1, in.Semantics
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
 		switch c, forks := in.Command.(machine.Fork); {
@@ -374,6 +377,9 @@ func (v *view) spend(u machine.Usage) {
 	v.calls += u.ToolCalls
 	v.tokens += u.InputTokens + u.OutputTokens
 	v.cost += u.CostMicro
+	if u.Estimated {
+		v.guessed += u.InputTokens + u.OutputTokens
+	}
 }
 
 func (v *view) takeQueue() {

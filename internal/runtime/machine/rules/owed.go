@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models of which nobody knows what they consumed stay reserved where a ledger is
@@ -13,11 +14,11 @@ import (
 
 // owe keeps the bound of a call that ends without anybody's word.
 func (t *txn) owe(step *machine.ToolStep) {
-	if step.Model == nil || !facts.KeepsLedger(t.g, t.s) || facts.BoundOf(step) == (machine.Amount{}) {
+	if step.Model == nil || !t.owes() || facts.BoundOf(step) == (machine.Amount{}) {
 		return
 	}
 	account := t.account()
-	account.Owed = append(slices.Clip(account.Owed), machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: facts.BoundOf(step)})
+	account.Owed = append(slices.Clip(account.Owed), boundOfCall(step))
 	if len(account.Owed) > machine.MaxOwed {
 		oldest := account.Owed[0]
 		account.Owed = slices.Clone(account.Owed[1:])
@@ -25,10 +26,57 @@ func (t *txn) owe(step *machine.ToolStep) {
 	}
 }
 
+// bounded: a budget of tokens or cost holds the run.
+func (t *txn) bounded() bool { return facts.LimitOf(t.g, t.s) != (machine.Amount{}) }
+
+// owes: what calls of models may have consumed stays reserved until somebody tells.
+func (t *txn) owes() bool {
+	return facts.KeepsLedger(t.g, t.s) || t.rules.silenceCosts && t.bounded()
+}
+
+// boundOfCall is what a call of a model may consume.
+func boundOfCall(step *machine.ToolStep) machine.Owed {
+	return machine.Owed{Step: step.Step, Attempt: step.Attempt, Bound: facts.BoundOf(step), Output: step.Model.Output}
+}
+
+// usageOfCall is the bound of a call as usage, where nobody says what it consumed.
+func (t *txn) usageOfCall(o machine.Owed) machine.Usage {
+	used := usageOfBound(o.Bound)
+	if t.rules.silenceCosts {
+		used.InputTokens, used.OutputTokens, used.Estimated = used.InputTokens-o.Output, o.Output, true
+	}
+	return used
+}
+
+// reported is what an answer says that its call consumed. What it does not say is that of
+// the bound: nothing that was said was written for nothing, and nothing is read for nothing.
+// Where the executor says that it did not hear all of it ([machine.Usage.Estimated]), no less
+// than the bound was written.
+func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage {
+	u := c.Usage
+	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
+	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && shape.AnswerBytes(c.Answer) > 0
+	if !t.rules.silenceCosts || !noRead && !noWrite || !t.bounded() && bound.Bound == (machine.Amount{}) {
+		return u
+	}
+	all := t.usageOfCall(bound)
+	u.Estimated, u.CostMicro = true, max(u.CostMicro, all.CostMicro)
+	if noRead {
+		u.InputTokens = max(1, all.InputTokens)
+	}
+	if noWrite {
+		u.OutputTokens = max(1, all.OutputTokens, u.OutputTokens)
+	}
+	if i := facts.FindStep(t.s.Steps, c.Step); u.Model == "" && i >= 0 {
+		u.Model = t.s.Steps[i].Tool
+	}
+	return u
+}
+
 // givenBack is the step whose bound is free once it is asked for again: of a call under way,
 // in an execution that is over, nobody knows what it consumes.
 func (t *txn) givenBack(i int) int {
-	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && facts.KeepsLedger(t.g, t.s) {
+	if i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.owes() {
 		return -1
 	}
 	return i
@@ -36,36 +84,37 @@ func (t *txn) givenBack(i int) int {
 
 // takeFor takes the bound of a call for what it consumed.
 func (t *txn) takeFor(o machine.Owed) {
-	used := usageOfBound(o.Bound)
+	used := t.usageOfCall(o)
 	t.record(&machine.ModelNoted{Step: o.Step, Attempt: o.Attempt, Usage: used})
 	t.settle(used)
 }
 
 // toldOf gives back the bound of a call that somebody tells of, and says whether there was
 // one. A round that waits to be asked for again has none any more.
-func (t *txn) toldOf(step uint32, attempt int) bool {
-	if !facts.KeepsLedger(t.g, t.s) {
-		return false
+func (t *txn) toldOf(step uint32, attempt int) (owed machine.Owed, had bool) {
+	if !t.owes() {
+		return owed, false
 	}
 	if i := facts.FindStep(t.s.Steps, step); i >= 0 && t.s.Steps[i].Status == machine.StepStatusPending && t.s.Steps[i].Attempt == attempt {
+		owed = boundOfCall(&t.s.Steps[i])
 		m := t.model(i)
-		had := m.Tokens|m.CostMicro != 0
-		m.Tokens, m.CostMicro = 0, 0
-		return had
+		m.Tokens, m.CostMicro, m.Output = 0, 0, 0
+		return owed, owed.Bound != (machine.Amount{})
 	}
 	if t.s.Account == nil {
-		return false
+		return owed, false
 	}
 	i := slices.IndexFunc(t.s.Account.Owed, func(o machine.Owed) bool { return o.Step == step && o.Attempt == attempt })
 	if i < 0 {
-		return false
+		return owed, false
 	}
 	account := t.account()
+	owed = account.Owed[i]
 	account.Owed = slices.Delete(slices.Clone(account.Owed), i, i+1)
 	if len(account.Owed) == 0 {
 		account.Owed = nil
 	}
-	return true
+	return owed, true
 }
 
 // settleOlder: the answer is that of an attempt before the one that is under way, of which

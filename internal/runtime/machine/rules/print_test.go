@@ -104,6 +104,9 @@ func printUsage(u machine.Usage) string {
 	if u.Model != "" || u.CachedTokens+u.ReasoningTokens > 0 {
 		text += fmt.Sprintf("(%s %d/%d)", u.Model, u.CachedTokens, u.ReasoningTokens)
 	}
+	if u.Estimated {
+		text += "~"
+	}
 	return text
 }
 

@@ -20,6 +20,8 @@ type ruleset struct {
 	costIsKnown bool
 	// kindIsTold: records of steps of tools and agents say their kind.
 	kindIsTold bool
+	// silenceCosts: what nobody reports of a call of a model is what it reserved.
+	silenceCosts bool
 }
 
 // versions holds the rules of each version, from the first on. What stands here for
@@ -32,6 +34,9 @@ var versions = [...]ruleset{
 	},
 	machine.SemanticsKinds: {
 		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true,
+	},
+	machine.SemanticsBounds: {
+		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
 	},
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
 
 // Calls of models of which nobody knows what came (section 9): their execution is over, or
@@ -132,13 +131,13 @@ func (t *txn) settleLate(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		ignored = machine.IgnoredTerminal
 	}
-	if err := shape.CheckUsage(c.Usage); err != nil {
-		return 0, err
+	bound, owed := t.toldOf(c.Step, c.Attempt)
+	if owed {
+		c.Usage = t.reported(c, bound)
 	}
 	if used, err := t.price(c.Usage); err == nil {
 		c.Usage = used
 	}
-	owed := t.toldOf(c.Step, c.Attempt)
 	if u := &c.Usage; u.InputTokens|u.OutputTokens|u.CostMicro == 0 && u.ToolCalls == 0 && !owed || closedLease(t.s) {
 		return ignored, nil
 	}

@@ -65,6 +65,9 @@ func (s *Span) consumed(u *machine.Usage) {
 	if u.CostMicro > 0 {
 		s.number("pawl.usage.cost_micro_usd", u.CostMicro)
 	}
+	if u.Estimated {
+		s.text("pawl.usage.estimated", "true")
+	}
 }
 
 func (s *Span) number(key string, value int64) {

@@ -18,9 +18,9 @@ func (c *checker) ledger() {
 	}
 }
 
-// account: nothing is owed of a run that has ended, or that keeps no ledger.
+// account: nothing is owed of a run that has ended, or that no budget holds.
 func (c *checker) account() {
 	if a := c.s.Account; a != nil && len(a.Owed) > 0 {
-		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && facts.KeepsLedger(c.g, c.s), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
+		c.must(len(a.Owed) <= machine.MaxOwed && !c.s.Status.Terminal() && (facts.KeepsLedger(c.g, c.s) || facts.LimitOf(c.g, c.s) != machine.Amount{}), "%d calls are owed in status %s", len(a.Owed), c.s.Status)
 	}
 }

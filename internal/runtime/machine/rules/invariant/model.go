@@ -75,12 +75,15 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	if before == nil {
 		before = &machine.State{VisitSeq: after.VisitSeq}
 	}
-	want := machine.Usage{}
+	want, guessed := machine.Usage{}, before.EstimatedTokens
 	models := before.ModelSteps
 	for i := range records {
 		used, calls := usageOf(records[i].Body)
 		want.InputTokens = facts.AddCapped(want.InputTokens, facts.AddCapped(used.InputTokens, used.OutputTokens))
 		want.CostMicro = facts.AddCapped(want.CostMicro, used.CostMicro)
+		if used.Estimated {
+			guessed = facts.AddCapped(guessed, facts.AddCapped(used.InputTokens, used.OutputTokens))
+		}
 		want.ToolCalls = int(facts.AddCapped(int64(want.ToolCalls), facts.AddCapped(int64(used.ToolCalls), calls)))
 		if b, ok := records[i].Body.(*machine.StepRequested); ok && b.Kind == machine.KindModel && b.Attempt == 1 {
 			models++
@@ -89,6 +92,7 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	c.must(after.Tokens == facts.AddCapped(before.Tokens, want.InputTokens), "%d tokens, then %d; the records have %d", before.Tokens, after.Tokens, want.InputTokens)
 	c.must(after.CostMicro == facts.AddCapped(before.CostMicro, want.CostMicro), "%d micro-dollars, then %d; the records have %d", before.CostMicro, after.CostMicro, want.CostMicro)
 	c.must(int64(after.ToolCalls) == facts.AddCapped(int64(before.ToolCalls), int64(want.ToolCalls)), "%d tool calls, then %d; the records have %d", before.ToolCalls, after.ToolCalls, want.ToolCalls)
+	c.must(after.EstimatedTokens == guessed, "%d estimated tokens, then %d; the records have %d", before.EstimatedTokens, after.EstimatedTokens, guessed)
 	c.must(after.ModelSteps == models, "%d calls of models, then %d; the records say %d", before.ModelSteps, after.ModelSteps, models)
 	c.kept(before, after)
 	return c.found()

@@ -89,10 +89,20 @@ func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
 		u.Model = s.tool
 	}
 	if noRead {
-		u.InputTokens = max(1, bound.Bound.Tokens-bound.Output)
+		u.InputTokens = bound.Bound.Tokens - bound.Output
+		if bound.Bound.Tokens == 0 {
+			u.InputTokens = 1
+		}
 	}
 	if noWrite {
-		u.OutputTokens = max(1, bound.Output, u.OutputTokens)
+		most := bound.Output
+		switch {
+		case bound.Bound.Tokens == 0:
+			most = 1
+		case most == 0 && bound.Bound.Tokens > u.InputTokens:
+			most = bound.Bound.Tokens - u.InputTokens
+		}
+		u.OutputTokens = max(most, u.OutputTokens)
 	}
 	u.CostMicro = max(u.CostMicro, bound.Bound.CostMicro)
 	return u

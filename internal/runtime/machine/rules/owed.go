@@ -61,11 +61,17 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage
 	}
 	all := t.usageOfCall(bound)
 	u.Estimated, u.CostMicro = true, max(u.CostMicro, all.CostMicro)
+	if bound.Bound.Tokens == 0 {
+		all.InputTokens, all.OutputTokens = 1, 1 // the bound does not say any
+	}
 	if noRead {
-		u.InputTokens = max(1, all.InputTokens)
+		u.InputTokens = all.InputTokens
+	}
+	if noWrite && all.OutputTokens == 0 { // the bound does not say which are which
+		all.OutputTokens = max(0, bound.Bound.Tokens-u.InputTokens)
 	}
 	if noWrite {
-		u.OutputTokens = max(1, all.OutputTokens, u.OutputTokens)
+		u.OutputTokens = max(all.OutputTokens, u.OutputTokens)
 	}
 	if i := facts.FindStep(t.s.Steps, c.Step); u.Model == "" && i >= 0 {
 		u.Model = t.s.Steps[i].Tool

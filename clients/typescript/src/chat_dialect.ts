@@ -17,6 +17,7 @@ import {
   Draft,
   ended,
   fetchable,
+  limitOf,
   mediaOf,
   parametersFor,
   type Said,
@@ -25,6 +26,7 @@ import {
   textIn,
   unsupported,
   without,
+  withoutLimit,
 } from "./dialect.js";
 import type { ModelOutcome } from "./models.js";
 import type { Json } from "./plain.js";
@@ -57,15 +59,31 @@ export class ChatDialect implements Dialect {
   readonly format = "response_format";
   readonly lasting = false;
   readonly #endpoint: OpenAI;
+  /** The bound of an answer is told by its newer name. */
+  #newer: boolean;
 
   constructor(endpoint: OpenAI) {
     this.#endpoint = endpoint;
+    this.#newer = isOpenAI(endpoint.baseURL);
   }
 
   async start(ask: Ask, signal: AbortSignal): Promise<Speech> {
-    const { completions } = this.#endpoint.chat;
-    const { stream, limits } = await opened(completions.create(requestOf(ask), { signal }));
+    const { stream, limits } = await this.#open(ask, signal);
     return speech(stream, new ChatDraft(), limits);
+  }
+
+  async #open(ask: Ask, signal: AbortSignal) {
+    const { completions } = this.#endpoint.chat;
+    const open = () => opened(completions.create(requestOf(ask, this.#newer), { signal }));
+    try {
+      return await open();
+    } catch (error) {
+      if (this.#newer || !wantsNewer(error, ask)) {
+        throw error;
+      }
+      this.#newer = true;
+    }
+    return open();
   }
 
   discreet(text: string): string {
@@ -73,14 +91,32 @@ export class ChatDialect implements Dialect {
   }
 }
 
-function requestOf(ask: Ask): ChatCompletionCreateParamsStreaming {
+/** OpenAI's own newer models refuse max_tokens, which is all that many other endpoints know. */
+const NEWER = "max_completion_tokens";
+
+function isOpenAI(url: unknown): boolean {
+  const { hostname = "" } = URL.canParse(String(url)) ? new URL(String(url)) : {};
+  return hostname === "api.openai.com" || hostname.endsWith(".api.openai.com");
+}
+
+/**
+ * The endpoint refuses the older name of the bound, and names the newer one. Nothing else is
+ * taken for that: who knows the older one alone would pass over the newer.
+ */
+function wantsNewer(error: unknown, { extra, most }: Ask): boolean {
+  const { status, message } = error as { status?: unknown; message?: unknown };
+  const own = Object.hasOwn(extra, "max_tokens") || Object.hasOwn(extra, NEWER);
+  return status === 400 && most > 0 && !own && String(message).includes(NEWER);
+}
+
+function requestOf(ask: Ask, newer: boolean): ChatCompletionCreateParamsStreaming {
   const system = ask.system ? [{ role: "system" as const, content: ask.system }] : [];
   const tools = ask.tools.map(({ name, description, parameters }) => {
     const schema = parameters as Record<string, unknown>;
     return { type: "function" as const, function: { name, description, parameters: schema } };
   });
   return {
-    ...parametersFor(NAME, ask.parameters, PARAMETERS),
+    ...parametersFor(NAME, withoutLimit(ask.parameters), PARAMETERS),
     model: ask.model,
     messages: [...system, ...ask.messages.map(messageOf)],
     stream: true,
@@ -89,6 +125,7 @@ function requestOf(ask: Ask): ChatCompletionCreateParamsStreaming {
     ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
     ...(ask.schema === undefined ? {} : { response_format: formatOf(ask.schema) }),
     ...ask.extra,
+    ...limitOf(ask, newer ? [NEWER, "max_tokens"] : ["max_tokens", NEWER]),
   };
 }
 
@@ -219,5 +256,6 @@ function usageOf(usage: NonNullable<ChatCompletionChunk["usage"]>): Usage {
     outputTokens,
     cachedTokens: Math.min(cached, inputTokens),
     reasoningTokens: Math.min(thought, outputTokens),
+    estimated: typeof usage.completion_tokens !== "number",
   };
 }

@@ -39,11 +39,14 @@ export interface Ask {
   readonly messages: readonly Said[];
   /** Goes to the provider as it is. */
   readonly extra: Values;
+  /** Tokens that the answer may have, of which the provider is told; 0: its own default. */
+  readonly most: number;
 }
 
 /** An answer as its pieces come in. */
 export abstract class Draft<Piece> {
-  usage: Usage = {};
+  /** What was reported so far; `estimated` until all of it was. */
+  usage: Usage = { estimated: true };
   responseId = "";
   model = "";
   /** What came so far, in UTF-16 units: not more than its bytes. */
@@ -80,6 +83,24 @@ export interface Dialect {
   start(ask: Ask, signal: AbortSignal, responseId: string): Promise<Speech>;
   /** A text without the key of the endpoint. */
   discreet(text: string): string;
+}
+
+/**
+ * How many tokens the answer may have, by the name that the program gives in `extra`, else by
+ * the first of `names`.
+ */
+export function limitOf(
+  { extra, most }: Ask,
+  names: readonly string[],
+): { [name: string]: number } {
+  const given = names.filter((name) => Object.hasOwn(extra, name));
+  const told = given.length > 0 ? given : names.slice(0, 1);
+  return most > 0 ? Object.fromEntries(told.map((name) => [name, most])) : {};
+}
+
+/** The pack's parameters but the bound of the answer, which `limitOf` tells. */
+export function withoutLimit({ max_tokens: _, ...parameters }: Values): Values {
+  return parameters;
 }
 
 /** A stream that is read into a draft. */

@@ -12,8 +12,14 @@ export interface Got {
 /** Events of one answer. */
 export type Events = readonly { readonly type?: string; readonly [field: string]: unknown }[];
 
+/** A request that is refused, in words. */
+export interface Refusal {
+  readonly status: number;
+  readonly message: string;
+}
+
 /** What a request is answered with: events, a status, or whatever is written by hand. */
-export type Scripted = Events | number | ((response: ServerResponse) => void);
+export type Scripted = Events | number | Refusal | ((response: ServerResponse) => void);
 
 /** Answers the nth request with the nth of a script; the last one again. */
 export class Provider {
@@ -51,6 +57,11 @@ export class Provider {
       const key = request.headers.authorization ?? request.headers["x-api-key"];
       response.writeHead(answer, { "Content-Type": "application/json", ...this.headers });
       response.end(JSON.stringify({ error: { message: `no: ${key}` } }));
+      return;
+    }
+    if ("status" in answer) {
+      response.writeHead(answer.status, { "Content-Type": "application/json" });
+      response.end(JSON.stringify({ error: { message: answer.message } }));
       return;
     }
     response.writeHead(200, { "Content-Type": "text/event-stream", ...this.headers });

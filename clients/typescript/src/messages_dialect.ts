@@ -18,6 +18,7 @@ import {
   Draft,
   ended,
   fetchable,
+  limitOf,
   mediaOf,
   objectFor,
   parametersFor,
@@ -27,6 +28,7 @@ import {
   textIn,
   unsupported,
   without,
+  withoutLimit,
 } from "./dialect.js";
 import type { ModelOutcome } from "./models.js";
 import { type Place, placed, placesOf } from "./own_items.js";
@@ -78,7 +80,7 @@ export class MessagesDialect implements Dialect {
 function requestOf(ask: Ask): MessageCreateParamsStreaming {
   return {
     max_tokens: MOST_TOKENS,
-    ...parametersFor(NAME, ask.parameters, PARAMETERS),
+    ...parametersFor(NAME, withoutLimit(ask.parameters), PARAMETERS),
     model: ask.model,
     messages: ask.messages.reduce(joined, []),
     stream: true,
@@ -86,6 +88,7 @@ function requestOf(ask: Ask): MessageCreateParamsStreaming {
     ...toolsOf(ask),
     ...(ask.schema === undefined ? {} : { output_config: formatOf(ask.schema) }),
     ...ask.extra,
+    ...limitOf(ask, ["max_tokens"]),
   } as MessageCreateParamsStreaming;
 }
 
@@ -209,6 +212,7 @@ class MessagesDraft extends Draft<RawMessageStreamEvent> {
       case "message_delta":
         this.#finish = event.delta.stop_reason ?? this.#finish;
         this.#count(event.usage);
+        this.usage = { ...this.usage, estimated: typeof event.usage?.output_tokens !== "number" };
         return "";
     }
     return "";

@@ -16,23 +16,24 @@ const BYTES_PER_TOKEN = 4;
  * four bytes of what is `fresh`; of a first call, of everything.
  */
 export function boundOf(ask: Ask, last: Usage, fresh: readonly Said[]): Usage {
-  const known = (last.inputTokens ?? 0) + (last.outputTokens ?? 0);
-  const read = known > 0 ? known + tokensOf(fresh) : tokensOf(ask.messages, settingsOf(ask));
-  return { inputTokens: read, outputTokens: mostOf(ask) };
+  const { inputTokens = 0, outputTokens = 0, estimated = false } = last;
+  const read =
+    inputTokens > 0 && !estimated
+      ? inputTokens + outputTokens + tokensOf(fresh)
+      : tokensOf(ask.messages, settingsOf(ask));
+  return { inputTokens: read, outputTokens: mostOf(ask) || OUTPUT_TOKENS };
 }
 
-/** What the pack says, else what the provider is told beside it. */
-function mostOf({ parameters, extra }: Ask): number {
+/** Tokens of an answer that the program says in `extra`, else the pack; 0: neither says any. */
+export function mostOf({ parameters, extra }: Pick<Ask, "parameters" | "extra">): number {
   const given = [
-    parameters.max_tokens,
-    extra.max_completion_tokens,
-    extra.max_output_tokens,
     extra.max_tokens,
+    extra.max_output_tokens,
+    extra.max_completion_tokens,
+    parameters.max_tokens,
   ];
-  return (
-    (given.find((most) => Number.isSafeInteger(most) && Number(most) >= 0) as number | undefined) ??
-    OUTPUT_TOKENS
-  );
+  const said = given.find((most) => Number.isSafeInteger(most) && Number(most) >= 1);
+  return said === undefined ? 0 : Number(said);
 }
 
 function settingsOf({ system, tools }: Ask): string {

@@ -39,14 +39,16 @@ describe("an answer", () => {
     expect(result.run.tokens).toBe(3 * 13);
   });
 
-  test("whose counts are none counts nothing", async () => {
+  test("whose counts are none costs its bound", async () => {
     const odd = { prompt_tokens: 1.5, completion_tokens: -3 };
     const broken = chatEvents("", LEAVE).map((event) =>
       event.usage ? { ...event, usage: odd } : event,
     );
     await using provider = await Provider.start(broken, chatEvents("Bye."));
     const result = await shared.client.run("steps", chat(provider.url), { variables });
-    expect([result.status, result.run.tokens]).toEqual([RunStatus.COMPLETED, 13]);
+    const { status, run } = result;
+    expect([status, run.tokens - run.estimatedTokens]).toEqual([RunStatus.COMPLETED, 13]);
+    expect(run.estimatedTokens).toBeGreaterThan(4096);
   });
 
   test("of a provider's own failure has a code that the record takes", async () => {

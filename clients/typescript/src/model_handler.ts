@@ -181,10 +181,12 @@ class Execution {
     const limit = allowedMs === undefined ? undefined : deadlineAfter(Math.round(allowedMs));
     const either = limit ? AbortSignal.any([signal, limit.signal]) : signal;
     let outcome: ModelOutcome;
-    let usage: Usage = {};
+    let usage: Usage = {}; // What the provider was not at work on consumed nothing.
     let limits: ProviderLimits | undefined;
     try {
-      const speech = await this.#dialect.start(this.#talk.ask(), either, this.#responseId);
+      const reserved = Number(open.step.model?.maxOutputTokens ?? 0);
+      const ask = this.#talk.ask(reserved);
+      const speech = await this.#dialect.start(ask, either, this.#responseId);
       ({ limits } = speech);
       outcome = await this.#listen(speech, open, attempt, either);
       ({ usage } = speech.draft);
@@ -200,8 +202,14 @@ class Execution {
         `no whole answer within ${Math.round(allowedMs ?? 0)} ms`,
       );
     }
-    if ("failure" in outcome && !LOST.includes(outcome.failure.error.code)) {
+    const code = "failure" in outcome ? outcome.failure.error.code : "";
+    if (code && !LOST.includes(code)) {
       this.#responseId = ""; // It has come to its end.
+    }
+    if (code && this.#responseId) {
+      usage = {}; // It is told with the attempt that fetches the response.
+    } else if (code === "MODEL_TIMEOUT") {
+      usage = { estimated: true, ...usage };
     }
     return { outcome: this.#discreet(outcome), usage, limits };
   }
@@ -308,7 +316,8 @@ class Execution {
       this.#responseId = "";
       return attempt;
     }
-    const told = await this.#turn.answerModel({ step, attempt, outcome });
+    const counted: Usage = { countedBefore: true };
+    const told = await this.#turn.answerModel({ step, attempt, outcome, usage: counted });
     if (told.disposition === Disposition.IGNORED_STALE) {
       throw new PawlError("state", "the execution of the turn is over", { reason: "TURN_STALE" });
     }

@@ -19,6 +19,13 @@ export interface Usage {
   readonly reasoningTokens?: number;
   /** Took the tokens; the pack (x_pawl.prices) or the operator (--prices) says what they cost. */
   readonly model?: string;
+  /**
+   * True: not all of it was reported. In a record what was missing is that of the bound of the
+   * call.
+   */
+  readonly estimated?: boolean;
+  /** True: what a call of a model consumed was told with another attempt. */
+  readonly countedBefore?: boolean;
 }
 
 /**

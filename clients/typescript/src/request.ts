@@ -99,6 +99,8 @@ export function usageOf(
       cachedTokens: BigInt(usage.cachedTokens ?? 0),
       reasoningTokens: BigInt(usage.reasoningTokens ?? 0),
       model: usage.model ?? "",
+      estimated: usage.estimated ?? false,
+      countedBefore: usage.countedBefore ?? false,
     }
   );
 }

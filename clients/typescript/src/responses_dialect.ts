@@ -21,6 +21,7 @@ import {
   Draft,
   ended,
   fetchable,
+  limitOf,
   mediaOf,
   parametersFor,
   type Said,
@@ -30,6 +31,7 @@ import {
   unsupported,
   unusable,
   without,
+  withoutLimit,
 } from "./dialect.js";
 import type { ModelOutcome } from "./models.js";
 import { type Place, placed, placesOf } from "./own_items.js";
@@ -106,7 +108,7 @@ function requestOf(ask: Ask, lasting: boolean): ResponseCreateParamsStreaming {
     return { type: "function" as const, name, description, parameters: schema, strict: false };
   });
   return {
-    ...parametersFor(NAME, ask.parameters, PARAMETERS),
+    ...parametersFor(NAME, withoutLimit(ask.parameters), PARAMETERS),
     model: ask.model,
     input: ask.messages.flatMap(itemsOf),
     stream: true,
@@ -118,6 +120,7 @@ function requestOf(ask: Ask, lasting: boolean): ResponseCreateParamsStreaming {
     ...(ask.choice === "required" ? { tool_choice: "required" } : {}),
     ...(ask.schema === undefined ? {} : { text: formatOf(ask.schema) }),
     ...ask.extra,
+    ...limitOf(ask, ["max_output_tokens"]),
   } as ResponseCreateParamsStreaming;
 }
 
@@ -296,5 +299,6 @@ function usageOf(usage: Response["usage"]): Usage {
     outputTokens,
     cachedTokens: Math.min(count(usage?.input_tokens_details?.cached_tokens), inputTokens),
     reasoningTokens: Math.min(count(usage?.output_tokens_details?.reasoning_tokens), outputTokens),
+    estimated: typeof usage?.output_tokens !== "number",
   };
 }

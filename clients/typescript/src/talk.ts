@@ -9,7 +9,7 @@ import type { Ask, Offer, Said, Values } from "./dialect.js";
 import { failTurn, PawlError } from "./errors.js";
 import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Asking, Leave, objectOf } from "./leave.js";
-import { boundOf } from "./model_bound.js";
+import { boundOf, mostOf } from "./model_bound.js";
 import type { ModelCall, ModelMessage, ModelRequest } from "./models.js";
 import { type Json, plain, sourceOf } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
@@ -160,9 +160,14 @@ export class Talk {
     }
   }
 
-  /** The same for a provider, with every message. */
-  ask(): Ask {
+  /**
+   * The same for a provider, with every message. `reserved` are the tokens of the answer that a
+   * budget holds; 0: none does.
+   */
+  ask(reserved = 0): Ask {
+    const { extra } = this.#manner;
     return {
+      most: reserved || mostOf({ parameters: this.#parameters, extra }),
       model: this.#manner.model,
       system: this.#system,
       tools: this.#tools,
@@ -170,7 +175,7 @@ export class Talk {
       choice: this.#required ? "required" : "auto",
       schema: this.#schema,
       messages: this.#history,
-      extra: this.#manner.extra,
+      extra,
     };
   }
 

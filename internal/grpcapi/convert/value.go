@@ -211,7 +211,7 @@ func usageFromProto(u *pawlv1.Usage) machine.Usage {
 		InputTokens: u.GetInputTokens(), OutputTokens: u.GetOutputTokens(),
 		CostMicro: u.GetCostMicroUsd(), ToolCalls: int(u.GetToolCalls()),
 		CachedTokens: u.GetCachedTokens(), ReasoningTokens: u.GetReasoningTokens(), Model: u.GetModel(),
-		Estimated: u.GetEstimated(),
+		Estimated: u.GetEstimated(), CountedBefore: u.GetCountedBefore(),
 	}
 }
 
@@ -223,7 +223,7 @@ func usageToProto(u machine.Usage) *pawlv1.Usage {
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CostMicroUsd: u.CostMicro, ToolCalls: int32(u.ToolCalls),
 		CachedTokens: u.CachedTokens, ReasoningTokens: u.ReasoningTokens, Model: u.Model,
-		Estimated: u.Estimated,
+		Estimated: u.Estimated, CountedBefore: u.CountedBefore,
 	}
 }
 

@@ -313,6 +313,8 @@ type Usage struct {
 	// Estimated: nobody reported all of it. In a record what was missing is of the call's
 	// bound; in a command it says so of a call that failed.
 	Estimated bool
+	// CountedBefore: what the call consumed was told with another attempt, and is not missing.
+	CountedBefore bool
 	// Model took them; "" = not told. What it costs the pack says, or the operator.
 	Model string
 	// Price is the operator's of Model, stamped by the host where the pack has none, so

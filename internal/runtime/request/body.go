@@ -83,7 +83,10 @@ func (b Body) Usage(u machine.Usage) {
 	b.Number(uint64(u.ReasoningTokens))
 	b.Text(u.Model)
 	if u.Estimated {
-		b.Flag(true) // only where it is set: digests of older bodies stay what they are
+		b.Text("estimated") // only where it is set: digests of older bodies stay what they are
+	}
+	if u.CountedBefore {
+		b.Text("counted")
 	}
 }
 

@@ -3785,6 +3785,7 @@ func appendUsage(b []byte, v *machine.Usage) []byte {
 		b = shut(appendPrice(b, v.Price), mark)
 	}
 	b = appendBool(b, 9, v.Estimated)
+	b = appendBool(b, 10, v.CountedBefore)
 	return b
 }
 
@@ -3811,6 +3812,8 @@ func readUsage(b []byte, v *machine.Usage) error {
 			s.keep(readPrice(s.message(), v.Price))
 		case 9:
 			v.Estimated = s.bool()
+		case 10:
+			v.CountedBefore = s.bool()
 		default:
 			s.unknown()
 		}

@@ -4458,6 +4458,7 @@ type Usage struct {
 	// Of an input: the operator's price of the model.
 	Price         *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
 	Estimated     bool   `protobuf:"varint,9,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	CountedBefore bool   `protobuf:"varint,10,opt,name=counted_before,json=countedBefore,proto3" json:"counted_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4551,6 +4552,13 @@ func (x *Usage) GetPrice() *Price {
 func (x *Usage) GetEstimated() bool {
 	if x != nil {
 		return x.Estimated
+	}
+	return false
+}
+
+func (x *Usage) GetCountedBefore() bool {
+	if x != nil {
+		return x.CountedBefore
 	}
 	return false
 }
@@ -11688,7 +11696,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05trace\x18\x03 \x01(\tR\x05trace\"\xbf\x02\n" +
+	"\x05trace\x18\x03 \x01(\tR\x05trace\"\xe6\x02\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1d\n" +
@@ -11700,7 +11708,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03R\x0freasoningTokens\x12\x14\n" +
 	"\x05model\x18\a \x01(\tR\x05model\x12,\n" +
 	"\x05price\x18\b \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\x12\x1c\n" +
-	"\testimated\x18\t \x01(\bR\testimated\"k\n" +
+	"\testimated\x18\t \x01(\bR\testimated\x12%\n" +
+	"\x0ecounted_before\x18\n" +
+	" \x01(\bR\rcountedBefore\"k\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\x03R\x05input\x12\x16\n" +
 	"\x06cached\x18\x02 \x01(\x03R\x06cached\x12\x16\n" +

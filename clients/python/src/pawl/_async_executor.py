@@ -10,6 +10,7 @@ from typing import Any
 from pawl._async_turn import AsyncTurn
 from pawl._awaiting import closing, limited, sleep
 from pawl._dialect import (
+    Ask,
     Dialect,
     Draft,
     broken,
@@ -102,7 +103,7 @@ class _Round:
     def __init__(self, client: Any, dialect: Dialect, turn: AsyncTurn, talk: Talk) -> None:
         self._client, self._dialect, self._turn, self._talk = client, dialect, turn, talk
         self._request, self._bound = talk.request(), talk.bound()
-        self._most = 0
+        self._most = self._reserved = 0
         self._heeded: set[int] = set()
         self._grown = False
         """The request has something, as it was asked for last, that it had not before."""
@@ -114,7 +115,9 @@ class _Round:
         self._heeded.update(heed.seq for heed in fresh)
         self._talk.heeds(fresh)
         self._grown = bool(fresh)
-        return _step_of(asked)
+        step = _step_of(asked)
+        self._reserved = step.model.max_output_tokens if step.model else 0
+        return step
 
     async def heard(self) -> Heard:
         """The answer of the round."""
@@ -149,14 +152,15 @@ class _Round:
 
     async def _call(self, step: int, attempt: int, fetch: str, allowed: float | None) -> _Came:
         """Makes the call once, or fetches what was made of it."""
-        call = _Call(self._client, self._dialect, self._turn, self._talk)
+        ask = self._talk.ask(self._reserved)
+        call = _Call(self._client, self._dialect, self._turn, ask)
         call.most_bytes, call.allowed = self._most, allowed
         outcome = await call.make(step, attempt, fetch)
         if isinstance(outcome, ModelFailure):
             outcome = discreet(self._client, outcome)
         return _Came(
             outcome=outcome,
-            usage=call.draft.usage,
+            usage=call.usage(outcome),
             fetch=call.fetch,
             shown=call.shown,
             limits=call.limits,
@@ -181,7 +185,9 @@ class _Round:
                 return _RECORDED
             if self._grown:
                 return again.attempt  # The model has not heard what was said meanwhile.
-            settled = await self._turn.answer_model(again.step, again.attempt, outcome)
+            settled = await self._turn.answer_model(
+                again.step, again.attempt, outcome, usage=Usage(counted_before=True)
+            )
         _going_on(settled)
         if isinstance(outcome, ModelAnswer):
             return 0
@@ -195,7 +201,7 @@ class _Round:
 class _Call:
     """One call of a model."""
 
-    def __init__(self, client: Any, dialect: Dialect, turn: AsyncTurn, talk: Talk) -> None:
+    def __init__(self, client: Any, dialect: Dialect, turn: AsyncTurn, ask: Ask) -> None:
         self.most_bytes = 0
         """What an answer may have; 0: anything."""
         self.allowed: float | None = None
@@ -205,7 +211,7 @@ class _Call:
         self.shown = 0
         self.limits: ProviderLimits | None = None
         self._client, self._dialect, self._turn = client, dialect, turn
-        self._ask = talk.ask()
+        self._ask, self._begun = ask, False
         self._noted = not dialect.background(self._ask)
 
     async def make(self, step: int, attempt: int, fetch: str) -> ModelAnswer | ModelFailure:
@@ -216,7 +222,7 @@ class _Call:
             # What is made is still there: that it could not be fetched is no reason to pay again.
             self.fetch, self.limits = fetch, limits_of(error)
             return failure_of(error)
-        self.limits = limits_of(stream)
+        self.limits, self._begun = limits_of(stream), True
         try:
             async with stream:
                 outcome = await self._listen(stream, step, attempt)
@@ -227,6 +233,14 @@ class _Call:
             if isinstance(error.error, TimeoutError):
                 return unusable("MODEL_TIMEOUT", f"no whole answer: {error.error}")
             return broken(error.error)
+
+    def usage(self, outcome: ModelAnswer | ModelFailure) -> Usage:
+        """What it consumed, as far as that was reported. What the provider was not at work on
+        consumed nothing; what is fetched by the next attempt is told with that."""
+        late = isinstance(outcome, ModelFailure) and outcome.error.code == "MODEL_TIMEOUT"
+        if self.fetch or not (self._begun or late):
+            return Usage()
+        return self.draft.usage
 
     def _left(self, fetch: str) -> str:
         """The response that was not heard to its end, and can be fetched."""
@@ -245,6 +259,11 @@ class _Call:
                 if getattr(error, "status_code", None) not in _GONE:
                     raise
         create = self._dialect.create(self._client)
+        try:
+            return await create(**settings | self._dialect.arguments(self._ask))
+        except Exception as error:
+            if not self._dialect.another(error, self._ask):
+                raise
         return await create(**settings | self._dialect.arguments(self._ask))
 
     async def _listen(self, stream: Any, step: int, attempt: int) -> ModelAnswer | ModelFailure:

@@ -15,6 +15,7 @@ from pawl._dialect import (
     count_of,
     ended_badly,
     media_of,
+    reported,
     text_of,
 )
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
@@ -24,6 +25,8 @@ _PARAMETERS = {
     name: name
     for name in ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty")
 }
+_NEWER = "max_completion_tokens"
+"""OpenAI's own newer models refuse max_tokens, which is all that many other endpoints know."""
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _TAKES = "images (data or an http address), audio/wav and audio/mpeg data, and application/pdf data"
 
@@ -34,11 +37,25 @@ class ChatDialect(Dialect):
     name = "chat completions"
     formats = "response_format"
     said = ("model", "messages", "stream", "tools")
+    limits = ("max_tokens", _NEWER)
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
+        host = str(getattr(getattr(client, "base_url", None), "host", ""))
+        if host == "api.openai.com" or host.endswith(".api.openai.com"):
+            self.limits = (_NEWER, "max_tokens")
         create: Callable[..., Any] = client.chat.completions.create
         return create
+
+    def another(self, error: Exception, ask: Ask) -> bool:
+        """See `Dialect.another`: the provider names the newer word for the bound. Nothing else is
+        taken for that: who knows the older one alone would pass over the newer."""
+        said = any(name in ask.extra for name in self.limits)
+        refused = getattr(error, "status_code", None) == 400 and _NEWER in str(error)
+        if not refused or said or not ask.most or self.limits[0] == _NEWER:
+            return False
+        self.limits = (_NEWER, "max_tokens")
+        return True
 
     def draft(self) -> Draft:
         """See `Dialect.draft`."""
@@ -47,6 +64,7 @@ class ChatDialect(Dialect):
     def arguments(self, ask: Ask) -> dict[str, Any]:
         """See `Dialect.arguments`."""
         request = self.check(ask.parameters, _PARAMETERS)
+        request.pop("max_tokens", None)
         system = [{"role": "system", "content": ask.system}] if ask.system else []
         request |= {
             "model": ask.model,
@@ -61,7 +79,7 @@ class ChatDialect(Dialect):
         if ask.schema is not None:
             form = {"name": "answer", "schema": dict(ask.schema), "strict": True}
             request["response_format"] = {"type": "json_schema", "json_schema": form}
-        return request | dict(ask.extra)
+        return request | dict(ask.extra) | self.bounded(ask)
 
     def _message(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message.role, "content": self._content(message.parts)}
@@ -164,6 +182,7 @@ def usage_of(usage: Any) -> Usage:
         output_tokens=said,
         cached_tokens=min(cached, read),
         reasoning_tokens=min(thought, said),
+        estimated=not reported(usage, "completion_tokens"),
     )
 
 

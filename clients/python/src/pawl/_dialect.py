@@ -43,13 +43,16 @@ class Ask:
     messages: Sequence[Message]
     schema: Mapping[str, Json] | None
     extra: Mapping[str, Any]
+    most: int = 0
+    """Tokens that the answer may have, of which the provider is told; 0: its own default."""
 
 
 class Draft(ABC):
     """An answer as its pieces come in."""
 
     def __init__(self) -> None:
-        self.usage = Usage()
+        self.usage = Usage(estimated=True)
+        """What was reported so far; `estimated` until all of it was."""
         self.response_id = ""
         self.model = ""
         self.size = 0
@@ -75,6 +78,9 @@ class Dialect(ABC):
     """Which argument of the call says what form a text has."""
     said: tuple[str, ...]
     """Arguments that are the conversation's own, and no extra."""
+    limits: tuple[str, ...]
+    """Arguments by which a provider is told how many tokens an answer may have; the first one is
+    the dialect's own choice."""
 
     @abstractmethod
     def create(self, client: Any) -> Callable[..., Any]:
@@ -96,6 +102,17 @@ class Dialect(ABC):
     def background(self, ask: Ask) -> bool:
         """Whether the response is made without anybody listening, so that it can be fetched."""
         return False
+
+    def another(self, error: Exception, ask: Ask) -> bool:
+        """Whether the provider refused the request because it wants it in other words, which
+        it gets from now on."""
+        return False
+
+    def bounded(self, ask: Ask) -> dict[str, Any]:
+        """How many tokens the answer may have, by the name that the program gives in `extra`,
+        else by the dialect's own."""
+        names = [name for name in self.limits if name in ask.extra] or [self.limits[0]]
+        return dict.fromkeys(names, ask.most) if ask.most else {}
 
     def check(self, parameters: Mapping[str, Json], taken: Mapping[str, str]) -> dict[str, Any]:
         """The pack's parameters under the provider's names. Raises FailTurnError."""
@@ -132,6 +149,11 @@ def failed(code: Any, message: Any) -> ModelFailure:
     """
     word = "".join(c if c.isalnum() and c.isascii() else "_" for c in str(code or "ERROR").upper())
     return unusable(f"MODEL_{word[:_MOST_CODE]}", str(message or ""))
+
+
+def reported(counts: Any, name: str) -> bool:
+    """Whether a provider tells a number of tokens at all."""
+    return type(getattr(counts, name, None)) is int
 
 
 def count_of(counts: Any, name: str) -> int:

@@ -15,6 +15,7 @@ from pawl._dialect import (
     ended_badly,
     media_of,
     object_of,
+    reported,
     text_of,
     words_of,
 )
@@ -41,6 +42,7 @@ class MessagesDialect(Dialect):
     name = "Anthropic messages"
     formats = "output_config"
     said = ("model", "messages", "system", "stream", "tools")
+    limits = ("max_tokens",)
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
@@ -54,10 +56,11 @@ class MessagesDialect(Dialect):
     def arguments(self, ask: Ask) -> dict[str, Any]:
         """See `Dialect.arguments`."""
         given = self.check(ask.parameters, _PARAMETERS)
+        given.pop("max_tokens", None)
         request = {
             "model": ask.model,
             "messages": self._messages(ask.messages),
-            "max_tokens": given.pop("max_tokens", _MOST_TOKENS),
+            "max_tokens": _MOST_TOKENS,
             "stream": True,
         }
         if ask.system:
@@ -79,7 +82,7 @@ class MessagesDialect(Dialect):
         if given:
             # Not every version of the package has words for them; models that take them do.
             request["extra_body"] = given | dict(extra.pop("extra_body", None) or {})
-        return request | extra
+        return request | extra | self.bounded(ask)
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Messages whose roles take turns, as the provider wants them."""
@@ -170,7 +173,7 @@ class MessagesDraft(Draft):
         elif piece.type == "message_delta":
             reason = piece.delta.stop_reason or ""
             self._finish = _FINISH.get(reason, reason)
-            self._count(piece.usage)
+            self._count(piece.usage, whole=reported(piece.usage, "output_tokens"))
         return ""
 
     def _add(self, block: dict[str, Any], delta: Any) -> str:
@@ -184,8 +187,8 @@ class MessagesDraft(Draft):
         block[grown] = (before if isinstance(before, str) else "") + piece
         return piece if delta.type == "text_delta" else ""
 
-    def _count(self, usage: Any) -> None:
-        """Takes what was consumed so far: each event tells the sum."""
+    def _count(self, usage: Any, *, whole: bool = False) -> None:
+        """Takes what was consumed so far: each event tells the sum, the last one all of it."""
         cached = count_of(usage, "cache_read_input_tokens")
         read = count_of(usage, "input_tokens") + cached
         read += count_of(usage, "cache_creation_input_tokens")
@@ -198,6 +201,7 @@ class MessagesDraft(Draft):
             output_tokens=said,
             cached_tokens=max(cached, before.cached_tokens),
             reasoning_tokens=min(thought, said),
+            estimated=not whole,
         )
 
     def end(self) -> ModelAnswer | ModelFailure:

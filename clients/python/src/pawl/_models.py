@@ -113,6 +113,9 @@ class ModelStep:
     response_id: str = ""
     not_before: datetime | None = None
     request_changed: bool = False
+    max_output_tokens: int = 0
+    """Tokens that the call reserved for the answer, and is to ask for at most; 0: no budget
+    holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,8 @@ def usage(value: _values.Usage | None) -> record_pb2.Usage | None:
         cached_tokens=value.cached_tokens,
         reasoning_tokens=value.reasoning_tokens,
         model=value.model,
+        estimated=value.estimated,
+        counted_before=value.counted_before,
     )
 
 

@@ -18,6 +18,7 @@ from pawl._dialect import (
     ended_badly,
     failed,
     media_of,
+    reported,
     text_of,
     words_of,
 )
@@ -38,6 +39,7 @@ class ResponsesDialect(Dialect):
     name = "OpenAI responses"
     formats = "text"
     said = ("model", "input", "instructions", "stream", "tools")
+    limits = ("max_output_tokens",)
 
     def create(self, client: Any) -> Callable[..., Any]:
         """See `Dialect.create`."""
@@ -60,6 +62,7 @@ class ResponsesDialect(Dialect):
     def arguments(self, ask: Ask) -> dict[str, Any]:
         """See `Dialect.arguments`."""
         request = self.check(ask.parameters, _PARAMETERS)
+        request.pop("max_output_tokens", None)
         request |= {
             "model": ask.model,
             "input": [item for message in ask.messages for item in self._items(message)],
@@ -78,7 +81,7 @@ class ResponsesDialect(Dialect):
         if ask.schema is not None:
             form = {"type": "json_schema", "name": "answer", "strict": True}
             request["text"] = {"format": form | {"schema": dict(ask.schema)}}
-        return request | dict(ask.extra)
+        return request | dict(ask.extra) | self.bounded(ask)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "tool":
@@ -219,4 +222,5 @@ def _usage(usage: Any) -> Usage:
         output_tokens=said,
         cached_tokens=min(cached, read),
         reasoning_tokens=min(thought, said),
+        estimated=not reported(usage, "output_tokens"),
     )

@@ -333,6 +333,8 @@ class RunInfo:
     lent_tokens: int = 0
     """What of reserved_tokens is leased to the runs of agents under way."""
     lent_cost_micro_usd: int = 0
+    estimated_tokens: int = 0
+    """Those of `tokens` whose usage nobody reported in full."""
     waiting_for: tuple[LimitWait, ...] = ()
     """Its calls that wait for the operator's limits, as of when it was asked for."""
     compensating: bool = False

@@ -200,8 +200,9 @@ class Talk:
         required = self._policy.get("tool_choice") == "required" and self._tools
         return "required" if required else "auto"
 
-    def ask(self) -> Ask:
-        """The same for a provider, with every message."""
+    def ask(self, reserved: int = 0) -> Ask:
+        """The same for a provider, with every message. `reserved` are the tokens of the answer
+        that a budget holds; 0: none does."""
         return Ask(
             model=self._manner.model,
             system=self._system,
@@ -211,27 +212,33 @@ class Talk:
             messages=tuple(self._history),
             schema=self._schema,
             extra=self._manner.extra,
+            most=reserved or self._most_said(),
         )
 
     def bound(self) -> Usage:
         """What the next call may consume, estimated where nothing bounds it: what it reads
         is what the last one read and said, and what was said since."""
         usage = self._last.usage if self._last else Usage()
-        read = usage.input_tokens + usage.output_tokens
-        if read:
+        if usage.input_tokens and not usage.estimated:
+            read = usage.input_tokens + usage.output_tokens
             read += _tokens("", self._history[self._counted :])
         else:
             tools = dump_json(self._tools) if self._tools else ""
             read = _tokens(self._system + tools, self._history)
-        return Usage(input_tokens=read, output_tokens=self._most_said())
+        return Usage(input_tokens=read, output_tokens=self._most_said() or DEFAULT_OUTPUT_TOKENS)
 
     def _most_said(self) -> int:
+        """What the program says in `extra`, else the pack; 0: neither says anything."""
         given = [self._parameters.get("max_tokens")]
         given += [
             self._manner.extra.get(f"max_{name}tokens") for name in ("completion_", "output_", "")
         ]
-        counts = [most for most in given if type(most) is int and most >= 0]
-        return counts[-1] if counts else DEFAULT_OUTPUT_TOKENS
+        counts = [
+            int(most)
+            for most in given
+            if isinstance(most, (int, float)) and most >= 1 and int(most) == most
+        ]
+        return counts[-1] if counts else 0
 
     # What answers mean
 

@@ -163,7 +163,9 @@ class Usage:
     those of `input_tokens` that the provider had cached, `reasoning_tokens` those of
     `output_tokens` that the model thought with. With `model` named, the pack's price of it
     (x_pawl.prices), else the operator's (--prices), says what the tokens cost, and
-    `cost_micro_usd` counts only where there is none.
+    `cost_micro_usd` counts only where there is none. `estimated`: not all of it was reported;
+    in a record what was missing is that of the bound of the call. `counted_before`: what a call
+    of a model consumed was told with another attempt.
 
     A sum names the model that both name, or the only one that is named; of two models
     there is none: ValueError.
@@ -180,6 +182,8 @@ class Usage:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     model: str = ""
+    estimated: bool = False
+    counted_before: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         if self.model and other.model and self.model != other.model:
@@ -192,6 +196,7 @@ class Usage:
             cached_tokens=self.cached_tokens + other.cached_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             model=self.model or other.model,
+            estimated=self.estimated or other.estimated,
         )
 
 

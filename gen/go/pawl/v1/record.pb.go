@@ -1669,7 +1669,11 @@ type Usage struct {
 	// of the call. In a request, of a call of a model, above all of one that failed: the provider
 	// was at work on it and did not tell all that it wrote, so that no less than the bound
 	// counts. Default false.
-	Estimated     bool `protobuf:"varint,71,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	Estimated bool `protobuf:"varint,71,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	// In a request, of a call of a model: what it consumed was told with another attempt, as an
+	// execution tells the answer again that it told in vain; figures that are 0 are 0. Default
+	// false.
+	CountedBefore bool `protobuf:"varint,72,opt,name=counted_before,json=countedBefore,proto3" json:"counted_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1756,6 +1760,13 @@ func (x *Usage) GetModel() string {
 func (x *Usage) GetEstimated() bool {
 	if x != nil {
 		return x.Estimated
+	}
+	return false
+}
+
+func (x *Usage) GetCountedBefore() bool {
+	if x != nil {
+		return x.CountedBefore
 	}
 	return false
 }
@@ -6216,7 +6227,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12)\n" +
 	"\x06asking\x18\x04 \x01(\x0e2\x11.pawl.v1.AwaitingR\x06asking\x12\x1d\n" +
 	"\n" +
-	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xff\x02\n" +
+	"answer_seq\x18\x05 \x01(\x04R\tanswerSeq\"\xa6\x03\n" +
 	"\x05Usage\x121\n" +
 	"\finput_tokens\x18\x01 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\vinputTokens\x123\n" +
 	"\routput_tokens\x18\x02 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\foutputTokens\x124\n" +
@@ -6226,7 +6237,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\rcached_tokens\x18\x05 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\fcachedTokens\x129\n" +
 	"\x10reasoning_tokens\x18\x06 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\xa0\x94\xa5\x8d\x1d(\x00R\x0freasoningTokens\x12\x1e\n" +
 	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\x12\x1c\n" +
-	"\testimated\x18G \x01(\bR\testimated\"\xa2\x03\n" +
+	"\testimated\x18G \x01(\bR\testimated\x12%\n" +
+	"\x0ecounted_before\x18H \x01(\bR\rcountedBefore\"\xa2\x03\n" +
 	"\fModelRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05model\x12\x18\n" +

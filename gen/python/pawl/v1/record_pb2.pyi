@@ -326,7 +326,7 @@ class Remote(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., context_id: _Optional[str] = ..., card_url: _Optional[str] = ..., asking: _Optional[_Union[Awaiting, str]] = ..., answer_seq: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls", "cached_tokens", "reasoning_tokens", "model", "estimated")
+    __slots__ = ("input_tokens", "output_tokens", "cost_micro_usd", "tool_calls", "cached_tokens", "reasoning_tokens", "model", "estimated", "counted_before")
     INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
@@ -335,6 +335,7 @@ class Usage(_message.Message):
     REASONING_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     input_tokens: int
     output_tokens: int
     cost_micro_usd: int
@@ -343,7 +344,8 @@ class Usage(_message.Message):
     reasoning_tokens: int
     model: str
     estimated: bool
-    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., model: _Optional[str] = ..., estimated: bool = ...) -> None: ...
+    counted_before: bool
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., tool_calls: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., model: _Optional[str] = ..., estimated: bool = ..., counted_before: bool = ...) -> None: ...
 
 class ModelRequest(_message.Message):
     __slots__ = ("model", "follows", "system", "tools_json", "parameters_json", "messages", "system_hash", "tools_hash", "parameters_hash", "hash")

@@ -117,7 +117,7 @@ func genAnswerModel(t *rapid.T, s *machine.State) machine.AnswerModel {
 	if c.Usage = genUsage(t); chance(t, 8) && c.Usage.ToolCalls < 0 {
 		c.Usage.ToolCalls = 0
 	}
-	c.Usage.Estimated = chance(t, 2)
+	c.Usage.Estimated, c.Usage.CountedBefore = chance(t, 2), chance(t, 1)
 	if !chance(t, 6) {
 		c.Error, c.Final = machine.Fault{Code: pick(t, []string{"E", "E", "X"})}, chance(t, 1)
 		c.RetryAfter = time.Duration(pick(t, []int{0, 0, 1, 7, 100})) * time.Second

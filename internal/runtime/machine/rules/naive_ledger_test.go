@@ -81,7 +81,7 @@ func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
 	if c.Answer != nil {
 		noRead, noWrite = u.InputTokens == 0, noWrite || u.OutputTokens == 0 && naiveAnswer(c.Answer) > 0
 	}
-	if v.version < 5 || !noRead && !noWrite || v.limit.Tokens+v.limit.CostMicro+bound.Bound.Tokens+bound.Bound.CostMicro == 0 {
+	if v.version < 5 || u.CountedBefore || !noRead && !noWrite || v.limit.Tokens+v.limit.CostMicro+bound.Bound.Tokens+bound.Bound.CostMicro == 0 {
 		return u
 	}
 	u.Estimated = true
@@ -104,7 +104,9 @@ func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
 		}
 		u.OutputTokens = max(most, u.OutputTokens)
 	}
-	u.CostMicro = max(u.CostMicro, bound.Bound.CostMicro)
+	if u.CostMicro == 0 {
+		u.CostMicro = bound.Bound.CostMicro
+	}
 	return u
 }
 

@@ -56,11 +56,14 @@ func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
 	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && shape.AnswerBytes(c.Answer) > 0
-	if !t.rules.silenceCosts || !noRead && !noWrite || !t.bounded() && bound.Bound == (machine.Amount{}) {
+	if !t.rules.silenceCosts || u.CountedBefore || !noRead && !noWrite || !t.bounded() && bound.Bound == (machine.Amount{}) {
 		return u
 	}
 	all := t.usageOfCall(bound)
-	u.Estimated, u.CostMicro = true, max(u.CostMicro, all.CostMicro)
+	u.Estimated = true
+	if u.CostMicro == 0 {
+		u.CostMicro = all.CostMicro
+	}
 	if bound.Bound.Tokens == 0 {
 		all.InputTokens, all.OutputTokens = 1, 1 // the bound does not say any
 	}

@@ -1,0 +1,175 @@
+"""The bound that a call of a model reserves is what its provider is told, and what is not reported
+counts as the bound; against a real sidecar, in each form of an endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from pawl import Client, RunStatus
+from pawl.testing import Sidecar
+from scripted import Says, Scripted
+from vendors import KEY, VENDORS, awaiting, blocking, registered
+
+OWN = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
+NAMES = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
+READ, BOUND = 30, 4096
+
+
+class Counts(Scripted):
+    """Says the same words for ever, and tells what they took; None: it does not."""
+
+    def __init__(self, read: int | None, said: int | None) -> None:
+        super().__init__(Says("Again."))
+        self._read, self._said = read, said
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        data = super().answer(path, body)
+        assert isinstance(data, bytes)
+        lines = data.decode().split("\n")
+        return "\n".join(self._line(line, path.endswith("/completions")) for line in lines).encode()
+
+    def _line(self, line: str, chat: bool) -> str:
+        if not line.startswith("data: {"):
+            return line
+        event = json.loads(line[6:])
+        for holder in (event, event.get("message") or {}, event.get("response") or {}):
+            if "usage" in holder or holder is event.get("message"):
+                holder["usage"] = self._usage(chat)
+        return f"data: {json.dumps(event)}"
+
+    def _usage(self, chat: bool) -> dict[str, int]:
+        names = (
+            ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+        )
+        told = zip(names, (self._read, self._said), strict=True)
+        return {name: count for name, count in told if count is not None}
+
+
+def sent(body: dict[str, Any]) -> dict[str, int]:
+    return {name: body[name] for name in NAMES if name in body}
+
+
+CASES: dict[str, Any] = {
+    # bounds of the pack, parameters, extra, (read, said), what is sent, requests, tokens, estimated
+    "no parameter": ({"max_tokens": 9000}, {}, {}, (READ, 5000), BOUND, 1, 5030, 0),
+    "a parameter": ({"max_tokens": 1600}, {"max_tokens": 100}, {}, (800, 100), 100, 1, 900, 0),
+    "extra": ({"max_tokens": 1600}, {"max_tokens": 7}, {"own": 100}, (800, 100), 100, 1, 900, 0),
+    "more than the bound": ({"max_tokens": 9000}, {}, {}, (READ, 60000), BOUND, 1, 60030, 0),
+    "no usage": ({"max_tokens": 9000}, {}, {}, (None, None), BOUND, 2, None, None),
+    "what was written is not told": (
+        {"max_tokens": 5000},
+        {},
+        {},
+        (50, None),
+        BOUND,
+        1,
+        4146,
+        4146,
+    ),
+    "what was read is not told": ({"max_tokens": 9000}, {}, {}, (None, 5000), BOUND, 1, None, None),
+    "it is nearly used up": ({"max_tokens": 4000}, {}, {}, (READ, 5), None, 0, 0, 0),
+    "no budget": ({}, {}, {}, (READ, 5), None, 3, 105, 0),
+    "no budget, a parameter": ({}, {"max_tokens": 100}, {}, (READ, 5), 100, 3, 105, 0),
+}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_reserved_is_sent(client: Client, vendor: str, case: str) -> None:
+    bounds, parameters, extra, told, most, asked, tokens, estimated = CASES[case]
+    pack = registered(
+        client,
+        f"bound-{vendor}-{list(CASES).index(case)}",
+        prompt={"parameters": parameters},
+        bounds={"retry": 1, **bounds},
+    )
+    if most is None and vendor == "messages":
+        most = BOUND  # It wants a number.
+    with Counts(*told) as endpoint:
+        given = dict.fromkeys([OWN[vendor]], extra["own"]) if extra else {}
+        handler = blocking(vendor, endpoint.url, max_rounds=2, extra=given)
+        result = client.run(pack, handler, tools={"add": print}, variables={"n": 1}, input="Add.")
+        run = result.run
+    assert len(endpoint.requests) == asked, run
+    if bounds:
+        assert (run.status, run.reason) == (RunStatus.BUDGET_EXHAUSTED, "max_tokens")
+    else:
+        assert run.reason == "turn_failed"
+    for body in endpoint.requests:
+        assert sent(body) == ({OWN[vendor]: most} if most else {})
+    if tokens is not None:
+        assert (run.tokens, run.estimated_tokens) == (tokens, estimated)
+    else:
+        assert run.tokens == run.estimated_tokens >= asked * BOUND
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_handler_that_awaits_is_no_other(sidecar: Sidecar, vendor: str) -> None:
+    async def play() -> None:
+        async with sidecar.async_client() as client:
+            with sidecar.client() as blocked:
+                pack = registered(blocked, f"bound-async-{vendor}", bounds={"max_tokens": 9000})
+            with Counts(None, None) as endpoint:
+                handler = awaiting(vendor, endpoint.url)
+                how: dict[str, Any] = {
+                    "tools": {"add": print},
+                    "variables": {"n": 1},
+                    "input": "Add.",
+                }
+                result = await client.run(pack, handler, **how)
+            assert [sent(body) for body in endpoint.requests] == [{OWN[vendor]: BOUND}] * 2
+            assert result.status is RunStatus.BUDGET_EXHAUSTED
+            assert result.run.tokens == result.run.estimated_tokens > 2 * BOUND
+
+    asyncio.run(play())
+
+
+class Newer(Scripted):
+    """Refuses the bound of an answer by its older name."""
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        if "max_tokens" in body:
+            self.requests.append(body)
+            return Says(status=400)
+        return super().answer(path, body)
+
+    def serve(self, request: Any, data: bytes | Says) -> None:
+        if isinstance(data, bytes):
+            super().serve(request, data)
+            return
+        words = (
+            "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+        body = json.dumps({"error": {"message": words, "param": "max_tokens"}}).encode()
+        request.send_response(400)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+
+def test_an_endpoint_that_asks_for_the_newer_name_gets_it(client: Client) -> None:
+    pack = registered(client, "bound-newer", bounds={"max_tokens": 9000})
+    says = Says("", [("leave_state", {"event": "Done"})]), Says("Bye.")
+    with Newer(*says) as endpoint:
+        result = client.run(
+            pack,
+            blocking("chat", endpoint.url),
+            tools={"add": print},
+            variables={"n": 1},
+            input="x",
+        )
+    assert result.status is RunStatus.COMPLETED
+    names = [next(iter(sent(body))) for body in endpoint.requests]
+    assert names == ["max_tokens", "max_completion_tokens", "max_completion_tokens"]
+    assert result.run.estimated_tokens == 0
+
+
+def test_openai_itself_is_told_by_the_newer_name() -> None:
+    handler = blocking("chat", "https://api.openai.com")
+    assert handler._dialect.limits[0] == "max_completion_tokens"
+    assert KEY not in repr(handler._dialect)

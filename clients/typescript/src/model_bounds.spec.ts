@@ -1,0 +1,234 @@
+/**
+ * The bound that a call of a model reserves is what its provider is told, and what is not reported
+ * counts as the bound; against a real sidecar, in each form of an endpoint.
+ */
+
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { describe, expect, test } from "vitest";
+import { messagesHandler } from "./anthropic.js";
+import { stepsPack, useSidecar } from "./fixture.js";
+import {
+  chatEvents,
+  type Events,
+  messageEvents,
+  Provider,
+  responseEvents,
+} from "./fixture_provider.js";
+import { type Handler, type Json, RunStatus } from "./index.js";
+import type { ModelOptions } from "./model_handler.js";
+import { chatHandler, responsesHandler } from "./openai.js";
+
+const shared = useSidecar();
+const BOUND = 4096;
+const NAMES = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+
+interface Kind {
+  readonly events: (text: string) => Events;
+  readonly handler: (url: string, options?: Partial<ModelOptions>) => Handler;
+  readonly own: string;
+  readonly read: string;
+  readonly said: string;
+}
+
+const openai = (baseURL: string) => new OpenAI({ baseURL, apiKey: "k", maxRetries: 0 });
+const KINDS: { readonly [name: string]: Kind } = {
+  chat: {
+    events: chatEvents,
+    handler: (url, options) => chatHandler(openai(url), { model: "m", ...options }),
+    own: "max_tokens",
+    read: "prompt_tokens",
+    said: "completion_tokens",
+  },
+  responses: {
+    events: responseEvents,
+    handler: (url, options) => responsesHandler(openai(url), { model: "m", ...options }),
+    own: "max_output_tokens",
+    read: "input_tokens",
+    said: "output_tokens",
+  },
+  messages: {
+    events: messageEvents,
+    handler: (baseURL, options) => {
+      const endpoint = new Anthropic({ baseURL, apiKey: "k", maxRetries: 0 });
+      return messagesHandler(endpoint, { model: "m", ...options });
+    },
+    own: "max_tokens",
+    read: "input_tokens",
+    said: "output_tokens",
+  },
+};
+
+type Told = readonly [read: number | undefined, said: number | undefined];
+
+/** The same answer with other usage, wherever it tells any. */
+function counting({ events, read, said }: Kind, [had, made]: Told): Events {
+  const usage = {
+    ...(had === undefined ? {} : { [read]: had }),
+    ...(made === undefined ? {} : { [said]: made }),
+  };
+  const text = JSON.stringify(events("Again."), (name, value) =>
+    name === "usage" ? usage : value,
+  );
+  return JSON.parse(text) as Events;
+}
+
+interface Case {
+  readonly name: string;
+  readonly bounds: object;
+  readonly parameters?: object;
+  readonly extra?: number;
+  readonly told: Told;
+  readonly sent: number;
+  readonly asked: number;
+  /** Undefined: what the bound comes to, all of it estimated. */
+  readonly tokens?: number;
+  readonly estimated?: number;
+}
+
+const budget = (max_tokens: number) => ({ max_tokens });
+const few = { max_tokens: 100 };
+const CASES: readonly Case[] = [
+  {
+    name: "no parameter",
+    bounds: budget(9000),
+    told: [30, 5000],
+    sent: BOUND,
+    asked: 1,
+    tokens: 5030,
+  },
+  {
+    name: "a parameter",
+    bounds: budget(1600),
+    parameters: few,
+    told: [800, 100],
+    sent: 100,
+    asked: 1,
+    tokens: 900,
+  },
+  {
+    name: "extra",
+    bounds: budget(1600),
+    parameters: { max_tokens: 7 },
+    extra: 100,
+    told: [800, 100],
+    sent: 100,
+    asked: 1,
+    tokens: 900,
+  },
+  {
+    name: "more than the bound",
+    bounds: budget(9000),
+    told: [30, 60000],
+    sent: BOUND,
+    asked: 1,
+    tokens: 60030,
+  },
+  { name: "no usage", bounds: budget(9000), told: [undefined, undefined], sent: BOUND, asked: 2 },
+  {
+    name: "what was written is not told",
+    bounds: budget(5000),
+    told: [50, undefined],
+    sent: BOUND,
+    asked: 1,
+    tokens: 4146,
+    estimated: 4146,
+  },
+  {
+    name: "what was read is not told",
+    bounds: budget(9000),
+    told: [undefined, 5000],
+    sent: BOUND,
+    asked: 1,
+  },
+  {
+    name: "it is nearly used up",
+    bounds: budget(4000),
+    told: [30, 5],
+    sent: 0,
+    asked: 0,
+    tokens: 0,
+  },
+  { name: "no budget", bounds: {}, told: [30, 5], sent: 0, asked: 3, tokens: 105 },
+  {
+    name: "no budget, a parameter",
+    bounds: {},
+    parameters: few,
+    told: [30, 5],
+    sent: 100,
+    asked: 3,
+    tokens: 105,
+  },
+];
+
+const sent = (body: { readonly [field: string]: unknown }) => {
+  return Object.fromEntries(NAMES.filter((name) => name in body).map((name) => [name, body[name]]));
+};
+
+async function registered(id: string, parameters: object, bounds: object): Promise<string> {
+  const pack = JSON.parse(stepsPack(id, {}));
+  Object.assign(pack.prompts.calc, { parameters });
+  Object.assign(pack.workflow.engine.x_pawl, bounds);
+  await shared.client.registerPack(JSON.stringify(pack), { filename: "x.json" });
+  return id;
+}
+
+const how = {
+  tools: { add: (payload: Json) => payload },
+  variables: { n: 1 },
+  input: "Add.",
+};
+
+describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
+  test.each(CASES)("$name", async (one) => {
+    const { bounds, parameters = {}, extra, told, asked, tokens, estimated = 0 } = one;
+    const id = `bound-${kind}-${CASES.indexOf(one)}`;
+    const pack = await registered(id, parameters, { retry: 1, ...bounds });
+    await using provider = await Provider.start(counting(form, told));
+    const given = extra === undefined ? {} : { [form.own]: extra };
+    const handler = form.handler(provider.url, { maxRounds: 2, extra: given });
+    const { run } = await shared.client.run(pack, handler, how);
+    expect(provider.got.length).toBe(asked);
+    const most = one.sent || (kind === "messages" && asked > 0 ? BOUND : 0); // It wants a number.
+    for (const { body } of provider.got) {
+      expect(sent(body)).toEqual(most ? { [form.own]: most } : {});
+    }
+    expect(run.reason).toBe(Object.keys(bounds).length > 0 ? "max_tokens" : "turn_failed");
+    if (tokens !== undefined) {
+      expect([run.tokens, run.estimatedTokens]).toEqual([tokens, estimated]);
+    } else {
+      expect(run.tokens).toBe(run.estimatedTokens);
+      expect(run.tokens).toBeGreaterThan(asked * BOUND);
+    }
+  });
+});
+
+test("an endpoint that asks for the newer name gets it", async () => {
+  const pack = await registered("bound-newer", {}, budget(9000));
+  const leave = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 1 } } };
+  await using provider = await Provider.start(
+    { status: 400, message: "Use 'max_completion_tokens' instead of 'max_tokens'." },
+    chatEvents("", leave),
+    chatEvents("Bye."),
+  );
+  const handler = KINDS.chat?.handler(provider.url);
+  const result = await shared.client.run(pack, handler as Handler, how);
+  expect(result.status).toBe(RunStatus.COMPLETED);
+  const names = provider.got.map(({ body }) => Object.keys(sent(body)).join());
+  expect(names).toEqual(["max_tokens", "max_completion_tokens", "max_completion_tokens"]);
+});
+
+test("OpenAI itself is told by the newer name", async () => {
+  const pack = await registered("bound-openai", few, {});
+  const bodies: string[] = [];
+  const endpoint = new OpenAI({
+    apiKey: "k",
+    maxRetries: 0,
+    fetch: async (_, init) => {
+      bodies.push(String(init?.body));
+      return new Response("{}", { status: 404 });
+    },
+  });
+  await shared.client.run(pack, chatHandler(endpoint, { model: "m" }), how);
+  expect(sent(JSON.parse(bodies[0] ?? "{}"))).toEqual({ max_completion_tokens: 100 });
+});

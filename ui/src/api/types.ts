@@ -217,6 +217,8 @@ export interface Run {
   toolCalls?: number;
   reframes?: number;
   tokens?: string;
+  /** Those of tokens whose usage nobody reported in full. */
+  estimatedTokens?: string;
   costMicroUsd?: string;
   reservedTokens?: string;
   reservedCostMicroUsd?: string;
@@ -275,6 +277,7 @@ export interface Usage {
   cachedTokens?: string;
   reasoningTokens?: string;
   model?: string;
+  estimated?: boolean;
 }
 
 export interface Redirect {

@@ -14,6 +14,8 @@ export const NOTICE = 0.8;
 export interface Sum {
   name: string;
   settled: number;
+  /** Of settled, what nobody reported in full. */
+  estimated?: number;
   reserved: number;
   /** Of what is reserved, what agents may consume. */
   lent: number;
@@ -26,7 +28,7 @@ export interface Sum {
 export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
   const { name, settled, reserved, lent, limit, show } = sum;
   const words = [
-    `${show(settled)} settled`,
+    `${show(settled)} settled${sum.estimated ? `, ${show(sum.estimated)} of it estimated` : ""}`,
     `${show(reserved)} reserved${lent > 0 ? ` (${show(lent)} leased to agents)` : ""}`,
   ].join(", ");
   const part = (n: number) => `${Math.min(100, (n / limit) * 100)}%`;
@@ -120,6 +122,7 @@ function sumsOf(run: Run, budgets: RunBudgets | undefined): Sum[] {
     {
       name: "Tokens",
       settled: Number(run.tokens ?? 0),
+      estimated: Number(run.estimatedTokens ?? 0),
       reserved: Number(run.reservedTokens ?? 0),
       lent: Number(run.lentTokens ?? 0),
       limit: Number(budgets?.maxTokens ?? 0),

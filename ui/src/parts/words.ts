@@ -88,6 +88,7 @@ export function usageWords(usage: Usage): string {
     `${number(Number(usage.outputTokens ?? 0))} out${of(usage.reasoningTokens, "reasoning")}`,
     ...(cost > 0 ? [dollars(cost)] : []),
     ...(usage.toolCalls ? [`${usage.toolCalls} tool calls`] : []),
+    ...(usage.estimated ? ["estimated"] : []),
   ].join(", ");
 }
 

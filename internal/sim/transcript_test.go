@@ -130,6 +130,7 @@ type spending struct {
 	stepID
 	attempt    int32
 	in, out    int64
+	estimated  bool
 	responseID string
 }
 
@@ -152,6 +153,7 @@ func (o *oracle) spendings() (all []spending) {
 			case *machine.ModelNoted:
 				s.step, s.attempt, u, s.responseID = b.Step, int32(b.Attempt), b.Usage, b.ResponseID
 			}
+			s.estimated = u.Estimated
 			if s.in, s.out = u.InputTokens, u.OutputTokens; s.in|s.out != 0 {
 				all = append(all, s)
 			}
@@ -178,7 +180,7 @@ func (w *world) usage(n *node, o *oracle) {
 		}
 	}
 	for _, s := range left {
-		if o.spent[s.run].leased && s.out == 0 && s.in == mostInput+mostOutput {
+		if o.spent[s.run].leased && s.estimated && s.in == mostInput && s.out == mostOutput {
 			continue // of a lease what nobody told is taken for consumed
 		}
 		if state := o.states[s.run]; state != nil && state.Execution == machine.Sidecar {

@@ -53,7 +53,7 @@ func (c *till) did() string {
 func withTill(c *till) func(*rig) {
 	return func(r *rig) {
 		r.config.Packs, r.config.AllowTools = []string{"testdata/approvals.yaml"}, []string{"*"}
-		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay, "wire": c.pay}
+		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay}
 	}
 }
 
@@ -304,6 +304,7 @@ func (r *rig) through(t *testing.T, binding string) *rig {
 	t.Helper()
 	card := r.cardWith(t, "till/clerk", binding)
 	return newRig(t, withTokens, withTill(&till{}), func(near *rig) {
+		near.config.Packs, near.tools = r.config.Packs, r.tools
 		near.config.Agents = map[string]config.Agent{"till/clerk": {Card: card, TokenFile: writeSecret(t, bridge)}}
 	})
 }

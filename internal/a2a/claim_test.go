@@ -2,6 +2,7 @@ package a2a_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +15,18 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/worker"
 )
+
+// withWires gives a rig the pack whose calls the starter does not approve, and its tool.
+func withWires(c *till) func(*rig) {
+	return func(r *rig) {
+		r.config.Packs, r.config.AllowTools = []string{"testdata/claims.yaml"}, []string{"*"}
+		r.tools = map[string]worker.ToolFunc{"wire": c.pay}
+	}
+}
 
 // every is what a claim says of the rights of the one that it names.
 var every = []any{"admin", "steps:approve", "runs:write", "runs:read", "values:sensitive", "tasks:answer-for"}
@@ -85,7 +96,7 @@ func TestClaimsDecideNothing(t *testing.T) {
 		t.Run(binding, func(t *testing.T) {
 			t.Parallel()
 			c := &till{}
-			r := newRig(t, withTokens, withTill(c))
+			r := newRig(t, withTokens, withWires(c))
 			want := 0
 			for i, row := range rows {
 				task, q := r.holds(t, row.starter, "till/clerk", fmt.Sprintf(`call wire {"n":%d}`, i))
@@ -127,7 +138,7 @@ func (r *rig) decidedAs(t *testing.T, run, want string) {
 func TestClaimsByNobody(t *testing.T) {
 	t.Parallel()
 	c := &till{}
-	r := newRig(t, withTill(c))
+	r := newRig(t, withWires(c))
 	task, q := r.holds(t, "", "till/clerk", "call wire {}")
 	decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}
 	for _, claim := range []string{"", "nobody-at-all", "anonymous", "far>boss"} {
@@ -154,7 +165,7 @@ func TestClaimsOverSidecars(t *testing.T) {
 		t.Run("over "+binding, func(t *testing.T) {
 			t.Parallel()
 			c := &till{}
-			far := newRig(t, withTokens, withTill(c))
+			far := newRig(t, withTokens, withWires(c))
 			near := far
 			if binding != "" {
 				near = far.through(t, binding)
@@ -196,12 +207,123 @@ func TestClaimsOverSidecars(t *testing.T) {
 // TestCallerIsWhoCalls: what a call says of an answerer changes nothing about who calls.
 func TestCallerIsWhoCalls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withTokens, withTill(&till{}))
+	r := newRig(t, withTokens, withWires(&till{}))
 	runs := pawlv1.NewRunServiceClient(r.conn)
 	for who, may := range map[string]bool{dave: false, bridge: true, boss: false} {
 		got, err := runs.GetCaller(r.context(who, "a2a-extensions", terms.DelegationURI), &pawlv1.GetCallerRequest{})
 		if err != nil || got.GetPrincipal() != who || slices.Contains(got.GetScopes(), "tasks:answer-for") != may {
 			t.Errorf("%s is %v, %v", who, got, err)
 		}
+	}
+}
+
+// TestClaimsGiveNothing: a credential that may speak in another's name has none of what is the
+// other's: no task, no message that was sent before, no push configuration, no quota. The audit
+// has both names.
+func TestClaimsGiveNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "audit")
+	r := newRig(t, withTokens, withWires(&till{}), func(r *rig) { r.config.Audit = dir })
+	theirs, _ := r.holds(t, dave, "till/clerk", "call wire {}")
+	send := func(who, claim, task, words string) (*a2apb.Task, error) {
+		req := message("till/clerk", words)
+		req.Message.TaskId = task
+		if claim != "" {
+			req = claiming(t, req, claim)
+		}
+		got, err := r.client.SendMessage(r.context(who, "a2a-extensions", terms.DelegationURI), req)
+		return got.GetTask(), err
+	}
+	if _, err := send(bridge, dave, theirs.GetId(), "hello"); refusedBy(err) != "TASK_NOT_FOUND" {
+		t.Errorf("a message to the task of the one that is named: %v", err)
+	}
+	first, err := send(dave, "", "", "once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := send(bridge, dave, "", "once")
+	if err != nil || own.GetId() == first.GetId() {
+		t.Fatalf("the same message in another's name is the other's task: %v, %v", own, err)
+	}
+	if again, err := send(bridge, dave, "", "once"); err != nil || again.GetId() != own.GetId() {
+		t.Errorf("the caller's message, sent again: %v, %v", again, err)
+	}
+	for _, row := range []struct {
+		what      string
+		who, task string
+		found     bool
+	}{
+		{"the named one has the task that was begun in its name", dave, own.GetId(), false},
+		{"the caller has the task that it began", bridge, own.GetId(), true},
+		{"the caller has the task of the one that it names", bridge, theirs.GetId(), false},
+	} {
+		_, got := r.client.GetTask(r.context(row.who), &a2apb.GetTaskRequest{Tenant: "till/clerk", Id: row.task})
+		_, pushes := r.client.ListTaskPushNotificationConfigs(r.context(row.who), &a2apb.ListTaskPushNotificationConfigsRequest{Tenant: "till/clerk", TaskId: row.task})
+		if (got == nil) != row.found || (pushes == nil) != row.found {
+			t.Errorf("%s: %v, its push configurations: %v; want found %v", row.what, got, pushes, row.found)
+		}
+		if !row.found {
+			if _, err := r.client.CancelTask(r.context(row.who), &a2apb.CancelTaskRequest{Tenant: "till/clerk", Id: row.task}); refusedBy(err) != "TASK_NOT_FOUND" {
+				t.Errorf("%s, and cancels it: %v", row.what, err)
+			}
+		}
+	}
+	if _, err := send(dave, carol, theirs.GetId(), "hello"); refusedBy(err) != "SCOPE_MISSING" {
+		t.Error(err)
+	}
+	var lines []string
+	if _, err := audit.Walk(dir, nil, func(e *audit.Entry, _ string, _ []byte) error {
+		if e.Note != "" {
+			lines = append(lines, e.Principal+" "+e.Note+": "+e.Outcome)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bridge names dave as the answerer: NOT_FOUND", "bridge names dave as the answerer: OK", "dave names carol as the answerer: PERMISSION_DENIED"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("the audit lacks %q: %q", want, lines)
+		}
+	}
+}
+
+// TestWhoForksIsAStarter: the call of a fork is decided by another principal than the one that
+// forked the run, be it the one that started the source.
+func TestWhoForksIsAStarter(t *testing.T) {
+	t.Parallel()
+	c := &till{}
+	r := newRig(t, withTokens, withWires(c))
+	task, _ := r.holds(t, dave, "till/clerk", "call wire {}")
+	conn := map[string]*grpc.ClientConn{}
+	for _, who := range []string{dave, carol} {
+		conn[who] = r.dial(grpc.WithPerRPCCredentials(cli.Bearer(secretOf(who))))
+	}
+	forked, err := pawlv1.NewRunServiceClient(conn[carol]).ForkRun(r.context(""), &pawlv1.ForkRunRequest{RunId: task.GetId(), AtSeq: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *pawlv1.Approval
+	for held == nil && !t.Failed() {
+		waits, err := pawlv1.NewControlServiceClient(conn[carol]).ListApprovals(r.context(""), &pawlv1.ListApprovalsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range waits.GetApprovals() {
+			if a.GetRunId() == forked.GetRun().GetRunId() {
+				held = a
+			}
+		}
+	}
+	decide := func(who string) error {
+		_, err := pawlv1.NewControlServiceClient(conn[who]).DecideStep(r.context(""), &pawlv1.DecideStepRequest{
+			RunId: held.GetRunId(), Step: held.GetCall().GetStep(), Digest: held.GetCall().GetApproval().GetDigest(), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
+		})
+		return err
+	}
+	if err := decide(carol); refusedBy(err) != "APPROVER_IS_STARTER" || held.GetStarter() != carol {
+		t.Errorf("carol, who forked it, decides: %v; started by %s", err, held.GetStarter())
+	}
+	if err := decide(dave); err != nil {
+		t.Errorf("dave, who did not fork it: %v", err)
 	}
 }

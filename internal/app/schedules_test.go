@@ -109,6 +109,7 @@ func TestBadSchedules(t *testing.T) {
 		`a: {cron: "@every 1s", pack: p}`:                               "a.cron: @every",
 		`a: {cron: "TZ=UTC", pack: p}`:                                  "a.cron: names a time zone",
 		`a: {cron: "@daily", pack: p, time_zone: Mars/Olympus}`:         "a.time_zone",
+		`a: {cron: "@daily", pack: p, principal: "bridge>dave"}`:        "a.principal: is a name of the sidecar's own",
 		`a: {cron: "@daily", pack: p, principal: pawl}`:                 "a.principal: is a name of the sidecar's own",
 		`a: {cron: "@daily", pack: p, scopes: ["runs:read"]}`:           "a.scopes: lacks runs:write",
 		`a: {cron: "@daily", pack: p, scopes: ["runs:write", "runs:"]}`: "a.scopes: runs: is none of",

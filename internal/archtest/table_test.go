@@ -113,7 +113,7 @@ var table = []rule{
 	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
 	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},
-	{dir: "internal/grpcapi/trail", may: []string{"internal/grpcapi/dispatch", "internal/audit", "internal/policy", "internal/runtime", requestDir, machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/trail", may: []string{"internal/a2a/terms", "internal/grpcapi/dispatch", "internal/audit", "internal/policy", "internal/runtime", requestDir, machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault"}, wire: true},
 	{dir: "internal/grpcapi/oidc", may: []string{"internal/runtime", machineDir, "internal/policy", "internal/secretfile", cacheDir}},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
 	{dir: "internal/a2a", may: []string{"internal/runtime", requestDir, registryDir, queryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},

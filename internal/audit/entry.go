@@ -36,7 +36,7 @@ type Entry struct {
 	// LeftOut counts refused calls of nobody knows whom that have no line, there being too
 	// many, since the line before.
 	LeftOut int64 `json:"left_out,omitempty"`
-	// Note is what the process says of itself.
+	// Note is what the process says of itself, or in whose name the caller says that it speaks.
 	Note string `json:"note,omitempty"`
 	// Prev is the hash of the line before; 64 zeros in the first.
 	Prev string `json:"prev"`

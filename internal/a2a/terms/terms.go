@@ -1,5 +1,7 @@
 package terms
 
+import "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
 // ProtocolVersion is the version that is spoken.
 const ProtocolVersion = "1.0"
 
@@ -39,3 +41,9 @@ const (
 // ExecutionSidecar is the `execution` of a delegation by a run that its sidecar executes: so
 // are its agents there. Others take no notice.
 const ExecutionSidecar = "SIDECAR"
+
+// AnswererOf is the name of the principal whose word a message says it is; "" = it names none.
+func AnswererOf(msg *a2apb.Message) string {
+	said := msg.GetMetadata().GetFields()[DelegationURI].GetStructValue().GetFields()["answerer"]
+	return said.GetStructValue().GetFields()["principal"].GetStringValue()
+}

@@ -33,3 +33,17 @@ func TestOfBothOrOfNone(t *testing.T) {
 		return
 	}
 }
+
+// TestTheSpeakerIsCharged: what is said in another's name is charged to the principal that called.
+func TestTheSpeakerIsCharged(t *testing.T) {
+	t.Parallel()
+	l := New(0.001, allowance.New(map[string]uint32{"default": 0}))
+	for n, caller := range []runtime.Principal{
+		{Subject: "bridge"}, {Subject: "dave", Chain: []string{"bridge"}}, {Subject: "dave", Chain: []string{"bridge", "far"}}, {Subject: "dave"},
+	} {
+		_, err := l.Enter(door.WithCaller(t.Context(), &door.Caller{Principal: caller}))
+		if charged := err == nil; charged != (caller.Speaker() != "bridge" || n == 0) {
+			t.Errorf("%s, call %d: %v", caller.Name(), n+1, err)
+		}
+	}
+}

@@ -4,12 +4,14 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
-// subject is what a call is about, and the id that its caller gave it.
-type subject struct{ namespace, resource, id string }
+// subject is what a call is about, the id that its caller gave it, and the principal in whose name
+// it says that it speaks.
+type subject struct{ namespace, resource, id, claims string }
 
 // about reads names and ids off a message, never what it carries.
 func about(m any) subject {
@@ -22,6 +24,9 @@ func about(m any) subject {
 		s.namespace = clip(namespace)
 	}
 	s.resource, s.id = clip(resourceOf(m)), clip(idOf(m))
+	if in, ok := m.(*a2apb.SendMessageRequest); ok {
+		s.claims = clip(terms.AnswererOf(in.GetMessage()))
+	}
 	return s
 }
 

@@ -162,6 +162,9 @@ func (t *Trail) add(ctx context.Context, method string, caller *door.Caller, wha
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
 		Outcome: outcome, Reason: reason, Peer: door.PeerOf(ctx),
 	}
+	if what.claims != "" {
+		e.Note = "names " + what.claims + " as the answerer"
+	}
 	if caller != nil && caller.Subject != "" {
 		e.Principal = caller.Name()
 		if e.Namespace == "" && t.operations[method].Changes {

@@ -192,6 +192,7 @@ func (p *Pack) compileTool(g *machine.Graph, x *XPawl, name string, agent bool) 
 		Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(agent)),
 		Attempts:       attempts,
 		Retry:          pauses,
+		MaxCalls:       clampInt(valueOr(limits.MaxCalls, 0)),
 		CostMicro:      costOf(limits.Cost),
 		OnError:        faultOf(limits.OnError),
 		OnUnknown:      faultOf(limits.OnUnknown),

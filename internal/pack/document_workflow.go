@@ -187,6 +187,8 @@ type ToolLimits struct {
 	Attempts *int64 `json:"attempts"`
 	// Retry has the attempts with their pauses; nil means no pauses.
 	Retry *Retry `json:"retry"`
+	// MaxCalls bounds the calls of the tool in a run; nil means no bound of its own.
+	MaxCalls *int64 `json:"max_calls"`
 	// Cost is what one attempt may cost at most, in US dollars; of an agent its lease.
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.

@@ -199,6 +199,7 @@ var ruleCases = []ruleCase{
 	{ruleXPawlRef, e, "/workflow/engine/x_pawl/max_iterations/q/Go", `workflow.engine.x_pawl = {"max_iterations":{"q":{"Go":1}}}`, "is not a state"},
 	{ruleXPawlRef, e, "/workflow/engine/x_pawl/max_iterations/s/Stop", `workflow.engine.x_pawl = {"max_iterations":{"s":{"Stop":1}}}`, "its events: Again, Go"},
 	{ruleXPawlRef, e, "/workflow/engine/x_pawl/timeouts/s/event", `workflow.engine.x_pawl = {"timeouts":{"s":{"after_sec":1,"event":"Stop"}}}`, "does not declare"},
+	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/max_calls", `workflow.engine.x_pawl = {"tools":{"t":{"max_calls":0}}}`, "minimum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/cost", `workflow.engine.x_pawl = {"tools":{"t":{"cost":0}}}`, "exclusiveMinimum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/cost", `workflow.engine.x_pawl = {"tools":{"t":{"cost":-1}}}`, "exclusiveMinimum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/tools/t/cost", `workflow.engine.x_pawl = {"max_cost_usd":1,"tools":{"t":{"cost":1.5}}}`, "no call would ever fit"},

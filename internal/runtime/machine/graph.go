@@ -164,6 +164,8 @@ type Tool struct {
 	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
+	// MaxCalls bounds its calls in a run; 0 = no bound of its own.
+	MaxCalls int `json:",omitempty"`
 	// CostMicro is what one attempt may cost at most, in micro-dollars; of an agent its lease.
 	// 0 = not said.
 	CostMicro int64 `json:",omitempty"`

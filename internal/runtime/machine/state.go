@@ -112,8 +112,11 @@ type State struct {
 	Transitions int
 	ToolCalls   int
 	Reframes    int
-	Tokens      int64
-	CostMicro   int64
+	// Called counts the calls of tools that have a bound of their own (Count.State is the
+	// tool), in the order of their first ones.
+	Called    []Count
+	Tokens    int64
+	CostMicro int64
 	// EstimatedTokens are those of Tokens whose usage nobody reported in full.
 	EstimatedTokens int64
 

@@ -145,6 +145,8 @@ func freshSamples(t *testing.T) map[string][]byte {
 	bounds := &filler{rnd: rand.New(rand.NewPCG(1, 71)), full: true}
 	fresh["head, bounds"] = EncodeHead(bounds.state(), [32]byte{71})
 	fresh["entry of an answer, bounds"] = encode(t, bounds.entry(machine.AnswerModel{}, &machine.ModelNoted{}))
+	called := &filler{rnd: rand.New(rand.NewPCG(1, 73)), full: true}
+	fresh["head, calls of tools"] = EncodeHead(called.state(), [32]byte{73})
 	again := &filler{rnd: rand.New(rand.NewPCG(1, 72)), full: true}
 	fresh["entry of an answer that is told again"] = encode(t, again.entry(machine.AnswerModel{}, &machine.ModelNoted{}))
 	f := &filler{rnd: rand.New(rand.NewPCG(3, 10)), full: true}

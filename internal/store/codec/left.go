@@ -185,7 +185,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Seq: s.Seq, PrevHash: s.PrevHash, CreatedAt: s.CreatedAt, At: s.At,
 		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt, Asked: s.Asked,
 		Current: s.Current, VisitSeq: s.VisitSeq, Visits: s.Visits, Edges: s.Edges, TotalVisits: s.TotalVisits,
-		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro, EstimatedTokens: s.EstimatedTokens,
+		Transitions: s.Transitions, ToolCalls: s.ToolCalls, Called: s.Called, Reframes: s.Reframes, Tokens: s.Tokens, CostMicro: s.CostMicro, EstimatedTokens: s.EstimatedTokens,
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
 		LastStep: s.LastStep, ModelSteps: s.ModelSteps, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Forked: s.Forked, Account: s.Account, Charges: s.Charges, Erasable: s.Erasable, Imported: s.Imported,

@@ -2828,6 +2828,11 @@ func appendState(b []byte, v *machine.State) []byte {
 		b = shut(appendUndo(b, v.Undo), mark)
 	}
 	b = appendInt(b, 250, int64(v.EstimatedTokens))
+	for i := range v.Called {
+		var mark int
+		b, mark = open(b, 251)
+		b = shut(appendCount(b, &v.Called[i]), mark)
+	}
 	return b
 }
 
@@ -2970,6 +2975,9 @@ func readState(b []byte, v *machine.State) error {
 			s.keep(readUndo(s.message(), v.Undo))
 		case 250:
 			v.EstimatedTokens = int64(s.int64())
+		case 251:
+			v.Called = append(v.Called, machine.Count{})
+			s.keep(readCount(s.message(), &v.Called[len(v.Called)-1]))
 		default:
 			s.unknown()
 		}

@@ -8746,6 +8746,7 @@ type State struct {
 	Effects         []*Standing            `protobuf:"bytes,241,rep,name=effects,proto3" json:"effects,omitempty"`
 	Undo            *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
 	EstimatedTokens int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
+	Called          []*Count               `protobuf:"bytes,251,rep,name=called,proto3" json:"called,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -9191,6 +9192,13 @@ func (x *State) GetEstimatedTokens() int64 {
 		return x.EstimatedTokens
 	}
 	return 0
+}
+
+func (x *State) GetCalled() []*Count {
+	if x != nil {
+		return x.Called
+	}
+	return nil
 }
 
 type Count struct {
@@ -12068,7 +12076,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa8\x10\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xd9\x10\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12133,7 +12141,8 @@ const file_storage_proto_rawDesc = "" +
 	"\town_steps\x18\xf0\x01 \x01(\rR\bownSteps\x124\n" +
 	"\aeffects\x18\xf1\x01 \x03(\v2\x19.pawl.storage.v1.StandingR\aeffects\x12*\n" +
 	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\x12*\n" +
-	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\"+\n" +
+	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\x12/\n" +
+	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -12660,24 +12669,25 @@ var file_storage_proto_depIdxs = []int32{
 	3,   // 193: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
 	7,   // 194: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
 	8,   // 195: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	51,  // 196: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 197: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	102, // 198: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 199: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 200: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	80,  // 201: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 202: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 203: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 204: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	108, // 205: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	110, // 206: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	117, // 207: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 208: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	209, // [209:209] is the sub-list for method output_type
-	209, // [209:209] is the sub-list for method input_type
-	209, // [209:209] is the sub-list for extension type_name
-	209, // [209:209] is the sub-list for extension extendee
-	0,   // [0:209] is the sub-list for field type_name
+	97,  // 196: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	51,  // 197: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 198: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	102, // 199: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 200: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 201: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	80,  // 202: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 203: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 204: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 205: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	108, // 206: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	110, // 207: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	117, // 208: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 209: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	210, // [210:210] is the sub-list for method output_type
+	210, // [210:210] is the sub-list for method input_type
+	210, // [210:210] is the sub-list for extension type_name
+	210, // [210:210] is the sub-list for extension extendee
+	0,   // [0:210] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }

@@ -70,7 +70,7 @@ func genGraph(t *rapid.T) *machine.Graph {
 		g.Tools[name] = machine.Tool{
 			Timeout: time.Duration(small(t, 30)) * time.Second, Attempts: small(t, 3),
 			OnError: pick(t, []machine.OnFault{machine.Return, machine.Return, machine.Escalate}), OnUnknown: pick(t, []machine.OnFault{machine.Return, machine.Retry, machine.Escalate}),
-			Agent: name == "agent", ResultArtifact: pick(t, []string{"", "", "text", "json", "list"}),
+			MaxCalls: pick(t, []int{0, 0, 0, 1, 2}), Agent: name == "agent", ResultArtifact: pick(t, []string{"", "", "text", "json", "list"}),
 		}
 	}
 	if chance(t, 5) {

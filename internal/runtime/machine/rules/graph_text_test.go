@@ -165,6 +165,8 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			tool.Timeout, err = time.ParseDuration(value)
 		case "attempts":
 			tool.Attempts, err = strconv.Atoi(value)
+		case "calls":
+			tool.MaxCalls, err = strconv.Atoi(value)
 		case "on_error":
 			tool.OnError = policies[value]
 		case "on_unknown":

@@ -125,10 +125,14 @@ func (t *txn) wrapsUp(reason string) bool {
 
 // refusal is what is recorded of a step that a bound does not hold.
 func (t *txn) refusal(status machine.Status, reason string) *machine.Denial {
-	bound, account, _ := strings.Cut(reason, ":")
+	bound, name, _ := strings.Cut(reason, ":")
 	denial := &machine.Denial{Code: strings.ToUpper(bound), Message: fmt.Sprintf("the run's bound is reached: it ended %s", status)}
-	if account != "" {
-		denial.Message = fmt.Sprintf("the account %s does not hold it: the run ended %s", account, status)
+	switch bound {
+	case AccountExhausted:
+		denial.Message = fmt.Sprintf("the account %s does not hold it: the run ended %s", name, status)
+	case maxCalls:
+		limit := t.g.Tools[name].MaxCalls
+		denial.Message = fmt.Sprintf("the tool %s has had its %d calls of the run (x_pawl.tools.%s.max_calls): it ended %s", name, limit, name, status)
 	}
 	if t.wrapsUp(reason) {
 		denial.Message = fmt.Sprintf("the run's budget does not hold it: the run goes to state %q", t.g.OnBudget)

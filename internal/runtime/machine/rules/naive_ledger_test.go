@@ -79,7 +79,7 @@ func (v *view) guess(c machine.AnswerModel, bound machine.Owed) machine.Usage {
 	u := c.Usage
 	noRead, noWrite := u.Estimated && u.InputTokens == 0, u.Estimated
 	if c.Answer != nil {
-		noRead, noWrite = u.InputTokens == 0, noWrite || u.OutputTokens == 0 && naiveAnswer(c.Answer) > 0
+		noRead, noWrite = u.InputTokens == 0, noWrite || u.OutputTokens == 0 && (naiveAnswer(c.Answer) > 0 || len(c.Answer.Calls) > 0)
 	}
 	if v.version < 5 || u.CountedBefore || !noRead && !noWrite || v.limit.Tokens+v.limit.CostMicro+bound.Bound.Tokens+bound.Bound.CostMicro == 0 {
 		return u

@@ -40,7 +40,7 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 		if status, reason := n.stepBound(req); reason != "" {
 			codes := map[string]string{
 				"max_tool_calls": "MAX_TOOL_CALLS", "max_steps": "MAX_STEPS", "max_reframes": "MAX_REFRAMES",
-				"max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD",
+				"max_tokens": "MAX_TOKENS", "max_cost_usd": "MAX_COST_USD", "max_calls:" + req.Tool: "MAX_CALLS",
 			}
 			n.add(&machine.StepRejected{Key: keys[i], Tool: req.Tool, TurnSeq: c.TurnSeq, Denial: machine.Denial{Code: codes[reason]}, Kind: n.kind(req.Tool)})
 			n.stop(keys[i:], out, status, reason)
@@ -174,6 +174,8 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && v.calls+1 > b.MaxToolCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
+	case n.g.Tools[req.Tool].MaxCalls > 0 && v.called[req.Tool]+1 > n.g.Tools[req.Tool].MaxCalls:
+		return machine.BudgetExhausted, "max_calls:" + req.Tool
 	case steps > 0 && v.toolSteps+1 > steps:
 		return machine.Escalated, "max_steps"
 	case req.Reframe && b.MaxReframes > 0 && v.reframes+1 > b.MaxReframes:

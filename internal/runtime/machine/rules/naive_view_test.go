@@ -44,8 +44,10 @@ type view struct {
 	reframes  int
 	tokens    int64
 	// guessed are those of tokens that nobody reported; version is that of the last input.
-	guessed   int64
-	version   machine.Semantics
+	guessed int64
+	version machine.Semantics
+	// called are the calls of tools with a bound of their own.
+	called    map[string]int
 	cost      int64
 	turn      *vturn
 	queue     []uint64
@@ -124,7 +126,7 @@ type vartifact struct {
 // view reads the journal and the records made so far.
 func (n *naive) view() *view {
 	v := &view{
-		visits: map[string]int{}, edges: map[string]int{},
+		called: map[string]int{}, visits: map[string]int{}, edges: map[string]int{},
 		artifacts: map[string]vartifact{}, windows: map[string][2]uint64{}, business: map[[32]byte]machine.Effect{},
 	}
 	for _, e := range n.entries {
@@ -291,6 +293,9 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.turn.suspended, v.turn.notBefore, v.turn.requests = false, 0, 0
 	case *machine.StepRequested:
 		v.calls++
+		if n.g.Tools[b.Tool].MaxCalls > 0 {
+			v.called[b.Tool]++
+		}
 		v.toolSteps++
 		v.turn.calls++
 		v.turn.notBefore = 0

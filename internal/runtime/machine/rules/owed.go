@@ -55,7 +55,7 @@ func (t *txn) usageOfCall(o machine.Owed) machine.Usage {
 func (t *txn) reported(c *machine.AnswerModel, bound machine.Owed) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)
-	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && shape.AnswerBytes(c.Answer) > 0
+	noWrite := u.Estimated || u.OutputTokens == 0 && c.Answer != nil && (shape.AnswerBytes(c.Answer) > 0 || len(c.Answer.Calls) > 0)
 	if !t.rules.silenceCosts || u.CountedBefore || !noRead && !noWrite || !t.bounded() && bound.Bound == (machine.Amount{}) {
 		return u
 	}

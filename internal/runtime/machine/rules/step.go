@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -13,6 +14,8 @@ func (t *txn) stepBound(a *ask) (machine.Status, string) {
 	switch {
 	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
+	case t.g.Tools[a.Tool].MaxCalls > 0 && facts.CalledTimes(t.s, a.Tool) >= t.g.Tools[a.Tool].MaxCalls:
+		return machine.BudgetExhausted, maxCalls + ":" + a.Tool
 	case t.s.MaxSteps > 0 && facts.ToolSteps(t.s) >= int64(t.s.MaxSteps):
 		return machine.Escalated, "max_steps"
 	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
@@ -28,6 +31,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	s.LastStep++
 	s.ToolCalls = int(facts.AddCapped(int64(s.ToolCalls), 1))
 	turn.Calls++
+	t.countCall(a.Tool, tool.MaxCalls)
 	if a.Reframe {
 		s.Reframes++
 	}
@@ -49,6 +53,25 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	out := outcomeOf(&step)
 	out.Replayed, out.AskedSeq = false, 0
 	return out
+}
+
+// maxCalls begins the reason of a run that ended because a tool has no call left
+// (x_pawl.tools.NAME.max_calls); the tool's name follows.
+const maxCalls = "max_calls"
+
+// countCall counts a call of a tool that has a bound of its own; 0 = it has none.
+func (t *txn) countCall(tool string, limit int) {
+	if limit == 0 {
+		return
+	}
+	s := t.s
+	s.Called = slices.Clone(s.Called)
+	i := slices.IndexFunc(s.Called, func(c machine.Count) bool { return c.State == tool })
+	if i < 0 {
+		s.Called = append(s.Called, machine.Count{State: tool, N: 1})
+		return
+	}
+	s.Called[i].N++
 }
 
 // outcomeOf is the answer to the repeat of a known request.

@@ -17,6 +17,16 @@ func VisitsOf(s *machine.State, state string) int {
 	return 0
 }
 
+// CalledTimes is how often a tool was called that has a bound of its own.
+func CalledTimes(s *machine.State, tool string) int {
+	for i := range s.Called {
+		if s.Called[i].State == tool {
+			return s.Called[i].N
+		}
+	}
+	return 0
+}
+
 // FollowedTimes is how often an edge was followed.
 func FollowedTimes(s *machine.State, state, event string) int {
 	for i := range s.Edges {

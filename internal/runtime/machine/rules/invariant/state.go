@@ -85,6 +85,9 @@ func (c *checker) bounds() {
 	if s.Status.Terminal() || s.Undo != nil {
 		return
 	}
+	for _, called := range s.Called {
+		c.must(called.N <= c.g.Tools[called.State].MaxCalls, "%d calls of %s", called.N, called.State)
+	}
 	c.must(b.MaxToolCalls == 0 || s.ToolCalls <= b.MaxToolCalls, "%d tool calls", s.ToolCalls)
 	c.ledger()
 }

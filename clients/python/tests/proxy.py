@@ -29,6 +29,7 @@ class Proxy:
         self.cuts = 0
         self.pings = 0
         self.cut_after: int | None = None
+        self._swallowed: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Proxy:
@@ -53,6 +54,12 @@ class Proxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+    def swallow(self) -> None:
+        """Lets nothing go either way over the connections that there are, without a word;
+        new ones work."""
+        with self._changed:
+            self._swallowed |= self._open
 
     def wait_for_connections(self, number: int, timeout: float = 120) -> None:
         """Waits until that many were made."""
@@ -90,7 +97,8 @@ class Proxy:
                 if to_target and self._is_spent(data):
                     self.cut()
                     return
-                sink.sendall(data)
+                if source not in self._swallowed:
+                    sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -292,6 +293,49 @@ async def test_an_idle_worker_stays_connected_for_three_pings() -> None:
             await asyncio.to_thread(proxy.wait_for_pings, 4, WAIT)
             assert not task.done()
         assert proxy.connections == 1
+
+
+# Dead connections
+
+NOTICED = 15.0
+"""Seconds within which a connection is noticed to be dead, with the settings that all have."""
+
+
+@pytest.fixture(scope="module")
+def steps() -> Iterator[Sidecar]:
+    with Sidecar(packs=[STEPS]) as own:
+        yield own
+
+
+def test_a_call_over_a_dead_connection_is_made_over_a_new_one(steps: Sidecar) -> None:
+    with Proxy(steps.address) as proxy, Client(address=proxy.address) as client:
+        client.caller()
+        proxy.swallow()
+        begun = time.monotonic()
+        client.start("steps", variables={"n": 1})
+        assert time.monotonic() - begun < NOTICED
+        assert proxy.connections == 2
+
+
+async def test_a_stream_and_a_worker_over_a_dead_connection_have_a_new_one(
+    steps: Sidecar,
+) -> None:
+    with Proxy(steps.address) as proxy, steps.client() as direct:
+        worker = Worker(address=proxy.address)
+        worker.prompt("calc")(done)
+        async with AsyncClient(address=proxy.address) as client, serving(worker):
+            driven = await client.open("steps", variables={"n": 1})
+            records = client.attach(driven.id).transitions()
+            await records.__anext__()
+            first = direct.start("steps", variables={"n": 1})
+            assert await ended(first) is RunStatus.COMPLETED
+            proxy.swallow()
+            begun = time.monotonic()
+            run = direct.start("steps", variables={"n": 1})
+            direct.attach(driven.id).cancel()
+            assert await ended(run) is RunStatus.COMPLETED
+            assert [record.kind async for record in records] == ["ENDED"]
+            assert time.monotonic() - begun < NOTICED
 
 
 # Large answers

@@ -87,6 +87,24 @@ describe("a silent connection", () => {
     expect(way.connections).toBe(2);
     way.close();
   });
+
+  test.concurrent("that is dead is noticed in time for a call to be made again", async () => {
+    await using sidecar = await Sidecar.start({ packs: [STEPS] });
+    const way = new Cuttable(sidecar.address);
+    using client = new PawlClient({ address: await way.listen() });
+    await all(client.listPacks());
+    way.swallow();
+    const begun = performance.now();
+    const run = await client.start("steps", { variables: { n: 1 } });
+    expect(performance.now() - begun).toBeLessThan(15_000);
+    expect(way.connections).toBe(2);
+    const driven = client.run("steps", (turn) => (turn.terminal ? {} : { event: "Done" }), {
+      variables: { n: 1 },
+    });
+    expect((await driven).reason).toBe("completed");
+    await run.cancel();
+    way.close();
+  });
 });
 
 describe("TLS", () => {

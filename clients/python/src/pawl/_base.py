@@ -15,7 +15,7 @@ from pawl._output import OutputReader
 from pawl._pack_operations import Packs
 from pawl._position import Position
 from pawl._runs import OutputPosition, RunFilter, RunInfo
-from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
+from pawl._settings import DEFAULT_ADDRESS, KEEPALIVE, Settings, Tls, TokenSource
 from pawl._streams import Tail
 from pawl._values import BlobHead, Content, Json
 
@@ -31,8 +31,8 @@ class BaseClient:
         token: TokenSource | None = None,
         tls: Tls | None = None,
         timeout: float = 30.0,
-        retry_for: float = 15.0,
-        keepalive: float = 20.0,
+        retry_for: float = 20.0,
+        keepalive: float = KEEPALIVE,
         max_message_bytes: int = 64 << 20,
     ) -> None:
         self._settings = Settings(

@@ -23,6 +23,12 @@ TokenSource: TypeAlias = "str | Callable[[], str]"
 """A bearer token, or what is asked for one before each call, and once more when that one
 is refused (for rotation)."""
 
+KEEPALIVE = 9.0
+"""Seconds between signs of life that are asked for. With the half of it that an answer may take,
+a connection that is dead is noticed within 13.5 s: before calls are given up. A sidecar hangs up
+on those who ask every 5 s."""
+
+_LEAST_KEEPALIVE = 6.0
 _MEBIBYTE = 1 << 20
 
 
@@ -71,8 +77,8 @@ class Settings:
     token: TokenSource | None = field(default=None, repr=False)
     tls: Tls | None = None
     timeout: float = 30.0
-    retry_for: float = 15.0
-    keepalive: float = 20.0
+    retry_for: float = 20.0
+    keepalive: float = KEEPALIVE
     max_message_bytes: int = 64 * _MEBIBYTE
 
     def __post_init__(self) -> None:
@@ -81,6 +87,8 @@ class Settings:
         for name in ("timeout", "keepalive", "max_message_bytes"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: more than 0, not {getattr(self, name)}")
+        if self.keepalive < _LEAST_KEEPALIVE:
+            raise ValueError(f"keepalive: {_LEAST_KEEPALIVE:g} s or more, not {self.keepalive}")
         if self.retry_for < 0:
             raise ValueError(f"retry_for: 0 or more, not {self.retry_for}")
 
@@ -89,7 +97,9 @@ class Settings:
         options: list[tuple[str, str | int]] = [
             ("grpc.primary_user_agent", f"pawl-python/{version()}"),
             ("grpc.keepalive_time_ms", int(self.keepalive * 1000)),
-            ("grpc.keepalive_timeout_ms", 10_000),
+            # Both: the first alone lets newer versions of gRPC wait for a minute.
+            ("grpc.keepalive_timeout_ms", int(self.keepalive * 500)),
+            ("grpc.http2.ping_timeout_ms", int(self.keepalive * 500)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.enable_retries", 0),

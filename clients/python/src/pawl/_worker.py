@@ -16,7 +16,7 @@ from pawl._handlers import F, Handlers, ToolEntry, awaits, into, put
 from pawl._held import Held, HeldStep, HeldTurn
 from pawl._link import Link, Offer
 from pawl._running import Running
-from pawl._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
+from pawl._settings import DEFAULT_ADDRESS, KEEPALIVE, Settings, Tls, TokenSource
 from pawl._step_execution import StepExecution
 from pawl._tool_check import PackSource, check_tools
 from pawl._turn_execution import TurnExecution
@@ -76,7 +76,7 @@ class Worker:
         handler_timeout: float | None = 900.0,
         suspend_after: float | None = None,
         drain_timeout: float = 30.0,
-        keepalive: float = 20.0,
+        keepalive: float = KEEPALIVE,
         on_error: Callable[[BaseException], None] | None = None,
     ) -> None:
         for name, value in (("turns", turns), ("steps", steps)):

@@ -112,7 +112,7 @@ def test_answered_by_another_program(client: Client) -> None:
         def answer() -> None:
             for record in run.transitions(kinds=["STEP_REQUESTED"]):
                 step = record.body.step  # type: ignore[union-attr]
-                run.resolve_step(step, "add", Fault("E", "m"), attempt=1, token=token)
+                run.resolve_step(step, "add", Fault(code="E", message="m"), attempt=1, token=token)
                 return
 
         thread = threading.Thread(target=answer)

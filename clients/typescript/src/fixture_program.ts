@@ -1,4 +1,4 @@
-/** The process of fixture_crash.ts: one that is killed runs what is compiled. */
+/** A process of fixture_crash.ts or another fixture: one that is killed runs what is compiled. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
@@ -10,7 +10,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 export class Program {
   readonly #built = mkdtempSync(`${root}node_modules/.crash-`);
 
-  constructor() {
+  /** `fixture`: the file that it is, without its ending. */
+  constructor(readonly fixture = "fixture_crash") {
     const flags = ["--project", "tsconfig.crash.json", "--outDir", this.#built];
     const done = spawnSync("node_modules/.bin/tsc", flags, { cwd: root, stdio: "inherit" });
     if (done.status !== 0) {
@@ -23,7 +24,7 @@ export class Program {
   /** Starts a process with arguments. */
   spawn(...args: string[]): ChildProcess {
     const stdio = ["ignore", "inherit", "inherit"] as const;
-    const path = `${this.#built}/fixture_crash.js`;
+    const path = `${this.#built}/${this.fixture}.js`;
     return spawn(process.execPath, [path, ...args], { stdio: [...stdio] });
   }
 

@@ -108,7 +108,7 @@ export class HeldTurn extends Held implements TurnHost {
     return outcomes.map((outcome) => plain(StepOutcomeSchema, outcome));
   }
 
-  settle(step: Step, timeoutMs: number | undefined): Promise<Step> {
+  settle(step: Step, _call: StepCall, timeoutMs: number | undefined): Promise<Step> {
     const answer = this.#awaited.answer(step, timeoutMs, this.signal);
     this.#idleness.changed();
     return answer;

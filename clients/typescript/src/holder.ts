@@ -2,7 +2,7 @@
 
 import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
-import { RecordKind, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { RecordKind, StepStatus, StepVerdict } from "./gen/pawl/v1/record_pb.js";
 import type { AnswerModelResponse, StepOutcome } from "./gen/pawl/v1/run_pb.js";
 import { faultOf, refusedResult } from "./handler_fault.js";
 import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
@@ -14,7 +14,7 @@ import { newId, sleep } from "./retry.js";
 import type { RunTurns } from "./run_turns.js";
 import { Spending, type ToolCall } from "./tool_call.js";
 import type { Record } from "./transitions.js";
-import type { Step, StepCall, TurnHost } from "./turn.js";
+import { deniedBy, type Step, type StepCall, type TurnHost } from "./turn.js";
 import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
 import type { Artifacts, Slots } from "./values.js";
 
@@ -29,6 +29,8 @@ export type Tools<P extends PackTypes = AnyPack> = {
 type StepAnswer = Parameters<RunTurns["resolveStep"]>[2];
 
 const ANSWERS = [RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED];
+const NEWS = [...ANSWERS, RecordKind.STEP_DECIDED, RecordKind.RESUMED];
+const RELEASES = [StepVerdict.APPROVED, StepVerdict.EDITED];
 const MOST_REFETCHES = 5;
 
 /** Holds a turn. Its token changes when the sidecar restarts; the turn stays the same. */
@@ -109,11 +111,35 @@ export class Holder implements TurnHost {
     await this.withToken((turn) => this.run.noteModel(turn, note, options));
   }
 
-  /** Makes the call if the tool is local, else waits for who makes it. */
-  async settle(step: Step, timeoutMs: number | undefined): Promise<Step> {
-    const tool = ownOrAny(this.tools, step.tool);
-    const body = tool && (await this.#make(step, tool));
-    return body ? resolved(step, body) : this.#await(step, timeoutMs);
+  /**
+   * The step once it is answered. A tool that is local is called here, and only while the
+   * sidecar says that the call may go out.
+   */
+  async settle(asked: Step, call: StepCall, timeoutMs: number | undefined): Promise<Step> {
+    const tool = ownOrAny(this.tools, asked.tool);
+    const end = timeoutMs === undefined ? undefined : performance.now() + timeoutMs;
+    let step = asked;
+    let made = 0;
+    while (step.status === StepStatus.PENDING) {
+      if (!tool) {
+        return this.#await(step, end);
+      }
+      if (!goes(step) || step.attempt <= made) {
+        step = await this.#released(step, call, made, end);
+        continue;
+      }
+      made = step.attempt;
+      const body = await this.#make(step, tool);
+      if (body?.next === 0) {
+        return resolved(step, body);
+      }
+      if (body) {
+        // An approval may be over by now: the sidecar holds the call again then.
+        const next = { ...step, attempt: body.next, deadline: body.deadline };
+        step = step.approval ? await this.#again(step, call) : keepSource(next, step);
+      }
+    }
+    return step;
   }
 
   async #refetch(stale: PawlError): Promise<void> {
@@ -133,20 +159,14 @@ export class Holder implements TurnHost {
     this.turn = turn;
   }
 
-  /** Makes the call here, again while attempts remain; undefined: not ours any more. */
+  /** Makes an attempt here; undefined: it is not ours any more. */
   async #make(step: Step, tool: Tool): Promise<Plain<StepResolved> | undefined> {
-    let body: Plain<StepResolved> | undefined;
-    let attempt = step.attempt;
-    do {
-      const spending = this.#spending(step, attempt);
-      const answer = await outcomeOf(tool, step, spending.call);
-      body = await this.#resolve(step, attempt, answer, spending.usage);
-      attempt = body?.next ?? 0;
-    } while (attempt > 0);
-    return body;
+    const spending = this.#spending(step);
+    const answer = await outcomeOf(tool, step, spending.call);
+    return this.#resolve(step, answer, spending.usage);
   }
 
-  #spending({ step, tool, key, idempotencyKey, turnSeq, deadline }: Step, attempt: number) {
+  #spending({ step, tool, attempt, key, idempotencyKey, turnSeq, deadline }: Step) {
     const { runId } = this.turn;
     const signal = this.signal ?? new AbortController().signal;
     return new Spending({
@@ -162,11 +182,11 @@ export class Holder implements TurnHost {
     });
   }
 
-  async #resolve(step: Step, attempt: number, answer: StepAnswer, usage: Usage | undefined) {
+  async #resolve(step: Step, answer: StepAnswer, usage: Usage | undefined) {
     const tell = (told: StepAnswer) =>
       this.withToken((turn) =>
         this.run.resolveStep(step.step, step.tool, told, {
-          attempt,
+          attempt: step.attempt,
           token: turn.token,
           usage,
           signal: this.signal,
@@ -190,10 +210,9 @@ export class Holder implements TurnHost {
     return record.body.value;
   }
 
-  /** Waits until somebody answers the step, or it is not wanted any more. */
-  async #await(step: Step, timeoutMs: number | undefined): Promise<Step> {
-    const options = { kinds: ANSWERS, afterSeq: step.turnSeq, timeoutMs, signal: this.signal };
-    for await (const record of this.run.transitions(options)) {
+  /** Waits until another party answers the step, or it is not wanted any more. */
+  async #await(step: Step, end: End): Promise<Step> {
+    for await (const record of this.#records(step.turnSeq, ANSWERS, end)) {
       const answered = answerTo(step, record);
       if (answered) {
         return answered;
@@ -201,7 +220,64 @@ export class Holder implements TurnHost {
     }
     return { ...step, status: StepStatus.CANCELLED };
   }
+
+  /**
+   * Waits until a call is answered, or may go out in an attempt above `made`: another party
+   * decides about it, or says what came of the attempt before. What goes out is what the
+   * sidecar gives out then: it makes the digest of an approved call again, and holds the call
+   * again where the approval is over.
+   */
+  async #released(step: Step, call: StepCall, made: number, end: End): Promise<Step> {
+    const after = Math.max(step.turnSeq, step.approval?.decidedSeq ?? 0);
+    for await (const record of this.#records(after, NEWS, end)) {
+      const answered = answerTo(step, record);
+      if (answered) {
+        return answered;
+      }
+      if (isNews(step, record)) {
+        const now = await this.#unlessPaused(step, call);
+        if (now.status !== StepStatus.PENDING || (goes(now) && now.attempt > made)) {
+          return now;
+        }
+      }
+    }
+    return { ...step, status: StepStatus.CANCELLED };
+  }
+
+  #records(afterSeq: number, kinds: readonly RecordKind[], end: End) {
+    const left = end === undefined ? undefined : Math.max(1, Math.ceil(end - performance.now()));
+    const options = { kinds, afterSeq, timeoutMs: left, signal: this.signal };
+    return this.run.transitions(options);
+  }
+
+  /** The step as it is now; nothing goes out while the run is paused. */
+  async #unlessPaused(step: Step, call: StepCall): Promise<Step> {
+    try {
+      return await this.#again(step, call);
+    } catch (error) {
+      if (PawlError.is(error, "PAUSED")) {
+        return step;
+      }
+      throw error;
+    }
+  }
+
+  /** The step as it is now: the request is known, and costs nothing. */
+  async #again({ key }: Step, call: StepCall): Promise<Step> {
+    const [outcome] = await this.request([call.call ? call : { ...call, key }]);
+    const refused = outcome && deniedBy(outcome);
+    if (refused) {
+      throw refused;
+    }
+    if (!outcome?.step) {
+      throw new PawlError("server", "a step request without an outcome");
+    }
+    return outcome.step;
+  }
 }
+
+/** When a wait is over, by performance.now(); undefined: never. */
+type End = number | undefined;
 
 async function outcomeOf(tool: Tool, { payload }: Step, call: ToolCall): Promise<StepAnswer> {
   try {
@@ -218,6 +294,22 @@ function isRefusal(error: unknown): boolean {
     !error.retryAfterMs &&
     ["request", "limit", "server"].includes(error.kind)
   );
+}
+
+/**
+ * Whether a pending call may go out: nothing holds it for a decision, and no other step asks
+ * what came of its attempt.
+ */
+function goes(step: Step): boolean {
+  return !step.approval?.held && step.inquiry === 0;
+}
+
+/** Whether a call may be another one, or go out, after a record that does not answer it. */
+function isNews(step: Step, { body }: Record): boolean {
+  if (body.case === "stepDecided") {
+    return body.value.step === step.step && RELEASES.includes(body.value.verdict);
+  }
+  return body.case === "resumed" || (body.case === "stepResolved" && body.value.step === step.step);
 }
 
 function answerTo(step: Step, record: Record): Step | undefined {

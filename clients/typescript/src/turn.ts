@@ -63,8 +63,8 @@ export interface StepOptions {
 export interface TurnHost {
   /** Asks for tool calls, in one commit. */
   request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
-  /** Waits for the answer of a step that was asked for, or makes its call. */
-  settle(step: Step, timeoutMs: number | undefined): Promise<Step>;
+  /** Waits for the answer of a step that was asked for by `call`, or makes the call. */
+  settle(step: Step, call: StepCall, timeoutMs: number | undefined): Promise<Step>;
   /** Asks for the call of a model. */
   requestModel(ask: ModelAsk): Promise<ModelRound>;
   /** Tells what came of it. */
@@ -210,7 +210,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     if (refused) {
       throw refused;
     }
-    return resultOf(await this.#answer(outcome, options.timeoutMs)) as Result;
+    return resultOf(await this.#answer(outcome, asked, options.timeoutMs)) as Result;
   }
 
   /**
@@ -294,9 +294,12 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     return Promise.all(
       outcomes.map(async (outcome, index) => {
         const call = batch[index];
+        if (!call) {
+          throw new PawlError("server", "more outcomes than step requests");
+        }
         // One answer holds so much and no more: what has no room is asked for alone.
-        const whole = outcome.step?.bodiesOmitted && call ? await this.#alone(call) : outcome;
-        return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
+        const whole = outcome.step?.bodiesOmitted ? await this.#alone(call) : outcome;
+        return whole.denial ? whole : { ...whole, step: await this.#answer(whole, call) };
       }),
     );
   }
@@ -309,12 +312,16 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     return outcome;
   }
 
-  async #answer(outcome: Plain<StepOutcome> | undefined, timeoutMs?: number): Promise<Step> {
+  async #answer(
+    outcome: Plain<StepOutcome> | undefined,
+    call: StepCall,
+    timeoutMs?: number,
+  ): Promise<Step> {
     if (!outcome?.step) {
       throw new PawlError("server", "a step request without an outcome");
     }
     const { step } = outcome;
-    return step.status === StepStatus.PENDING ? this.#host.settle(step, timeoutMs) : step;
+    return step.status === StepStatus.PENDING ? this.#host.settle(step, call, timeoutMs) : step;
   }
 
   /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */

@@ -42,6 +42,22 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	}
 }
 
+// Over lists the calls of an answer to requests whose approval is over at a time. What agents
+// are asked is not among them: the caller makes no such call.
+func Over(s *machine.State, answers []history.StepAnswer, now int64) []*machine.ToolStep {
+	var over []*machine.ToolStep
+	for i := range answers {
+		step := stepOf(s, answers[i].Step)
+		if step == nil || step.Delegation || step.Approval == nil || !step.Goes() {
+			continue
+		}
+		if expires := step.Approval.Expires; expires != 0 && expires <= now {
+			over = append(over, step)
+		}
+	}
+	return over
+}
+
 func stepOf(s *machine.State, number uint32) *machine.ToolStep {
 	for i := range s.Steps {
 		if s.Steps[i].Step == number {

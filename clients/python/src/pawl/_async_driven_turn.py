@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -50,14 +49,13 @@ class AsyncDrivenTurn(AsyncTurn):
 
     async def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
         outcomes = await self._client.perform(self._holder.request(calls))
-        return await together([partial(self._finish, outcome) for outcome in outcomes])
+        return await together(
+            [partial(self._finish, *each) for each in zip(outcomes, calls, strict=True)]
+        )
 
-    async def _finish(self, outcome: StepOutcome) -> StepOutcome:
-        step = outcome.step
-        if step is None:
-            return outcome
-        flow = self._holder.finish(step, tool_of(self._tools, step.tool), None)
-        return replace(outcome, step=await self._client.perform(flow))
+    async def _finish(self, outcome: StepOutcome, call: StepCall) -> StepOutcome:
+        local = tool_of(self._tools, call.tool)
+        return await self._client.perform(self._holder.finish(outcome, call, local, None))
 
     async def request_model(
         self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from pawl._enums import RecordKind, StepStatus
+from pawl._enums import RecordKind, StepStatus, StepVerdict
 from pawl._errors import (
     DeadlineError,
     FailTurnError,
@@ -18,6 +19,7 @@ from pawl._errors import (
     NoOpenTurnError,
     PawlError,
     RequestError,
+    RunPausedError,
     RunTerminalError,
     ServerError,
     StateError,
@@ -32,7 +34,7 @@ from pawl._model_calls import AnsweredModel, RequestedModel
 from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._operations import Runs
 from pawl._outcomes import Outcome, Reply, RunResult, goes_on
-from pawl._records import Record, StepCancelled, StepResolved, TurnFailed
+from pawl._records import Record, StepCancelled, StepDecided, StepResolved, TurnFailed
 from pawl._run_result import read_result
 from pawl._runs import Step, StepOutcome, TurnInfo, TurnRef
 from pawl._settings import Settings
@@ -43,6 +45,8 @@ from pawl._values import ArtifactLike, Fault, Json, OutputPiece, Usage, parts_of
 
 log = logging.getLogger("pawl")
 _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDED)
+_NEWS = (*_ANSWERS, RecordKind.STEP_DECIDED, RecordKind.RESUMED)
+_RELEASES = (StepVerdict.APPROVED, StepVerdict.EDITED)
 _MOST_REFETCHES = 5
 _REFUSALS = (RequestError, LimitError, ServerError, TypeError, ValueError)
 """How a result is refused that is too large, no JSON, or not what its place takes."""
@@ -57,6 +61,18 @@ def reply_of(answer: Any) -> Reply:
     raise HandlerError(
         f"a handler returns Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
     )
+
+
+class _End:
+    """When a wait of `timeout` seconds is over; None: never."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self.timeout = timeout
+        self._at = None if timeout is None else time.monotonic() + timeout
+
+    def left(self) -> float | None:
+        """Seconds until then."""
+        return None if self._at is None else max(self._at - time.monotonic(), 0.001)
 
 
 @dataclass(slots=True)
@@ -134,11 +150,12 @@ class Holder:
     ) -> Flow[Json]:
         """Asks for a tool call, makes it if the tool is local, returns its result."""
         (outcome,) = yield from self.request([call])
+        outcome = yield from self.finish(outcome, call, local, timeout)
         refused = denied(outcome)
         if refused is not None:
             raise refused
         assert outcome.step is not None  # noqa: S101
-        return result_of((yield from self.finish(outcome.step, local, timeout)))
+        return result_of(outcome.step)
 
     def request(self, calls: Sequence[StepCall]) -> Flow[tuple[StepOutcome, ...]]:
         """Asks for tool calls, all in one commit."""
@@ -156,15 +173,37 @@ class Holder:
         return dataclasses.replace(call, key=call.key or default_key(self.info, self.asked))
 
     def finish(
-        self, step: Step, local: Callable[[Json], Any] | None, timeout: float | None
-    ) -> Flow[Step]:
-        """The step once it is answered; the call is made here if the tool is local."""
-        if step.status is not StepStatus.PENDING:
-            return step
-        body = None if local is None else (yield from self._make(step, local))
-        if body is None:
-            body = yield from self._await(step, timeout)
-        return _answered(step, body)
+        self,
+        outcome: StepOutcome,
+        call: StepCall,
+        local: Callable[[Json], Any] | None,
+        timeout: float | None,
+    ) -> Flow[StepOutcome]:
+        """The step of a request once it is answered. A tool that is local is called here, and
+        only while the sidecar says that the call may go out."""
+        end, made = _End(timeout), 0
+        while outcome.step is not None and outcome.step.status is StepStatus.PENDING:
+            step = outcome.step
+            if local is None:
+                return dataclasses.replace(outcome, step=(yield from self._await(step, end)))
+            if step.bodies_omitted:
+                outcome = yield from self._again(step, call)
+                continue
+            if not _goes(step) or step.attempt <= made:
+                outcome = yield from self._released(step, call, made, end)
+                continue
+            body, made = (yield from self._make(step, local)), step.attempt
+            if body is None:
+                continue
+            if not body.next:
+                return dataclasses.replace(outcome, step=_answered(step, body))
+            if step.approval is not None:
+                # The approval may be over by now: the sidecar holds the call again then.
+                outcome = yield from self._again(step, call)
+                continue
+            step = dataclasses.replace(step, attempt=body.next, deadline=body.deadline)
+            outcome = dataclasses.replace(outcome, step=step)
+        return outcome
 
     def request_model(
         self, number: int, request: ModelRequest, bound: Usage | None, key: str
@@ -196,27 +235,21 @@ class Holder:
         )
 
     def _make(self, step: Step, local: Callable[[Json], Any]) -> Flow[StepResolved | None]:
-        """Makes the call here, again while attempts remain; None: not ours any more."""
-        number = step.attempt
-        while number:
-            result: Json | Fault
-            call = self._call_of(step, number)
-            try:
-                result = yield Handle(within(call, local), (step.payload,))
-            except Exception as error:
-                result = step_fault_of(error)
-            body = yield from self._resolve(step, call, result)
-            if body is None or not body.next:
-                return body
-            number = body.next
-        return None
+        """Makes an attempt here; None: it is not ours any more."""
+        result: Json | Fault
+        call = self._call_of(step)
+        try:
+            result = yield Handle(within(call, local), (step.payload,))
+        except Exception as error:
+            result = step_fault_of(error)
+        return (yield from self._resolve(step, call, result))
 
-    def _call_of(self, step: Step, number: int) -> ToolCall:
+    def _call_of(self, step: Step) -> ToolCall:
         return ToolCall(
             run_id=self.turn.run_id,
             step=step.step,
             tool=step.tool,
-            attempt=number,
+            attempt=step.attempt,
             key=step.key,
             idempotency_key=step.idempotency_key,
             turn_seq=step.turn_seq,
@@ -250,21 +283,80 @@ class Holder:
             )
         )
 
-    def _await(self, step: Step, timeout: float | None) -> Flow[Any]:
-        """Waits until somebody answers the step, or it is not wanted any more."""
+    def _await(self, step: Step, end: _End) -> Flow[Step]:
+        """Waits until another party answers the step, or it is not wanted any more."""
 
         def final(record: Record) -> bool:
-            body = record.body
-            if isinstance(body, StepResolved):
-                return body.step == step.step and not body.next
-            if isinstance(body, StepCancelled):
-                return body.step == step.step
-            return record.kind is RecordKind.ENDED
+            return _answers(step, record)
 
-        record = yield Follow(self.turn.run_id, step.turn_seq, _ANSWERS, final, timeout)
+        record = yield from self._next(step, step.turn_seq, _ANSWERS, final, end)
+        return _answered(step, record.body)
+
+    def _released(self, step: Step, call: StepCall, made: int, end: _End) -> Flow[StepOutcome]:
+        """Waits until a call is answered, or may go out in an attempt above `made`: another
+        party decides about it, or says what came of the attempt before. What goes out is what
+        the sidecar gives out then: it makes the digest of an approved call again, and holds
+        the call again where the approval is over."""
+        after = max(step.turn_seq, step.approval.decided_seq if step.approval else 0)
+
+        def news(record: Record) -> bool:
+            body = record.body
+            if isinstance(body, StepDecided):
+                return body.step == step.step and body.verdict in _RELEASES
+            if isinstance(body, StepResolved):
+                return body.step == step.step
+            return record.kind is RecordKind.RESUMED or _answers(step, record)
+
+        while True:
+            record = yield from self._next(step, after, _NEWS, news, end)
+            if _answers(step, record):
+                answered = _answered(step, record.body)
+                return StepOutcome(key=step.key, step=answered, replayed=True, denial=None)
+            after = record.seq
+            try:
+                outcome = yield from self._again(step, call)
+            except RunPausedError:
+                continue  # Nothing goes out while the run is paused.
+            now = outcome.step
+            if now is None or now.status is not StepStatus.PENDING:
+                return outcome
+            if _goes(now) and now.attempt > made:
+                return outcome
+
+    def _again(self, step: Step, call: StepCall) -> Flow[StepOutcome]:
+        """The step as it is now: the request is known, and costs nothing."""
+        same = call if call.call is not None else dataclasses.replace(call, key=step.key)
+        (outcome,) = yield from self.request([same])
+        return outcome
+
+    def _next(
+        self,
+        step: Step,
+        after: int,
+        kinds: tuple[RecordKind, ...],
+        enough: Callable[[Record], bool],
+        end: _End,
+    ) -> Flow[Record]:
+        record: Record | None = yield Follow(self.turn.run_id, after, kinds, enough, end.left())
         if record is None:
-            raise DeadlineError(f"step {step.step} ({step.tool}): no answer within {timeout} s")
-        return record.body
+            raise DeadlineError(f"step {step.step} ({step.tool}): no answer within {end.timeout} s")
+        return record
+
+
+def _goes(step: Step) -> bool:
+    """Whether a pending call may go out: nothing holds it for a decision, and no other step
+    asks what came of its attempt."""
+    return not (step.inquiry or (step.approval is not None and step.approval.held))
+
+
+def _answers(step: Step, record: Record) -> bool:
+    """Whether a record answers a step, or says that it is not wanted any more."""
+    body = record.body
+    if isinstance(body, StepResolved):
+        return body.step == step.step and not body.next
+    if isinstance(body, StepCancelled):
+        return body.step == step.step
+    return record.kind is RecordKind.ENDED
 
 
 def _answered(step: Step, body: Any) -> Step:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,14 +48,13 @@ class DrivenTurn(Turn):
 
     def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
         outcomes = self._client.perform(self._holder.request(calls))
-        return together([partial(self._finish, outcome) for outcome in outcomes])
+        return together(
+            [partial(self._finish, *each) for each in zip(outcomes, calls, strict=True)]
+        )
 
-    def _finish(self, outcome: StepOutcome) -> StepOutcome:
-        step = outcome.step
-        if step is None:
-            return outcome
-        flow = self._holder.finish(step, tool_of(self._tools, step.tool), None)
-        return replace(outcome, step=self._client.perform(flow))
+    def _finish(self, outcome: StepOutcome, call: StepCall) -> StepOutcome:
+        local = tool_of(self._tools, call.tool)
+        return self._client.perform(self._holder.finish(outcome, call, local, None))
 
     def request_model(
         self, round: int, request: ModelRequest, *, bound: Usage | None = None, key: str = ""

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // maxReason bounds the words of a decision, bytes, as those of DecideStep.
@@ -46,10 +46,13 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 	others := false
 	for i := range parts {
 		var object map[string]json.RawMessage
+		if parts[i].Kind == machine.PartJSON {
+			object, _ = strictjson.Object(parts[i].Data)
+		}
 		switch p := &parts[i]; {
 		case p.Kind == machine.PartText:
 			texts = append(texts, p.Text)
-		case p.Kind == machine.PartJSON && json.Unmarshal(p.Data, &object) == nil && object[terms.ApprovalURI] != nil:
+		case object[terms.ApprovalURI] != nil:
 			if raw != nil {
 				return nil, badDecision(terms.ApprovalURI, "a message decides about one call")
 			}
@@ -70,9 +73,7 @@ func decisionOf(parts []machine.Part) (*machine.DecideStep, error) {
 // readDecision reads the object.
 func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error) {
 	var d decided
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
+	if err := strictjson.Decode(raw, &d, strictjson.Closed); err != nil {
 		return nil, badDecision(terms.ApprovalURI, "want an object {step, digest, decision, payload, reason, expires}: %v", err)
 	}
 	if d.Reason == "" {

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // delegation is the object of [DelegationURI] in the metadata of a message.
@@ -60,7 +60,7 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 		return nil, nil
 	}
 	var d delegation
-	if json.Unmarshal(terms.ValueFromProto(value), &d) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
+	if strictjson.Decode(terms.ValueFromProto(value), &d, strictjson.Open) != nil || d.Run == "" || d.Step == 0 || d.Attempt < 1 || d.Depth < 0 || d.WallTimeMillis < 0 {
 		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", terms.DelegationURI)
 	}
 	if _, err := d.Lease.Amount(); err != nil {

@@ -11,12 +11,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // unmarshal takes camelCase and snake_case and ignores fields that it does not know. An
 // unknown value of an enumeration is an error: ignoring it would be guessing, for example
 // that a filter is none.
 func unmarshal(raw []byte, into proto.Message) error {
+	// What follows reads numbers of data and metadata as doubles: another one is refused by name.
+	if err := strictjson.Doubles(raw); err != nil {
+		return err
+	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) == nil {
 		if err := checkEnums(fields, into.ProtoReflect().Descriptor()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // rpcRequest is a JSON-RPC 2.0 request. The id is kept as it was written.
@@ -117,13 +118,13 @@ func (s *Service) readRPC(r *http.Request) (rpcRequest, error) {
 	if err != nil {
 		return req, err
 	}
-	if !json.Valid(raw) {
-		return req, fail(parseError, "the body is no JSON")
+	if err := strictjson.Check(raw); err != nil {
+		return req, fail(parseError, "the body is no JSON that every reader sees alike: %v", err)
 	}
 	req.ID = nil
-	if json.Unmarshal(raw, &req) != nil {
-		req.ID = nullID()
-		return req, fail(invalidRequest, "want one JSON-RPC 2.0 request object")
+	if err := strictjson.Decode(raw, &req, strictjson.Foreign); err != nil {
+		req = rpcRequest{ID: nullID()}
+		return req, fail(invalidRequest, "want one JSON-RPC 2.0 request object: %v", err)
 	}
 	switch id := bytes.TrimSpace(req.ID); {
 	case len(id) == 0 || id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f':

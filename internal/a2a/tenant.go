@@ -1,11 +1,12 @@
 package a2a
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // TenantOf is the tenant that a request over HTTP names, "" = none: by it those who have no agents know
@@ -18,7 +19,7 @@ func TenantOf(r *http.Request, body []byte) string {
 		return t.tenant
 	case t.rest == "":
 		var frame rpcRequest
-		if json.Unmarshal(body, &frame) != nil {
+		if strictjson.Decode(body, &frame, strictjson.Foreign) != nil {
 			return ""
 		}
 		return tenantIn(frame.Params)
@@ -34,10 +35,11 @@ func TenantOf(r *http.Request, body []byte) string {
 
 // tenantIn is the tenant in a request's JSON. Its field has the same name in both spellings.
 func tenantIn(raw []byte) string {
-	var fields map[string]json.RawMessage
-	var tenant string
-	if json.Unmarshal(raw, &fields) != nil || json.Unmarshal(fields["tenant"], &tenant) != nil {
+	var fields struct {
+		Tenant string `json:"tenant"`
+	}
+	if strictjson.Decode(raw, &fields, strictjson.Foreign) != nil {
 		return ""
 	}
-	return tenant
+	return fields.Tenant
 }

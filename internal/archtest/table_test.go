@@ -38,7 +38,9 @@ const (
 	consentDir   = "internal/runtime/consent"
 	scheduleDir  = "internal/runtime/schedule"
 	cacheDir     = "internal/cache"
-	genDir       = "gen"
+	// The one reader of JSON that decides or leaves.
+	strictDir = "internal/strictjson"
+	genDir    = "gen"
 	// Rooms of what leaves.
 	delegationDir   = "internal/deliver/delegation"
 	subscriptionDir = "internal/deliver/subscription"
@@ -48,7 +50,7 @@ const (
 // way, and what the table says more.
 func room(more ...string) []string {
 	return append([]string{
-		"internal/runtime", machineDir, rulesDir, programDir, requestDir, historyDir, renderDir, consentDir, allowDir, accountDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
+		"internal/runtime", machineDir, strictDir, rulesDir, programDir, requestDir, historyDir, renderDir, consentDir, allowDir, accountDir, tariffDir, "internal/policy", "internal/pack", "internal/prompt",
 	}, more...)
 }
 
@@ -59,8 +61,9 @@ var table = []rule{
 	{dir: rulesDir, may: []string{machineDir}, pure: true},
 	{dir: "internal/policy", pure: true},
 	{dir: "internal/prompt", pure: true},
-	{dir: "internal/condition"},
-	{dir: "internal/pack", may: []string{machineDir, "internal/prompt", "internal/pack/source", "internal/pack/cost", "internal/condition"}},
+	{dir: strictDir, pure: true},
+	{dir: "internal/condition", may: []string{strictDir}},
+	{dir: "internal/pack", may: []string{machineDir, strictDir, "internal/prompt", "internal/pack/source", "internal/pack/cost", "internal/condition"}},
 	{dir: "internal/pack/source"},
 	{dir: "internal/pack/cost", may: []string{"internal/pack/source"}},
 	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},
@@ -71,13 +74,13 @@ var table = []rule{
 	{dir: allowDir, may: []string{machineDir, cacheDir}},
 	{dir: accountDir, may: []string{machineDir, rulesDir}},
 	{dir: tariffDir, may: []string{machineDir}},
-	{dir: effectDir, may: []string{machineDir, rulesDir, requestDir, historyDir, programDir}},
-	{dir: programDir, may: []string{machineDir, cacheDir, "internal/pack", "internal/condition"}},
-	{dir: requestDir, may: []string{machineDir, "internal/pack", programDir}},
-	{dir: renderDir, may: []string{machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
-	{dir: consentDir, may: []string{machineDir, requestDir, historyDir, programDir, effectDir, "internal/condition", "internal/policy"}},
+	{dir: effectDir, may: []string{strictDir, machineDir, rulesDir, requestDir, historyDir, programDir}},
+	{dir: programDir, may: []string{strictDir, machineDir, cacheDir, "internal/pack", "internal/condition"}},
+	{dir: requestDir, may: []string{strictDir, machineDir, "internal/pack", programDir}},
+	{dir: renderDir, may: []string{strictDir, machineDir, rulesDir, programDir, requestDir, historyDir, "internal/pack", "internal/prompt"}},
+	{dir: consentDir, may: []string{strictDir, machineDir, requestDir, historyDir, programDir, effectDir, "internal/condition", "internal/policy"}},
 	{dir: dialogueDir, may: []string{machineDir, rulesDir, requestDir, historyDir}},
-	{dir: "internal/runtime", may: []string{machineDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, consentDir, "internal/policy", "internal/pack", "internal/prompt"}},
+	{dir: "internal/runtime", may: []string{machineDir, strictDir, effectDir, rulesDir, gateDir, programDir, requestDir, historyDir, renderDir, allowDir, accountDir, tariffDir, dialogueDir, consentDir, "internal/policy", "internal/pack", "internal/prompt"}},
 	{dir: historyDir, may: []string{machineDir, rulesDir, cacheDir}},
 	// Rooms of the runtime: each sees the way through an interface of its own.
 	{dir: admissionDir, may: room("internal/condition")},
@@ -93,10 +96,10 @@ var table = []rule{
 	// Several nodes on one store: which of them has it, and how calls come to it.
 	{dir: "internal/cluster/route", may: []string{"internal/policy", machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/cluster/node", may: []string{"internal/cluster/route"}},
-	{dir: "internal/cluster/peer", may: []string{"internal/cluster/route", "internal/runtime", machineDir, "internal/grpcapi/door", "internal/grpcapi/envelope", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
+	{dir: "internal/cluster/peer", may: []string{strictDir, "internal/cluster/route", "internal/runtime", machineDir, "internal/grpcapi/door", "internal/grpcapi/envelope", "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/openapi", may: []string{genDir}},
 	// What leaves, and the rooms that keep it.
-	{dir: "internal/deliver", may: []string{machineDir}},
+	{dir: "internal/deliver", may: []string{machineDir, strictDir, programDir}},
 	{dir: delegationDir, may: room()},
 	{dir: subscriptionDir, may: room("internal/runtime/watch")},
 	{dir: "internal/telemetry", may: []string{accountDir, machineDir, cacheDir, admissionDir, allowDir, "internal/runtime", queryDir, "internal/runtime/watch", "internal/runtime/work"}},
@@ -108,17 +111,17 @@ var table = []rule{
 	{dir: "internal/grpcapi/envelope", may: []string{machineDir, "internal/grpcapi/fault", "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/depot", may: []string{machineDir, genDir, "internal/grpcapi/sent"}, wire: true},
 	{dir: "internal/grpcapi/sent", may: []string{cacheDir}},
-	{dir: "internal/grpcapi/redact", may: []string{"internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
-	{dir: "internal/grpcapi/convert", may: []string{accountDir, admissionDir, scheduleDir, rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
-	{dir: "internal/grpcapi/gateway", may: []string{machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
+	{dir: "internal/grpcapi/redact", may: []string{strictDir, "internal/pack", "internal/runtime", machineDir, genDir}, wire: true},
+	{dir: "internal/grpcapi/convert", may: []string{strictDir, accountDir, admissionDir, scheduleDir, rulesDir, cacheDir, "internal/runtime", dialogueDir, historyDir, renderDir, registryDir, queryDir, "internal/runtime/watch", "internal/runtime/travel", "internal/runtime/work", "internal/pack", "internal/diagram", genDir, "internal/grpcapi/fault"}, wire: true},
+	{dir: "internal/grpcapi/gateway", may: []string{strictDir, machineDir, genDir, "internal/grpcapi/fault", "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/door", may: []string{"internal/runtime", requestDir, machineDir, "internal/policy", "internal/secretfile", "internal/grpcapi/fault", "internal/grpcapi/oidc"}, wire: true},
 	{dir: "internal/grpcapi/quota", may: []string{machineDir, allowDir, "internal/grpcapi/door"}, wire: true},
 	{dir: "internal/grpcapi/trail", may: []string{"internal/a2a/terms", "internal/grpcapi/dispatch", "internal/audit", "internal/policy", "internal/runtime", requestDir, machineDir, genDir, "internal/grpcapi/door", "internal/grpcapi/fault"}, wire: true},
-	{dir: "internal/grpcapi/oidc", may: []string{"internal/runtime", machineDir, "internal/policy", "internal/secretfile", cacheDir}},
+	{dir: "internal/grpcapi/oidc", may: []string{strictDir, "internal/runtime", machineDir, "internal/policy", "internal/secretfile", cacheDir}},
 	{dir: "internal/grpcapi/fault", may: []string{machineDir, genDir}, wire: true},
-	{dir: "internal/a2a", may: []string{"internal/runtime", requestDir, registryDir, queryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
-	{dir: "internal/a2a/peer", may: []string{machineDir, "internal/a2a/terms"}, wire: true},
-	{dir: "internal/a2a/terms", may: []string{machineDir}, wire: true},
+	{dir: "internal/a2a", may: []string{strictDir, "internal/runtime", requestDir, registryDir, queryDir, "internal/runtime/watch", "internal/pack", "internal/secretfile", genDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a/peer", may: []string{strictDir, machineDir, "internal/a2a/terms"}, wire: true},
+	{dir: "internal/a2a/terms", may: []string{strictDir, machineDir}, wire: true},
 
 	// Leaves that need nothing of ours but bounds, and the host's own tools.
 	{dir: cacheDir},
@@ -129,10 +132,10 @@ var table = []rule{
 	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
 	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
-	{dir: "internal/worker", may: []string{genDir}, wire: true},
+	{dir: "internal/worker", may: []string{strictDir, genDir}, wire: true},
 	// The sidecar as a worker of its own, and the models that it asks.
-	{dir: "internal/executor", may: []string{genDir, "internal/worker", "internal/model"}, wire: true},
-	{dir: "internal/model", may: []string{genDir}, wire: true},
+	{dir: "internal/executor", may: []string{strictDir, genDir, "internal/worker", "internal/model"}, wire: true},
+	{dir: "internal/model", may: []string{strictDir, genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true},
 	{dir: "internal/cli", all: true, wire: true},

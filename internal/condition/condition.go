@@ -142,7 +142,7 @@ func namesOf(checked *cel.Ast) map[string]bool {
 func (p *Program) Reads(name string) bool { return p.names[name] }
 
 // Holds evaluates an expression of kind [Bool]. vars are by name: objects as
-// map[string]any of what encoding/json makes of JSON, texts as string. Numbers are doubles.
+// map[string]any of what [Value] makes of JSON, texts as string.
 // The error is an [*Error].
 func (p *Program) Holds(vars map[string]any) (bool, error) {
 	out, err := p.eval(vars)

@@ -1,7 +1,6 @@
 package condition
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -17,8 +16,8 @@ func language(t testing.TB) *Language {
 }
 
 func vars(t testing.TB, payload string) map[string]any {
-	var p map[string]any
-	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+	p, err := Value([]byte(payload))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return map[string]any{"payload": p, "variables": map[string]any{"limit": 100.0}, "artifacts": map[string]any{"note": "x"}, "tool": "refund", "model": "m"}
@@ -42,6 +41,21 @@ func TestHolds(t *testing.T) {
 		{`payload.amount > 100`, `{"amount":"many"}`, "no such overload"},
 		{`payload.amount / 0 > 1`, `{"amount":1}`, "no such overload"},
 		{`payload.flag`, `{"flag":true}`, "true"},
+		// Names are exact, and so are whole numbers that doubles do not tell apart.
+		{`payload.message != "hello"`, `{"message":"hello","Message":"call"}`, "false"},
+		{`payload.Message != "hello"`, `{"message":"hello"}`, "no such key: Message"},
+		{`payload.id == 9007199254740993`, `{"id":9007199254740993}`, "true"},
+		{`9007199254740993 == payload.id`, `{"id":9007199254740993}`, "true"},
+		{`payload.id == 9007199254740992`, `{"id":9007199254740993}`, "false"},
+		{`payload.id > payload.most`, `{"id":9007199254740993,"most":9007199254740992}`, "true"},
+		{`payload.id > payload.most`, `{"id":9007199254740993,"most":9.007199254740993e15}`, "false"},
+		{`payload.id in payload.known`, `{"id":9007199254740993,"known":[9007199254740992,1]}`, "false"},
+		{`payload.a == payload.b`, `{"a":{"id":9007199254740993},"b":{"id":9007199254740992}}`, "false"},
+		{`payload.id > variables.limit`, `{"id":18446744073709551615}`, "true"},
+		{`payload.id > 18446744073709551614u`, `{"id":18446744073709551615}`, "true"},
+		{`payload.id > 100.0 && payload.id < -9007199254740992`, `{"id":-9007199254740993}`, "false"},
+		{`payload.id < -9007199254740992`, `{"id":-9007199254740993}`, "true"},
+		{`payload.n == 1e22`, `{"n":10000000000000000000000}`, "true"},
 		{`payload.flag`, `{"flag":"yes"}`, "want a bool"},
 		{`payload.a.all(x, payload.a.all(y, payload.a.all(z, x + y + z >= 0.0)))`, `{"a":[` + strings.Repeat("1,", 199) + `1]}`, "cost limit exceeded"},
 	} {
@@ -57,6 +71,20 @@ func TestHolds(t *testing.T) {
 		case errors.As(err, &own) && strings.Contains(own.Message, c.want):
 		default:
 			t.Errorf("%s of %s: %v, %v; want %s", c.text, c.payload, got, err, c.want)
+		}
+	}
+}
+
+// TestNumbersThatNoExpressionSees: a number that an expression would see as another one is
+// refused with its place.
+func TestNumbersThatNoExpressionSees(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"a":[{"b/c":1e400}]}`: "/a/0/b~1c: the number 1e400", `{"n":123456789012345678901}`: "/n: the number 123456789012345678901",
+		`{"n":0.1000000000000000055511151231257827}`: "/n: the number", `{"n":1e-400}`: "/n: the number", `{"n":1,"n":2}`: "twice", `{`: "",
+	} {
+		if _, err := Value([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }
@@ -141,8 +169,8 @@ func FuzzCompile(f *testing.F) {
 	f.Add(`{"a": 1}[payload.k] == 1`, `{"k":"a"}`)
 	l := language(f)
 	f.Fuzz(func(t *testing.T, text, payload string) {
-		var p map[string]any
-		if json.Unmarshal([]byte(payload), &p) != nil {
+		p, err := Value([]byte(payload))
+		if err != nil {
 			return
 		}
 		program, err := l.Compile(text, Bool)

@@ -5,27 +5,25 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
-
-// payload is what a turn gives an agent (semantics section 10).
-type payload struct {
-	Message   string            `json:"message"`
-	Variables json.RawMessage   `json:"variables"`
-	Data      []json.RawMessage `json:"data"`
-}
 
 // messageOf is the message of a delegation: run, step and attempt are its id, so
 // that it is the same however often it is sent.
 func messageOf(d *machine.Delegation) (machine.AgentMessage, error) {
-	var p payload
-	if err := json.Unmarshal(d.Payload, &p); err != nil {
+	p, err := program.ReadAgentPayload(d.Payload, true) // whether it is closed was decided when it was asked for
+	var variables json.RawMessage
+	if err == nil && p.Variables != nil {
+		variables, err = json.Marshal(p.Variables)
+	}
+	if err != nil {
 		return machine.AgentMessage{}, &machine.AgentFault{
 			Kind: machine.AgentRefuses, Code: "PAYLOAD_INVALID", Message: "want {message, variables, data}: " + err.Error(),
 		}
 	}
-	m := machine.AgentMessage{ID: messageID(&d.Row), Variables: p.Variables}
-	if p.Message != "" {
-		m.Parts = append(m.Parts, machine.Part{Kind: machine.PartText, Text: p.Message})
+	m := machine.AgentMessage{ID: messageID(&d.Row), Variables: variables}
+	if p.Message != nil && *p.Message != "" {
+		m.Parts = append(m.Parts, machine.Part{Kind: machine.PartText, Text: *p.Message})
 	}
 	for _, data := range p.Data {
 		m.Parts = append(m.Parts, machine.Part{Kind: machine.PartJSON, Data: data})

@@ -121,7 +121,7 @@ func TestBadControl(t *testing.T) {
 		}), codes.InvalidArgument, "EDIT_REFUSED", []string{"payload_json"}},
 		{"edit with a key twice", decide(func(d *pawlv1.DecideStepRequest) {
 			d.Decision, d.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, `{"path":"a","path":"b"}`
-		}), codes.InvalidArgument, "EDIT_REFUSED", []string{"twice"}},
+		}), codes.InvalidArgument, "INVALID_JSON", []string{"twice"}},
 		{"edit that is no JSON", decide(func(d *pawlv1.DecideStepRequest) {
 			d.Decision, d.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, `{`
 		}), codes.InvalidArgument, "INVALID_JSON", []string{"payload_json"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // compileParameters compiles the parameters of a tool as JSON Schema. References
@@ -74,7 +75,7 @@ func (p *Pack) Parameters(tool string) *jsonschema.Schema {
 	return nil
 }
 
-// payloadValue reads a payload. Numbers become doubles, for the check only.
+// payloadValue reads a payload; its numbers are checked as they are written.
 func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if len(payload) == 0 {
 		return map[string]any{}, nil
@@ -82,8 +83,8 @@ func payloadValue(payload []byte) (map[string]any, *FieldError) {
 	if f := source.BoundJSON(payload, DefaultLimits()); f != nil {
 		return nil, &FieldError{"payload", f.Error()}
 	}
-	var value any
-	if err := json.Unmarshal(payload, &value); err != nil {
+	value, err := strictjson.Value(payload)
+	if err != nil {
 		return nil, &FieldError{"payload", fmt.Sprintf("not valid JSON: %v", err)}
 	}
 	obj, ok := value.(map[string]any)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/account"
+	"github.com/pawl-dev/pawl/internal/runtime/effect"
 	"github.com/pawl-dev/pawl/internal/runtime/gate"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -174,12 +175,12 @@ type transit struct {
 	// batch was committed, as entry; nil and zero if nothing was.
 	batch *machine.Batch
 	entry machine.Entry
+	older effect.Older // the input's business keys as earlier programs made them
 	// hold is what the input has changed of the operator's accounts.
 	hold account.Hold
 	// told is what followers are told of the commit.
-	told Commit
-	// ended: run returned, it did not panic.
-	ended bool
+	told  Commit
+	ended bool // run returned, it did not panic
 }
 
 // run is stops 2 to 4: load, decide, step, commit.
@@ -224,7 +225,7 @@ func (t *transit) step(ctx context.Context) (machine.Result, error) {
 		if err != nil || result.Batch == nil {
 			return result, err
 		}
-		again, err := t.e.effects.Stamp(ctx, t.c.key.Namespace, &t.input, result.Batch)
+		again, err := t.e.effects.Stamp(ctx, t.c.key.Namespace, &t.input, result.Batch, t.older)
 		if err == nil && !again {
 			again, err = t.e.effects.Fill(ctx, t.c.key, &t.input, result.Batch)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/pawl-dev/pawl/internal/runtime/effect"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -101,7 +100,7 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 			r.Denied = t.denial(&r)
 		}
 		if r.Denied == nil {
-			r.Effect, r.Denied = effect.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
+			r.Effect, r.Denied = t.older.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
 		}
 		requests[i] = r
 		b.Text(r.Key)

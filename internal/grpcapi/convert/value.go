@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // TimeToProto converts Unix nanoseconds; 0 is unset.
@@ -25,12 +24,11 @@ func compactJSON(field, text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var out bytes.Buffer
-	out.Grow(len(text))
-	if err := json.Compact(&out, []byte(text)); err != nil {
+	out, err := strictjson.Compact([]byte(text))
+	if err != nil {
 		return nil, invalidJSON(field, err.Error())
 	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 // compactObject is compactJSON for a text that has to be an object.

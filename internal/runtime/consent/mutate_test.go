@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // TestMutatedPayloads: of 10 000 payloads that are changed between approval and dispatch none
@@ -35,7 +36,7 @@ func TestMutatedPayloads(t *testing.T) {
 		}
 		s, step := approvedStep(approved)
 		err := Verify(s, step, changed, 1)
-		if json.Valid(changed) && request.PayloadHash(changed) == step.PayloadHash && Unambiguous(changed) {
+		if json.Valid(changed) && request.PayloadHash(changed) == step.PayloadHash && strictjson.Valid(changed) {
 			same++ // spaces
 			continue
 		}

@@ -2,11 +2,10 @@ package consent
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/condition"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime/effect"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
@@ -31,6 +30,12 @@ func (s *Scene) Prepare(ctx context.Context, c machine.Command) (machine.Command
 	if s.State == nil || s.State.Status.Terminal() {
 		return c, nil
 	}
+	if err := request.CheckWrites(s.Program.Graph, c); err != nil {
+		return c, err
+	}
+	if err := request.CheckVerdict(s.State, c); err != nil {
+		return c, err
+	}
 	switch cmd := c.(type) {
 	case machine.RequestSteps:
 		return s.judge(ctx, cmd)
@@ -52,13 +57,9 @@ func (s *Scene) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Co
 			continue
 		}
 		if seen == nil {
-			seen, cmd.Requests = &values{scene: s}, slices.Clone(cmd.Requests)
+			seen, cmd.Requests = &values{scene: s, unseen: map[string]string{}}, slices.Clone(cmd.Requests)
 		}
 		r := &cmd.Requests[i]
-		if !Unambiguous(r.Payload) {
-			r.Denied = &machine.Denial{Code: "PAYLOAD_INVALID", Message: "a call that is to be approved names no key twice"}
-			continue
-		}
 		if a.If == "" {
 			continue
 		}
@@ -74,6 +75,13 @@ func (s *Scene) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Co
 type values struct {
 	scene                *Scene
 	variables, artifacts map[string]any
+	// unseen says of either why no condition sees it.
+	unseen map[string]string
+}
+
+// unseen says that a condition would not see what leaves.
+func unseen(what string, err error) string {
+	return short("no condition sees " + what + " as it is: " + err.Error())
 }
 
 // holding evaluates the condition of one call.
@@ -84,9 +92,9 @@ func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.H
 	}
 	vars := map[string]any{"payload": map[string]any{}, "variables": map[string]any{}, "artifacts": map[string]any{}}
 	if p.Reads("payload") {
-		var payload any
-		if err := json.Unmarshal(r.Payload, &payload); err != nil {
-			return machine.Holding{Why: "the payload is not JSON"}, nil
+		payload, err := condition.Value(r.Payload)
+		if err != nil {
+			return machine.Holding{Why: unseen("payload", err)}, nil
 		}
 		vars["payload"] = payload
 	}
@@ -94,11 +102,17 @@ func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.H
 		if err := v.readVariables(ctx); err != nil {
 			return machine.Holding{}, err
 		}
+		if v.unseen["variables"] != "" {
+			return machine.Holding{Why: v.unseen["variables"]}, nil
+		}
 		vars["variables"] = v.variables
 	}
 	if p.Reads("artifacts") {
 		if err := v.readArtifacts(ctx); err != nil {
 			return machine.Holding{}, err
+		}
+		if v.unseen["artifacts"] != "" {
+			return machine.Holding{Why: v.unseen["artifacts"]}, nil
 		}
 		vars["artifacts"] = v.artifacts
 	}
@@ -126,8 +140,12 @@ func (v *values) readVariables(ctx context.Context) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(raw, &v.variables); err != nil {
-		return fmt.Errorf("consent: variables of run %s: %w", v.scene.Key.ID, err)
+	value, err := condition.Value(raw)
+	if err != nil {
+		v.unseen["variables"] = unseen("variables", err)
+	}
+	if object, ok := value.(map[string]any); ok {
+		v.variables = object
 	}
 	return nil
 }
@@ -144,11 +162,14 @@ func (v *values) readArtifacts(ctx context.Context) error {
 	v.artifacts = make(map[string]any, len(all))
 	for i := range all {
 		a := &all[i]
-		var value any
-		switch form := machine.FormOf(a.Type); {
-		case form == machine.FormJSON && json.Unmarshal(a.Value, &value) == nil:
+		switch machine.FormOf(a.Type) {
+		case machine.FormJSON:
+			value, err := condition.Value(a.Value)
+			if err != nil {
+				v.unseen["artifacts"] = unseen("artifacts."+a.Name, err)
+			}
 			v.artifacts[a.Name] = value
-		case form == machine.FormText:
+		case machine.FormText:
 			v.artifacts[a.Name] = string(a.Value)
 		default:
 			v.artifacts[a.Name] = a.Value
@@ -170,7 +191,7 @@ func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.C
 		if why := s.wrong(tool, cmd.Payload); why != "" {
 			return cmd, request.Malformed("EDIT_REFUSED", "payload_json", why)
 		}
-		if key, denied := effect.KeyOf(tool, s.Program.Graph.Tools[tool].Dedupe, cmd.Payload); denied != nil || key != step.Effect {
+		if keys, denied := effect.KeysOf(tool, s.Program.Graph.Tools[tool].Dedupe, cmd.Payload); denied != nil || keys.Key != step.Effect && keys.Older != step.Effect {
 			return cmd, request.Malformed("EDIT_REFUSED", "payload_json", "the fields that dedupe names stay as they are: another effect is another call")
 		}
 	}
@@ -204,9 +225,6 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 
 // wrong says why a payload is not what a tool takes; "" = it is.
 func (s *Scene) wrong(tool string, payload []byte) string {
-	if !Unambiguous(payload) {
-		return "a call that is to be approved names no key twice"
-	}
 	if d := request.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message
 	}

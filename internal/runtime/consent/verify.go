@@ -1,14 +1,12 @@
 package consent
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // ErrLapsed: what was approved did not go out while the approval held.
@@ -34,7 +32,7 @@ func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64)
 		return &Mismatch{Message: fmt.Sprintf("step %d was not approved", step.Step)}
 	}
 	digest := machine.CallDigest(step.Tool, s.Digest, s.RunID, step.Step, request.PayloadHash(payload))
-	if digest != a.Digest || !Unambiguous(payload) {
+	if digest != a.Digest || !strictjson.Valid(payload) {
 		return &Mismatch{Message: fmt.Sprintf("step %d is sha256:%x, and sha256:%x was approved", step.Step, digest, a.Digest)}
 	}
 	if a.Expires != 0 && now >= a.Expires {
@@ -54,44 +52,4 @@ func Refusal(step *machine.ToolStep, err error) machine.Command {
 		fault.Message = m.Message
 	}
 	return machine.ResolveStep{Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Error: fault, Final: true}
-}
-
-// Unambiguous reports whether no object of a JSON value has a key twice: of such a value
-// two readers make two calls.
-func Unambiguous(payload []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.UseNumber()
-	if !distinct(dec) {
-		return false
-	}
-	_, err := dec.Token()
-	return errors.Is(err, io.EOF)
-}
-
-// distinct reads one value.
-func distinct(dec *json.Decoder) bool {
-	token, err := dec.Token()
-	if err != nil {
-		return false
-	}
-	open, ok := token.(json.Delim)
-	if !ok {
-		return true
-	}
-	keys := map[string]bool{}
-	for dec.More() {
-		if open == '{' {
-			name, err := dec.Token()
-			key, ok := name.(string)
-			if err != nil || !ok || keys[key] {
-				return false
-			}
-			keys[key] = true
-		}
-		if !distinct(dec) {
-			return false
-		}
-	}
-	_, err = dec.Token()
-	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // domain separates business keys from all other hashes.
@@ -19,31 +20,42 @@ const domain = "pawl business key 1\x00"
 // nobody could say whether it was made before.
 const MissingField = "DEDUPE_FIELD_MISSING"
 
-// KeyOf is the business key of a call: SHA-256 over the tool and the fields of the payload
-// that the pack names, in canonical form, equal numbers spelled alike. Zero: it has none.
-func KeyOf(tool string, fields []string, payload []byte) (key [32]byte, denial *machine.Denial) {
+// Keys are the business keys of one call.
+type Keys struct {
+	// Key is SHA-256 over the tool and the fields of the payload that the pack names, in
+	// canonical form, equal numbers spelled alike. Zero: it has none.
+	Key [32]byte
+	// Older is the key that programs before ADR 0070 gave the call, which spelled some equal
+	// numbers differently; the same as Key for most calls. Such a key may be in a store.
+	Older [32]byte
+}
+
+// KeysOf are the business keys of a call whose payload is JSON, or why it has none.
+func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial) {
 	if len(fields) == 0 {
-		return key, nil
+		return Keys{}, nil
 	}
-	var doc any
-	dec := json.NewDecoder(strings.NewReader(string(payload)))
-	dec.UseNumber()
-	if err := dec.Decode(&doc); err != nil {
-		return key, &machine.Denial{Code: MissingField, Message: "the payload is not JSON: " + err.Error()}
+	doc, err := strictjson.Value(payload)
+	if err != nil {
+		return Keys{}, &machine.Denial{Code: MissingField, Message: "the payload: " + err.Error()}
 	}
 	values := []any{tool}
 	for _, field := range fields {
 		value, ok := at(doc, field)
 		if !ok || value == nil {
-			return key, &machine.Denial{Code: MissingField, Message: fmt.Sprintf("payload%s must be there: it says which effect of tool %q this is", field, tool)}
+			return Keys{}, &machine.Denial{Code: MissingField, Message: fmt.Sprintf("payload%s must be there: it says which effect of tool %q this is", field, tool)}
 		}
-		values = append(values, plain(value))
+		values = append(values, value)
 	}
-	raw, err := json.Marshal(values)
-	if err != nil {
-		return key, &machine.Denial{Code: MissingField, Message: err.Error()}
+	var keys Keys
+	for key, spell := range map[*[32]byte]func(json.Number) json.Number{&keys.Key: exactly, &keys.Older: before} {
+		raw, err := json.Marshal(spelled(values, spell))
+		if err != nil {
+			return Keys{}, &machine.Denial{Code: MissingField, Message: err.Error()}
+		}
+		*key = sha256.Sum256(append([]byte(domain), request.Canonical(raw)...))
 	}
-	return sha256.Sum256(append([]byte(domain), request.Canonical(raw)...)), nil
+	return keys, nil
 }
 
 // at follows a JSON pointer (RFC 6901).
@@ -70,27 +82,39 @@ func at(doc any, pointer string) (any, bool) {
 	return doc, true
 }
 
-// plain spells numbers that are equal alike: 7, 7.0 and 7e0. What a double cannot tell from
-// its neighbours keeps its digits, so that no two keys become one.
-func plain(v any) any {
+// spelled is a copy of a value with its numbers written by spell.
+func spelled(v any, spell func(json.Number) json.Number) any {
 	switch v := v.(type) {
 	case json.Number:
-		if !strings.ContainsAny(v.String(), ".eE") {
-			return v
-		}
-		f, err := v.Float64()
-		if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
-			return v
-		}
-		return json.Number(strconv.FormatInt(int64(f), 10))
+		return spell(v)
 	case map[string]any:
+		out := make(map[string]any, len(v))
 		for k := range v {
-			v[k] = plain(v[k])
+			out[k] = spelled(v[k], spell)
 		}
+		return out
 	case []any:
+		out := make([]any, len(v))
 		for i := range v {
-			v[i] = plain(v[i])
+			out[i] = spelled(v[i], spell)
 		}
+		return out
 	}
 	return v
+}
+
+// exactly spells equal numbers alike, and no two others.
+func exactly(n json.Number) json.Number { return json.Number(strictjson.Decimal(n.String())) }
+
+// before is the spelling of keys before ADR 0070: whole numbers below 2^53 alike, all others
+// as they are written.
+func before(n json.Number) json.Number {
+	if !strings.ContainsAny(n.String(), ".eE") {
+		return n
+	}
+	f, err := n.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+		return n
+	}
+	return json.Number(strconv.FormatInt(int64(f), 10))
 }

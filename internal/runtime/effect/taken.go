@@ -38,11 +38,12 @@ func New(store Store, past *history.Reader, programs Programs) *Book {
 
 // Stamp refuses the requests of an input that would take a business key which another step
 // has, or had when their turn asked for the same before, and says whether there are any: then
-// the input is to be decided over again.
-func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch) (bool, error) {
+// the input is to be decided over again. older are the keys that earlier programs gave the
+// same calls.
+func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *machine.Batch, older Older) (bool, error) {
 	stamped := false
 	for _, key := range batch.Wanted {
-		row, taken, err := b.store.Effect(ctx, ns, key)
+		row, taken, err := b.row(ctx, ns, append([][32]byte{key}, older[key]...))
 		if err != nil {
 			return false, fmt.Errorf("runtime: look up a business key: %w", err)
 		}
@@ -59,6 +60,32 @@ func (b *Book) Stamp(ctx context.Context, ns uint32, in *machine.Input, batch *m
 		}
 	}
 	return stamped, nil
+}
+
+// Older are, for business keys, the keys that earlier programs gave the same calls; a store
+// may still have them.
+type Older map[[32]byte][][32]byte
+
+// KeyOf is the business key that a call has today, or why it has none; an older one is noted.
+func (o *Older) KeyOf(tool string, fields []string, payload []byte) ([32]byte, *machine.Denial) {
+	keys, denial := KeysOf(tool, fields, payload)
+	if keys.Key != keys.Older {
+		if *o == nil {
+			*o = Older{}
+		}
+		(*o)[keys.Key] = append((*o)[keys.Key], keys.Older)
+	}
+	return keys.Key, denial
+}
+
+// row is that of the first of some keys that has one.
+func (b *Book) row(ctx context.Context, ns uint32, keys [][32]byte) (row machine.Effect, taken bool, err error) {
+	for _, key := range keys {
+		if row, taken, err = b.store.Effect(ctx, ns, key); err != nil || taken {
+			break
+		}
+	}
+	return row, taken, err
 }
 
 // before is what the open turn was told when it asked for an effect before, under the same key

@@ -1,31 +1,45 @@
 package program
 
 import (
-	"bytes"
 	"encoding/json"
-	"strings"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// agentParameters is the JSON Schema of what a turn gives an agent whose tool the
+// AgentParameters is the JSON Schema of what a turn gives an agent whose tool the
 // pack does not declare (semantics §10).
 var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
 	`"message":{"type":"string","description":"What the agent is to do"},` +
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
 	`"data":{"type":"array","items":{},"description":"Structured parts of the message"}}}`)
 
+// AgentPayload is what a turn gives an agent.
+type AgentPayload struct {
+	Message   *string                    `json:"message"`
+	Variables map[string]json.RawMessage `json:"variables"`
+	Data      []json.RawMessage          `json:"data"`
+}
+
+// ReadAgentPayload reads the payload of a delegation: what is decided about and what is sent are
+// read by it alike. A tool that the pack declares itself may have members of its own, which no
+// agent is sent; none of them differs from ours by case only. The error says what is wrong.
+func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
+	names := strictjson.Closed
+	if declared {
+		names = strictjson.Open
+	}
+	var p AgentPayload
+	err := strictjson.Decode(payload, &p, names)
+	return p, err
+}
+
 // CheckAgentPayload says what is wrong with the payload of a delegation, or "".
-func CheckAgentPayload(payload []byte) string {
-	var p struct {
-		Message   *string                    `json:"message"`
-		Variables map[string]json.RawMessage `json:"variables"`
-		Data      []json.RawMessage          `json:"data"`
-	}
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&p); err != nil {
-		return "want {message, variables, data}: " + strings.TrimPrefix(err.Error(), "json: ")
-	}
-	if p.Message == nil && len(p.Data) == 0 {
+func CheckAgentPayload(payload []byte, declared bool) string {
+	p, err := ReadAgentPayload(payload, declared)
+	switch {
+	case err != nil:
+		return "want {message, variables, data}: " + err.Error()
+	case !declared && p.Message == nil && len(p.Data) == 0:
 		return "message: is required"
 	}
 	return ""

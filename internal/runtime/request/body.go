@@ -5,13 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // Body collects what must be equal for a repeat to be a repeat, each value
@@ -211,19 +210,13 @@ func (b Body) decision(c *machine.DecideStep) {
 
 // Canonical gives JSON values that differ only in the order of keys or in
 // spaces the same bytes. Numbers keep their spelling: rounding them, as RFC 8785
-// does, would make different large integers equal. What is no JSON stays.
+// does, would make different large integers equal. What the strict reader refuses stays.
 func Canonical(v []byte) []byte {
 	if len(v) == 0 || v[0] != '{' && v[0] != '[' {
 		return v
 	}
-	dec := json.NewDecoder(bytes.NewReader(v))
-	dec.UseNumber()
-	var value any
-	if err := dec.Decode(&value); err != nil {
-		return v
-	}
-	// More does not see a bracket that closes nothing.
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	value, err := strictjson.Value(v)
+	if err != nil {
 		return v
 	}
 	out, err := json.Marshal(value)
@@ -254,6 +247,34 @@ func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.A
 		writes[i].Value = short
 	}
 	return writes
+}
+
+// CheckWrites refuses JSON that two readers would see differently. What is no JSON at all is left
+// to the machine, which knows more of its artifact.
+func CheckWrites(g *machine.Graph, c machine.Command) error {
+	var writes []machine.ArtifactWrite
+	switch cmd := c.(type) {
+	case machine.EmitEvent:
+		writes = cmd.Artifacts
+	case machine.SetArtifacts:
+		writes = cmd.Artifacts
+	case machine.CompleteTurn:
+		writes = cmd.Artifacts
+	}
+	return CheckValues(g, writes)
+}
+
+// CheckValues is [CheckWrites] for the writes themselves.
+func CheckValues(g *machine.Graph, writes []machine.ArtifactWrite) error {
+	for i := range writes {
+		w := &writes[i]
+		if IsJSON(g.Artifacts[w.Name].Type) && json.Valid(w.Value) {
+			if err := CheckJSON("artifacts["+w.Name+"]", w.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Compact takes the spaces out of a JSON value; false: nothing to take out.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // MaxIDBytes bounds an idempotency id.
@@ -91,10 +93,16 @@ func CheckParts(field string, parts []machine.Part) error {
 		switch {
 		case p.Kind < machine.PartText || p.Kind > machine.PartURI:
 			return Malformed("UNKNOWN_PART", at, "is neither text, JSON, data nor a URI")
-		case p.Kind == machine.PartJSON && !json.Valid(p.Data):
-			return Malformed("INVALID_JSON", at+".data", "is not JSON")
-		case len(p.Metadata) > 0 && !IsObject(p.Metadata):
-			return Malformed("INVALID_JSON", at+".metadata", "is not a JSON object")
+		}
+		if p.Kind == machine.PartJSON {
+			if err := CheckJSON(at+".data", p.Data); err != nil {
+				return err
+			}
+		}
+		if len(p.Metadata) > 0 {
+			if err := CheckObject(at+".metadata", p.Metadata); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -111,8 +119,8 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 		if len(r.Payload) == 0 {
 			r.Payload = []byte("{}")
 		}
-		if !json.Valid(r.Payload) {
-			return nil, Malformed("INVALID_JSON", at+".payload", "is not JSON")
+		if err := CheckJSON(at+".payload", r.Payload); err != nil {
+			return nil, err
 		}
 		r.Payload, _ = Compact(r.Payload)
 	}
@@ -124,8 +132,8 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 // tool's parameters; nil: it does.
 func Denial(prog *program.Program, r *machine.StepRequest) *machine.Denial {
 	declared := prog.Pack.Doc.Tools[r.Tool] != nil
-	if prog.Graph.Tools[r.Tool].Agent && !declared {
-		if fault := program.CheckAgentPayload(r.Payload); fault != "" {
+	if prog.Graph.Tools[r.Tool].Agent {
+		if fault := program.CheckAgentPayload(r.Payload, declared); fault != "" {
 			return &machine.Denial{Code: "PAYLOAD_INVALID", Message: fault}
 		}
 	}
@@ -147,8 +155,11 @@ func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
 			Code: machine.CodeInvalidArgument, Reason: "DECISION_REQUIRED", Field: "decision",
 			Message: "say what becomes of the call", Allowed: []string{"approve", "deny", "edit"},
 		}
-	case len(cmd.Payload) > 0 && !json.Valid(cmd.Payload):
-		return nil, Malformed("INVALID_JSON", "payload_json", "is not JSON")
+	}
+	if len(cmd.Payload) > 0 {
+		if err := CheckJSON("payload_json", cmd.Payload); err != nil {
+			return nil, err
+		}
 	}
 	cmd.Payload, _ = Compact(cmd.Payload)
 	cmd.PayloadHash, cmd.Starters = [32]byte{}, nil
@@ -163,8 +174,6 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 		return nil, Malformed("ATTEMPT_REQUIRED", "attempt", "attempts are numbered from 1: answer the attempt that the step or its lease names")
 	case cmd.OK && len(cmd.Result) == 0:
 		cmd.Result = []byte("null")
-	case cmd.OK && !json.Valid(cmd.Result):
-		return nil, Malformed("INVALID_JSON", "result", "is not JSON")
 	case !cmd.OK && len(cmd.Result) > 0:
 		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
 	case cmd.Final && cmd.OK:
@@ -176,14 +185,55 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	case cmd.RetryAfter < 0:
 		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "must be 0 or more")
 	}
+	if cmd.OK {
+		if err := CheckJSON("result", cmd.Result); err != nil {
+			return nil, err
+		}
+	}
 	cmd.Result, _ = Compact(cmd.Result)
 	return cmd, nil
 }
 
-// IsObject reports whether the bytes are one JSON object.
-func IsObject(v []byte) bool {
-	v = []byte(strings.TrimSpace(string(v)))
-	return len(v) > 0 && v[0] == '{' && json.Valid(v)
+// CheckVerdict refuses the answer of a tool that says whether another call happened, if it has
+// a name that one reader takes for happened or result and another one does not.
+func CheckVerdict(s *machine.State, c machine.Command) error {
+	cmd, ok := c.(machine.ResolveStep)
+	if !ok || !cmd.OK || s == nil || len(cmd.Result) == 0 || cmd.Result[0] != '{' {
+		return nil
+	}
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Step != cmd.Step || p.About == nil || p.About.Role != machine.RoleReconcile {
+			continue
+		}
+		var told struct {
+			Happened json.RawMessage `json:"happened"`
+			Result   json.RawMessage `json:"result"`
+		}
+		if err := strictjson.Decode(cmd.Result, &told, strictjson.Open); err != nil {
+			return Malformed("INVALID_JSON", "result", err.Error())
+		}
+	}
+	return nil
+}
+
+// CheckJSON refuses what is no JSON value that every reader sees alike; field is how the request
+// calls it.
+func CheckJSON(field string, v []byte) error {
+	if err := strictjson.Check(v); err != nil {
+		return Malformed("INVALID_JSON", field, "is not JSON that every reader sees alike: "+err.Error())
+	}
+	return nil
+}
+
+// CheckObject is [CheckJSON] for what has to be an object.
+func CheckObject(field string, v []byte) error {
+	if err := CheckJSON(field, v); err != nil {
+		return err
+	}
+	if bytes.TrimLeft(v, " \t\r\n")[0] != '{' {
+		return Malformed("INVALID_JSON", field, "is not a JSON object")
+	}
+	return nil
 }
 
 // Malformed is the refusal of a field that has not the form that it must have.

@@ -1,7 +1,6 @@
 package request
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -19,11 +18,13 @@ func CheckMessage(field string, m *machine.Message) error {
 	if err := CheckParts(field+".parts", m.Parts); err != nil {
 		return err
 	}
-	if len(m.ToolCalls) > 0 && !json.Valid(m.ToolCalls) {
-		return Malformed("INVALID_JSON", field+".tool_calls", "is not JSON")
+	if len(m.ToolCalls) > 0 {
+		if err := CheckJSON(field+".tool_calls", m.ToolCalls); err != nil {
+			return err
+		}
 	}
-	if len(m.Provider) > 0 && !json.Valid(m.Provider) {
-		return Malformed("INVALID_JSON", field+".provider_json", "is not JSON")
+	if len(m.Provider) > 0 {
+		return CheckJSON(field+".provider_json", m.Provider)
 	}
 	return nil
 }
@@ -51,8 +52,10 @@ func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	if err := CheckParts("answer.parts", a.Parts); err != nil {
 		return nil, err
 	}
-	if len(a.Provider) > 0 && !json.Valid(a.Provider) {
-		return nil, Malformed("INVALID_JSON", "answer.provider_json", "is not JSON")
+	if len(a.Provider) > 0 {
+		if err := CheckJSON("answer.provider_json", a.Provider); err != nil {
+			return nil, err
+		}
 	}
 	return cmd, nil
 }

@@ -56,10 +56,10 @@ func (t *Terms) CheckVariables(given []byte) error {
 	if err := TooLarge("variables", "VARIABLES_TOO_LARGE", len(given), t.MaxVariableBytes); err != nil {
 		return err
 	}
-	if len(given) > 0 && !IsObject(given) {
-		return Malformed("INVALID_JSON", "variables", "must be one JSON object")
+	if len(given) == 0 {
+		return nil
 	}
-	return nil
+	return CheckObject("variables", given)
 }
 
 // WallTime is what a run may take where its starter asks for a time (0 = nothing asked):

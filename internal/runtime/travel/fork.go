@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // ForkRequest is the argument of [Room.ForkRun]; runtime.RunRef names the source.
@@ -98,6 +99,9 @@ func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *Fork
 		return nil, nil, err
 	}
 	if err := r.checkApproval(ctx, source.Namespace, req.Principal, prog.Graph, from); err != nil {
+		return nil, nil, err
+	}
+	if err := request.CheckValues(prog.Graph, req.Artifacts); err != nil {
 		return nil, nil, err
 	}
 	own := *from
@@ -201,8 +205,8 @@ func (r *Room) forkVariables(ctx context.Context, source runtime.RunKey, prog *p
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &values); err != nil {
+	values, err := strictjson.Object(raw)
+	if err != nil {
 		return nil, fmt.Errorf("travel: variables of run %s: %w", source.ID, err)
 	}
 	if digest != prog.Graph.Digest {
@@ -218,8 +222,8 @@ func (r *Room) forkVariables(ctx context.Context, source runtime.RunKey, prog *p
 	}
 	over := map[string]json.RawMessage{}
 	if len(given) > 0 {
-		if err := json.Unmarshal(given, &over); err != nil {
-			return nil, request.Malformed("INVALID_JSON", "variables", "must be one JSON object")
+		if over, err = strictjson.Object(given); err != nil {
+			return nil, request.Malformed("INVALID_JSON", "variables", "must be one JSON object: "+err.Error())
 		}
 	}
 	maps.Copy(values, over)

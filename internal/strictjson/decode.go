@@ -1,0 +1,260 @@
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names says which members [Decode] takes of an object that is read into a struct.
+type Names uint8
+
+const (
+	// Foreign: a structure of others, of which we read some members. All other names are
+	// passed over, also those that differ from ours by case only.
+	Foreign Names = iota + 1
+	// Open: a structure of ours that may have members of later versions. They are passed
+	// over; a name that differs from one of ours by case only is a fault.
+	Open
+	// Closed: a structure of ours. Every other name is a fault.
+	Closed
+)
+
+// Value is what a text says: map[string]any, []any, string, [json.Number], bool or nil.
+// Numbers keep their spelling. The error is a [*Fault].
+func Value(raw []byte) (any, error) {
+	if err := Check(raw); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return nil, &Fault{Msg: err.Error()} // both readers differ, which the fuzz test looks for
+	}
+	return value, nil
+}
+
+// Object are the members of an object, each as it is written. The error is a [*Fault].
+func Object(raw []byte) (map[string]json.RawMessage, error) {
+	if err := Check(raw); err != nil {
+		return nil, err
+	}
+	return object(raw)
+}
+
+// object is [Object] for a text that was checked.
+func object(raw []byte) (map[string]json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if trimmed := bytes.TrimLeft(raw, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return nil, &Fault{Msg: "want an object"}
+	}
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	return members, nil
+}
+
+// Compact is a value without the spaces between its parts, in bytes of its own. The error is a
+// [*Fault].
+func Compact(raw []byte) ([]byte, error) {
+	if err := Check(raw); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	out.Grow(len(raw))
+	if err := json.Compact(&out, raw); err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	return out.Bytes(), nil
+}
+
+// Decode reads a text into a value as [json.Unmarshal] does, but with exact names: each
+// struct takes the members that names says. Types that read themselves are given all of
+// theirs. The error is a [*Fault].
+func Decode(raw []byte, into any, names Names) error {
+	if err := Check(raw); err != nil {
+		return err
+	}
+	clean, f := names.clean(raw, reflect.TypeOf(into))
+	if f != nil {
+		return f
+	}
+	if err := json.Unmarshal(clean, into); err != nil {
+		return typeFault(err)
+	}
+	return nil
+}
+
+// typeFault is a value of another type than its place has.
+func typeFault(err error) *Fault {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		f := &Fault{Msg: fmt.Sprintf("want %s, got a JSON %s", wrong.Type, wrong.Value)}
+		if wrong.Field != "" {
+			f.At = "/" + strings.ReplaceAll(wrong.Field, ".", "/")
+		}
+		return f
+	}
+	return &Fault{Msg: strings.TrimPrefix(err.Error(), "json: ")}
+}
+
+var (
+	readsItself = reflect.TypeFor[json.Unmarshaler]()
+	readsText   = reflect.TypeFor[interface{ UnmarshalText(text []byte) error }]()
+)
+
+// clean leaves of a checked text what a type takes.
+func (n Names) clean(raw []byte, t reflect.Type) ([]byte, *Fault) {
+	for t.Kind() == reflect.Pointer && !t.Implements(readsItself) {
+		t = t.Elem()
+	}
+	if own := reflect.PointerTo(t); t.Implements(readsItself) || own.Implements(readsItself) || own.Implements(readsText) {
+		return raw, nil
+	}
+	first := bytes.TrimLeft(raw, " \t\r\n")[0]
+	switch {
+	case t.Kind() == reflect.Struct && first == '{':
+		return n.members(raw, fieldsOf(t))
+	case t.Kind() == reflect.Map && first == '{' && t.Elem().Kind() != reflect.Interface:
+		return n.each(raw, t.Elem())
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && first == '[':
+		return n.items(raw, t.Elem())
+	}
+	return raw, nil
+}
+
+// members leaves of an object what a struct with these fields takes.
+func (n Names) members(raw []byte, fields map[string]reflect.Type) ([]byte, *Fault) {
+	all, err := object(raw)
+	if err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		field, known := fields[name]
+		if !known {
+			if f := n.unknown(name, fields); f != nil {
+				return nil, f
+			}
+			delete(all, name)
+			continue
+		}
+		clean, f := n.clean(all[name], field)
+		if f != nil {
+			return nil, f.under(name)
+		}
+		all[name] = clean
+	}
+	return written(all)
+}
+
+// unknown is the fault of a name that a struct does not have; nil: it is passed over.
+func (n Names) unknown(name string, fields map[string]reflect.Type) *Fault {
+	allowed := slices.Sorted(maps.Keys(fields))
+	for _, known := range allowed {
+		if n != Foreign && strings.EqualFold(known, name) {
+			return &Fault{Msg: fmt.Sprintf("the member %q differs from %q by case only", clip(name), known)}
+		}
+	}
+	if n == Closed {
+		return &Fault{Msg: fmt.Sprintf("there is no member %q, only %s", clip(name), strings.Join(allowed, ", "))}
+	}
+	return nil
+}
+
+// each does it for the values of a map.
+func (n Names) each(raw []byte, t reflect.Type) ([]byte, *Fault) {
+	all, err := object(raw)
+	if err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		clean, f := n.clean(all[name], t)
+		if f != nil {
+			return nil, f.under(name)
+		}
+		all[name] = clean
+	}
+	return written(all)
+}
+
+// items does it for a list.
+func (n Names) items(raw []byte, t reflect.Type) ([]byte, *Fault) {
+	var all []json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	for i := range all {
+		clean, f := n.clean(all[i], t)
+		if f != nil {
+			return nil, f.under(strconv.Itoa(i))
+		}
+		all[i] = clean
+	}
+	return written(all)
+}
+
+func written(value any) ([]byte, *Fault) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, &Fault{Msg: err.Error()}
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// fieldsOf are the members of a struct, those of embedded ones among them.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct:
+			for name, t := range fieldsOf(inner) {
+				if _, nearer := fields[name]; !nearer {
+					fields[name] = t
+				}
+			}
+		case !f.IsExported() || f.Tag.Get("json") == "-":
+		case name == "":
+			fields[f.Name] = f.Type
+		default:
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}
+
+// inexact finds the first number, by names in order, that is another one as a double.
+func inexact(value any) *Fault {
+	switch v := value.(type) {
+	case json.Number:
+		if _, exact := Double(v.String()); !exact {
+			return NotExact(v.String())
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if f := inexact(v[name]); f != nil {
+				return f.under(name)
+			}
+		}
+	case []any:
+		for i := range v {
+			if f := inexact(v[i]); f != nil {
+				return f.under(strconv.Itoa(i))
+			}
+		}
+	}
+	return nil
+}

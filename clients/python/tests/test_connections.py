@@ -338,6 +338,19 @@ async def test_a_stream_and_a_worker_over_a_dead_connection_have_a_new_one(
             assert time.monotonic() - begun < NOTICED
 
 
+# Signals
+
+
+async def test_a_worker_runs_in_a_thread(steps: Sidecar) -> None:
+    worker = Worker(address=steps.address)
+    worker.prompt("calc")(done)
+    with steps.client() as client:
+        running = asyncio.create_task(asyncio.to_thread(worker.run))
+        assert await ended(client.start("steps", variables={"n": 1})) is RunStatus.COMPLETED
+        worker.stop()
+        await asyncio.wait_for(running, WAIT)
+
+
 # Large answers
 
 

@@ -18,7 +18,7 @@ class ChatHandler(ModelHandler):
     `client` holds the endpoint, the key, and how often the package itself repeats
     (`max_retries`). The rest is as for `ModelHandler`.
 
-    A call of the model that fails is made again as the pack says (`x_pawl.retry`), by these
+    A call of the model that fails is made again as the pack says (`model_calls.retry`), by these
     codes: REFUSED, CONTENT_FILTER, TRUNCATED, STREAM_TRUNCATED, MODEL_RATE_LIMITED,
     MODEL_UNREACHABLE, MODEL_TIMEOUT, MODEL_ERROR, ANSWER_INVALID, MODEL_<HTTP status>; below
     500 it fails the turn for good, but for 408, 409, 425 and 429. So do MEDIA_UNSUPPORTED,

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -164,15 +165,23 @@ class Worker:
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT, then drains: no more work is taken, and what
-        is under way may finish. Call it from the main thread. Raises as `serve`."""
+        is under way may finish. In another thread than the main one no signal is heard:
+        call `stop`. Raises as `serve`."""
 
         async def main() -> None:
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self.stop)
+            if threading.current_thread() is threading.main_thread():
+                self._hear_signals()
             await self.serve()
 
         asyncio.run(main())
+
+    def _hear_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self.stop)
+            except NotImplementedError:  # Event loops of Windows have none.
+                signal.signal(number, lambda *_: self.stop())
 
     def stop(self) -> None:
         """Begins to drain; `serve` returns when it is done. May be called from anywhere."""

@@ -194,11 +194,11 @@ func (p Principal) Behalf(of Principal) (Principal, error) {
 // Wire is a principal on its way to another node of a cluster, whose version may be another:
 // names are in their stored form, and Own stands beside the proof that older nodes do not send.
 type Wire struct {
-	Name       string
-	Scopes     Scopes
-	Namespaces []string
-	Own        bool
-	Proof      Proof
+	Name       string   `json:"Name"`
+	Scopes     Scopes   `json:"Scopes"`
+	Namespaces []string `json:"Namespaces"`
+	Own        bool     `json:"Own"`
+	Proof      Proof    `json:"Proof"`
 }
 
 // Wire is the principal as it is sent.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/command/leases"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
@@ -21,6 +22,8 @@ type checked struct {
 	Digest      string            `json:"digest"`
 	Diagnostics []pack.Diagnostic `json:"diagnostics"`
 	Termination *pack.Termination `json:"termination"`
+	// Leases are what agents have of the run's bounds.
+	Leases []leases.Lease `json:"leases,omitempty"`
 	// Error says why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
@@ -71,6 +74,9 @@ func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 		f.Diagnostics = append(f.Diagnostics, found...)
 		if loaded != nil {
 			f.OK, f.Digest, f.Termination = true, loaded.Digest, loaded.Analyze()
+			if f.Leases, err = leases.Of(loaded); err != nil {
+				return nil, err
+			}
 		}
 		files = append(files, f)
 	}
@@ -121,6 +127,7 @@ func printChecked(p *cli.Printer, files []checked) {
 		}
 		p.Printf("%s: %s  %s\n", f.Path, p.Good("ok"), f.Digest)
 		printTermination(p, "  ", f.Termination)
+		leases.Print(p, "  ", f.Leases)
 	}
 }
 

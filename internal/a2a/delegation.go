@@ -26,6 +26,8 @@ type delegation struct {
 	WallTimeMillis int64 `json:"wall_time_ms"`
 	// Lease is what the sender's account holds for the new run; nil = no bound.
 	Lease *terms.Lease `json:"lease"`
+	// Policy is what the sender lets the new run call; nil = no list.
+	Policy *terms.Policy `json:"policy"`
 	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
 	// the new run's.
 	Execution string `json:"execution"`
@@ -64,6 +66,9 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 		return nil, failAt(invalidParams, "message.metadata", "%s: want an object with run, step, attempt and depth", terms.DelegationURI)
 	}
 	if _, err := d.Lease.Amount(); err != nil {
+		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
+	}
+	if _, err := d.Policy.Tools(); err != nil {
 		return nil, failAt(invalidParams, "message.metadata", "%s: %v", terms.DelegationURI, err)
 	}
 	if a := d.Answerer; a != nil && !a.named() {
@@ -126,6 +131,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 		start.Traceparent = d.Traceparent
 	}
 	start.Lease, _ = d.Lease.Amount()
+	start.Policy, _ = d.Policy.Tools()
 	start.Depth, start.MaxWallTime = d.Depth+1, time.Duration(d.WallTimeMillis)*time.Millisecond
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 // leasedPack leases 1000 micro-dollars of 2000, and half of the tokens, to the helper.
 var leasedPack = strings.NewReplacer(`"version": "1.0.0",
   "template_engine"`, `"version": "2.0.0",
-  "template_engine"`, `"engine": {`, `"engine": {"x_pawl": {"max_cost_usd": 0.002, "max_tokens": 1000, "max_pending_steps": 2, "tools": {"helper": {"cost": 0.001}}}, `).Replace(teamPack)
+  "template_engine"`, `"engine": {`, `"engine": {"x_pawl": {"max_cost_usd": 0.002, "max_tokens": 1000, "max_pending_steps": 2, "tools": {"helper": {"cost": 0.001}}}, `,
+	`"system_template": "Help."`, `"system_template": "Help.", "parameters": {"max_tokens": 100}`).Replace(teamPack)
 
 // TestRogueUsage: whatever an agent on another sidecar says that it consumed, no more than its
 // lease is taken of the account, nothing is given back that was not there, and what is said

@@ -44,9 +44,13 @@ type delegator struct {
 
 var everybody = runtime.Call{Principal: runtime.Principal{Subject: "test", Scopes: runtime.ScopeAdmin}}
 
-// newDelegator gives an agent that is out of reach giveUp.
-func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *delegator {
+// newDelegator gives an agent that is out of reach giveUp, and admits every tool unless it is
+// said which.
+func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration, allow ...string) *delegator {
 	t.Helper()
+	if allow == nil {
+		allow = []string{"*"}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	local, err := grpc.NewClient("passthrough:nobody", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -54,7 +58,7 @@ func newDelegator(t *testing.T, remote peer.Remote, giveUp time.Duration) *deleg
 	}
 	var box *deliver.Outbox
 	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: testkit.NewStore(), Clock: house.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: []string{"*"},
+		Store: testkit.NewStore(), Clock: house.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: allow,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -141,6 +141,7 @@ var table = []rule{
 	{dir: "internal/cli", all: true, wire: true},
 	{dir: "internal/command", all: true, wire: true},
 	{dir: "internal/command/budget", all: true, wire: true},
+	{dir: "internal/command/leases", may: []string{"internal/cli", "internal/pack", machineDir, rulesDir}},
 	{dir: "internal/command/limits", all: true, wire: true},
 	{dir: "internal/command/schedules", all: true, wire: true},
 	{dir: "internal/demo", all: true, wire: true},

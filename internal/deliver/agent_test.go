@@ -20,6 +20,8 @@ type agent struct {
 	fault, lost func(call string) error
 	// repeats: it does a message again that it gets again.
 	repeats bool
+	// unbound: it keeps to no lists of tools.
+	unbound bool
 
 	mu      sync.Mutex
 	tasks   map[string]*machine.AgentTask
@@ -47,6 +49,8 @@ func (a *agent) Peer(context.Context, *machine.Delegation) (deliver.Peer, string
 }
 
 func (a *agent) Idempotent() bool { return !a.repeats }
+
+func (a *agent) Bound() bool { return !a.unbound }
 
 func (a *agent) Send(_ context.Context, from *machine.Delegation, m machine.AgentMessage) (machine.AgentTask, error) {
 	a.mu.Lock()

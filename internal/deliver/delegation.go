@@ -71,6 +71,8 @@ func (d *delegation) advance(ctx context.Context) error {
 	}
 	var task machine.AgentTask
 	switch {
+	case del.Remote.TaskID == "" && !mayPass(peer, &del):
+		return d.resolve(ctx, d.unbound(&del))
 	case del.Remote.TaskID == "":
 		task, err = d.ask(ctx, peer, &del, card)
 	case del.Remote.Answer != 0:
@@ -82,6 +84,22 @@ func (d *delegation) advance(ctx context.Context) error {
 		return err
 	}
 	return d.told(ctx, &del, card, task)
+}
+
+// mayPass: the agent keeps to the lists of tools that hold for the run, or the operator names
+// it in the own one: his word that it may go where they bind nobody.
+func mayPass(peer Peer, del *machine.Delegation) bool {
+	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
+}
+
+// unbound is the end of a delegation to an agent that would keep to no list.
+func (d *delegation) unbound(del *machine.Delegation) machine.Outcome {
+	outcome := failure("AGENT_UNBOUND", fmt.Sprintf(
+		"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
+			"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", del.Agent, del.Agent), true)
+	outcome.Unknown = d.doubt || wasAnnounced(del.Remote)
+	outcome.Metered = !outcome.Unknown
+	return outcome
 }
 
 // ask gives the agent the step's message. An agent that would do it again gets it once,
@@ -247,6 +265,7 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 // told takes what the agent says of the task.
 func (d *delegation) told(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote
+	task.Usage = assumed(&task, del.Lease)
 	if task.ID == "" && task.State == machine.AgentCompleted {
 		// A message instead of a task; as an answer's answer it ends the task.
 		task.ID = known.TaskID
@@ -324,8 +343,8 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
 		outcome.Unknown = d.begun || d.doubt
-		// An agent that does not take the message consumes nothing.
-		outcome.Metered = !d.begun && fault.Code == "AGENT_REFUSED"
+		// An agent that does not take the message, or was never sent it, consumes nothing.
+		outcome.Metered = !d.begun && (fault.Code == "AGENT_REFUSED" || !d.doubt)
 		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
 			return true

@@ -39,6 +39,24 @@ func outcomeOf(task machine.AgentTask, card string) machine.Outcome {
 	return outcome
 }
 
+// assumed is the usage that a task tells, with its lease in place of what it does not tell.
+func assumed(task *machine.AgentTask, lease machine.Amount) machine.Usage {
+	u := task.Usage
+	if !task.Metered {
+		return u
+	}
+	if task.Untold&machine.FigureTokens != 0 && lease.Tokens > 0 {
+		u.InputTokens = max(u.InputTokens, lease.Tokens-u.OutputTokens)
+	}
+	if task.Untold&machine.FigureCost != 0 {
+		u.CostMicro = lease.CostMicro
+	}
+	if task.Untold&machine.FigureToolCalls != 0 {
+		u.ToolCalls = int(lease.ToolCalls)
+	}
+	return u
+}
+
 func endOf(task machine.AgentTask, card string) machine.Outcome {
 	if task.State != machine.AgentCompleted {
 		return unsuccessful(task)

@@ -63,6 +63,8 @@ type Peer interface {
 	// Idempotent: the agent answers the same message with the same task, however often
 	// it is sent. Others may do the work again.
 	Idempotent() bool
+	// Bound: the agent declares that it keeps to the lists of tools of a delegation.
+	Bound() bool
 	// Send gives the agent a message and returns its task as it is then.
 	Send(ctx context.Context, from *machine.Delegation, message machine.AgentMessage) (machine.AgentTask, error)
 	// Follow tells the task each time that it asks or has ended, until told says

@@ -26,19 +26,18 @@ func (c *checker) costs(x *XPawl) {
 		c.f.warn(ruleXPawl, at("on_budget"), "Set max_cost_usd or max_tokens.",
 			"there is no budget to reach: the state %s is entered so only by runs that spend of a lease", quote(x.OnBudget))
 	}
-	c.unleased(x, at)
 }
 
-// unleased warns of agents without a lease in a pack with a budget: what they consume is
-// known when they have ended, and by then several of them may be over it.
-func (c *checker) unleased(x *XPawl, at func(...string) string) {
-	if x.keepsLedger() || x.MaxTokens == nil && x.MaxCostUSD == nil {
+// unleased warns of agents that are never called: a delegation takes two tool calls, its own
+// and one of the agent's.
+func (c *checker) unleased(b *Budget) {
+	if b.MaxToolCalls == nil || *b.MaxToolCalls != 1 {
 		return
 	}
 	for _, tool := range keys(c.listed) {
 		if c.isMember(tool) {
-			c.f.warn(ruleXPawl, at("tools", tool), `Say what its runs may consume: "cost": 0.25. Or say on_budget: then each agent has its share.`,
-				"the budget does not hold the agent %s while it works: what it consumed counts when it has ended", quote(tool))
+			c.f.warn(ruleXPawl, pointer("workflow", "engine", "budget", "max_tool_calls"), "Allow 2 or more.",
+				"one tool call never holds the agent %s: its call is one, and the agent is leased at least one of its own", quote(tool))
 			return
 		}
 	}

@@ -226,6 +226,7 @@ func (c *checker) budget() {
 			}
 		}
 	}
+	c.unleased(b)
 	if b.MaxTotalVisits == nil || c.doc.Workflow.States[c.doc.Workflow.Entry] == nil {
 		return
 	}

@@ -197,6 +197,7 @@ func (p *Pack) compileTool(g *machine.Graph, x *XPawl, name string, agent bool) 
 		OnError:        faultOf(limits.OnError),
 		OnUnknown:      faultOf(limits.OnUnknown),
 		Agent:          agent,
+		TurnTokens:     p.turnTokens(name, agent),
 		ResultArtifact: bound,
 		Dedupe:         pointersOf(limits.Dedupe),
 		Reconcile:      limits.Reconcile,

@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"maps"
+	"slices"
+)
+
 // Allowlist is the operator's list of tools that may be called at all. The
 // zero value admits nothing.
 type Allowlist struct {
@@ -19,6 +24,11 @@ func NewAllowlist(names []string) Allowlist {
 		list.tools[name] = true
 	}
 	return list
+}
+
+// Names lists the tools that are admitted by name, sorted; all: others are, too.
+func (l Allowlist) Names() (names []string, all bool) {
+	return slices.Sorted(maps.Keys(l.tools)), l.all
 }
 
 // Admits reports whether the tool may be called.

@@ -63,8 +63,9 @@ type StartRequest struct {
 	// Parent and Depth are set for the child run of a delegation.
 	Parent *machine.Parent
 	Depth  int
-	// Lease is what that delegation lets the run consume; zero = no bound.
-	Lease machine.Amount
+	// Lease and Policy are what that lets the run consume and call; zero = no bound, no list.
+	Lease  machine.Amount
+	Policy *machine.ToolPolicy
 	// Task and Envelope are set for a run that begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope

@@ -102,6 +102,9 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 		if r.Denied == nil {
 			r.Effect, r.Denied = t.older.KeyOf(r.Tool, t.program.Graph.Tools[r.Tool].Dedupe, r.Payload)
 		}
+		if t.program.Graph.Tools[r.Tool].Agent {
+			r.Policy = request.Policy(t.e.allow, r.Tool)
+		}
 		requests[i] = r
 		b.Text(r.Key)
 		b.Text(r.Tool)

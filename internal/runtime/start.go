@@ -129,7 +129,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
 		Variables: variables, Input: req.Input, Labels: e.terms.Traced(id, req.Labels, req.Traceparent), Limits: e.terms.Limits,
-		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps, Lease: req.Lease,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps, Lease: req.Lease, Policy: req.Policy,
 	}, prog, nil
 }
 
@@ -166,9 +166,6 @@ func startHash(req *StartRequest) [32]byte {
 		b.Text(req.Task.Owner)
 		b.Text(req.Task.Tenant)
 	}
-	if req.Lease != (machine.Amount{}) {
-		b.Number(uint64(req.Lease.Tokens))
-		b.Number(uint64(req.Lease.CostMicro))
-	}
+	b.Lent(req.Lease, req.Policy)
 	return b.Sum()
 }

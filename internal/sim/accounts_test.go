@@ -201,8 +201,9 @@ func (o *oracle) lends(e *machine.Entry, r *machine.Record, s *spent) {
 		if l == nil {
 			return
 		}
-		got := settlement{used: machine.Amount{Tokens: used.InputTokens + used.OutputTokens, CostMicro: used.CostMicro}, sure: sure}
-		if got.used.Tokens > l.bound.Tokens && l.bound.Tokens > 0 || got.used.CostMicro > l.bound.CostMicro && l.bound.CostMicro > 0 {
+		got := settlement{used: machine.Amount{Tokens: used.InputTokens + used.OutputTokens, CostMicro: used.CostMicro, ToolCalls: int64(used.ToolCalls)}, sure: sure}
+		if got.used.Tokens > l.bound.Tokens && l.bound.Tokens > 0 || got.used.CostMicro > l.bound.CostMicro && l.bound.CostMicro > 0 ||
+			got.used.ToolCalls > l.bound.ToolCalls && l.bound.ToolCalls > 0 {
 			o.world.fail("what a child was leased is spent or given back", "%s: step %d of %s settles %+v of %+v", o.node.name, step, e.RunID, got.used, l.bound)
 		}
 		l.settled[attempt] = got
@@ -210,7 +211,9 @@ func (o *oracle) lends(e *machine.Entry, r *machine.Record, s *spent) {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
 		if b.Delegation {
-			s.loans[b.Step] = &loan{settled: map[int]settlement{}, bound: machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro}}
+			s.loans[b.Step] = &loan{settled: map[int]settlement{}, bound: machine.Amount{
+				Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls),
+			}}
 		}
 	case *machine.StepResolved:
 		byHand := e.Input.Principal == approver.Principal.Name()
@@ -236,8 +239,8 @@ func (w *world) leases() {
 				continue
 			}
 			l := lender.loans[s.parent.Step]
-			used := machine.Amount{Tokens: s.tokens, CostMicro: s.cost}
-			if got, over := l.settled[s.parent.Attempt]; !over || s.lease != l.bound || got.sure && got.used != used || used.CostMicro > got.used.CostMicro || used.Tokens > got.used.Tokens {
+			used := machine.Amount{Tokens: s.tokens, CostMicro: s.cost, ToolCalls: int64(s.calls - s.effects.undos)}
+			if got, over := l.settled[s.parent.Attempt]; !over || s.lease != l.bound || got.sure && got.used != used || used.CostMicro > got.used.CostMicro || used.Tokens > got.used.Tokens || used.ToolCalls > got.used.ToolCalls {
 				w.fail("what a child was leased is spent or given back", "%s: %s consumed %+v of the lease %+v, it was lent %+v by step %d of %s, which settled %+v",
 					n.name, run, used, s.lease, l.bound, s.parent.Step, s.parent.RunID, l.settled)
 			}

@@ -230,12 +230,20 @@ func (s *spent) sum() machine.Amount {
 	return all
 }
 
+// lent are the tool calls that agents under way may make.
+func (s *spent) lent() (calls int64) {
+	for _, b := range s.reserved {
+		calls += b.ToolCalls
+	}
+	return calls
+}
+
 // paid holds one record against the budget.
 func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	o.lends(e, r, s)
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
-		id, bound := attemptID{step: b.Step}, machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro}
+		id, bound := attemptID{step: b.Step}, machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)}
 		if b.Kind == machine.KindModel && s.keepsLedger {
 			id.attempt = b.Attempt
 		}

@@ -248,6 +248,7 @@ type spent struct {
 func (s *spent) used(u *machine.Usage) {
 	s.tokens += u.InputTokens + u.OutputTokens
 	s.cost += u.CostMicro
+	s.calls += u.ToolCalls
 }
 
 // The bounds of testdata/pack.json.
@@ -316,8 +317,8 @@ func (o *oracle) bounded(e *machine.Entry) {
 			o.world.fail("bounds are exact", "%s: %s entered %q %d times", o.node.name, e.RunID, state, s.visits[state])
 		}
 	}
-	if s.total > maxTotal || s.calls-s.effects.undos > most {
-		o.world.fail("bounds are exact", "%s: %s has %d visits and %d calls", o.node.name, e.RunID, s.total, s.calls)
+	if lent := s.lent(); s.total > maxTotal || int64(s.calls-s.effects.undos)+lent > least(int64(most), s.lease.ToolCalls) {
+		o.world.fail("bounds are exact", "%s: %s has %d visits and %d calls, its agents may make %d", o.node.name, e.RunID, s.total, s.calls, lent)
 	}
 }
 

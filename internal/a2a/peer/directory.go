@@ -117,7 +117,7 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space str
 			return peer, remote.Card, err
 		}
 	}
-	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true}, "", nil
+	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true}, "", nil
 }
 
 // reach reads an agent's card, if it was not read lately, and takes its first
@@ -188,7 +188,10 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: card.declares(terms.IdempotentURI) || card.declares(terms.DelegationURI)}, nil
+	bound := card.declares(terms.DelegationURI)
+	return &Peer{
+		wire: spoken, tenant: face.Tenant, headers: headers, origin: d.origin, idempotent: bound || card.declares(terms.IdempotentURI), bound: bound,
+	}, nil
 }
 
 // cardFault: a card that is not there, or not readable, may be tomorrow.

@@ -26,12 +26,17 @@ type Peer struct {
 	headers a2aclient.ServiceParams
 	// idempotent: the agent declares that the same message is the same task.
 	idempotent bool
+	// bound: the agent declares that it keeps to the bounds and lists of a delegation.
+	bound bool
 	// origin is this sidecar's base URL, "" = none that an agent could use.
 	origin string
 }
 
 // Idempotent: the same message sent again is the same task.
 func (p *Peer) Idempotent() bool { return p.idempotent }
+
+// Bound: the agent keeps to the lease and the lists of tools that come with a delegation.
+func (p *Peer) Bound() bool { return p.bound }
 
 // Send gives the agent a message without waiting for what it does. The same
 // message is the same bytes each time, which the extensions make one task.
@@ -82,6 +87,9 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 	}
 	if from.Lease != (machine.Amount{}) {
 		fields["lease"] = terms.LeaseToProto(from.Lease)
+	}
+	if from.Policy.Binds() {
+		fields["policy"] = terms.PolicyToProto(from.Policy)
 	}
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)

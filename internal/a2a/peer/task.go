@@ -41,7 +41,7 @@ func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	out.Reason = t.GetMetadata().GetFields()[terms.ReasonKey].GetStringValue()
 	var err error
 	if out.State.Ended() {
-		if out.Usage, out.Metered, err = terms.UsageFromProto(t.GetMetadata().GetFields()[terms.DelegationURI]); err != nil {
+		if out.Usage, out.Metered, out.Untold, err = terms.UsageFromProto(t.GetMetadata().GetFields()[terms.DelegationURI]); err != nil {
 			return out, err
 		}
 	}

@@ -33,7 +33,7 @@ func FuzzUsage(f *testing.F) {
 		if protojson.Unmarshal(raw, value) != nil {
 			return
 		}
-		u, _, err := UsageFromProto(value)
+		u, _, _, err := UsageFromProto(value)
 		if err == nil && (u.InputTokens < 0 || u.OutputTokens < 0 || u.CostMicro < 0 || u.ToolCalls < 0) {
 			t.Fatalf("%q is %+v", raw, u)
 		}

@@ -8,8 +8,8 @@ const ProtocolVersion = "1.0"
 // The extensions that every agent has.
 const (
 	// DelegationURI: a message that a run of another sidecar sends. Its metadata
-	// has the object {run, step, attempt, depth, wall_time_ms, lease, traceparent, origin}
-	// under this URI.
+	// has the object {run, step, attempt, depth, wall_time_ms, lease, policy, traceparent,
+	// origin} under this URI. An agent that declares it keeps to the lease and the policy.
 	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
 	// IdempotentURI: the same message sent again is the same task.
 	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"

@@ -21,7 +21,8 @@ func Spend(total *machine.Usage, body machine.Body) {
 	var u machine.Usage
 	switch b := body.(type) {
 	case *machine.StepRequested:
-		if b.Kind != machine.KindModel {
+		// What the sidecar asks or undoes by itself is held to no bound, and counts in none.
+		if b.Kind != machine.KindModel && b.About == nil {
 			u.ToolCalls = 1
 		}
 	case *machine.StepResolved:
@@ -52,15 +53,16 @@ func UsageToProto(u machine.Usage) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
 }
 
-// UsageFromProto reads it. What is missing is 0: an agent need not say. What is no
-// count within the bounds is the agent's fault: taken at its word it would give budget
-// back, or take all.
-func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, err error) {
+// UsageFromProto reads it, and says which figures it does not tell: an agent need not say, and
+// what it does not say is taken for its lease. What is no count within the bounds is the
+// agent's fault: taken at its word it would give budget back, or take all.
+func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untold machine.Figures, err error) {
 	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
 	fields := usage.GetFields()
-	count := func(name string, most int64) int64 {
+	count := func(name string, most int64, figure machine.Figures) int64 {
 		v := fields[name]
 		if v == nil {
+			untold |= figure
 			return 0
 		}
 		n, ok := v.GetKind().(*structpb.Value_NumberValue)
@@ -73,17 +75,19 @@ func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, err e
 		}
 		return int64(n.NumberValue)
 	}
-	u.InputTokens, u.OutputTokens = count("input_tokens", maxSpent), count("output_tokens", maxSpent)
-	u.CostMicro, u.ToolCalls = count("cost_micro_usd", maxSpent), int(count("tool_calls", maxSpentCalls))
-	return u, usage != nil, err
+	u.InputTokens, u.OutputTokens = count("input_tokens", maxSpent, machine.FigureTokens), count("output_tokens", maxSpent, machine.FigureTokens)
+	u.CostMicro = count("cost_micro_usd", maxSpent, machine.FigureCost)
+	u.ToolCalls = int(count("tool_calls", maxSpentCalls, machine.FigureToolCalls))
+	return u, usage != nil, untold, err
 }
 
 // LeaseToProto is what a delegation lets the agent's run consume: {"cost_micro_usd",
-// "tokens"}, 0 = no bound.
+// "tokens", "tool_calls"}, 0 = no bound.
 func LeaseToProto(lease machine.Amount) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 		"cost_micro_usd": structpb.NewNumberValue(float64(min(lease.CostMicro, maxSpent))),
 		"tokens":         structpb.NewNumberValue(float64(min(lease.Tokens, maxSpent))),
+		"tool_calls":     structpb.NewNumberValue(float64(min(lease.ToolCalls, maxSpentCalls))),
 	}})
 }
 
@@ -91,6 +95,7 @@ func LeaseToProto(lease machine.Amount) *structpb.Value {
 type Lease struct {
 	CostMicro float64 `json:"cost_micro_usd"`
 	Tokens    float64 `json:"tokens"`
+	ToolCalls float64 `json:"tool_calls"`
 }
 
 // Amount reads it. What is no count within the bounds is the sender's fault: a run must not
@@ -99,10 +104,13 @@ func (l *Lease) Amount() (machine.Amount, error) {
 	if l == nil {
 		return machine.Amount{}, nil
 	}
-	for _, n := range []float64{l.CostMicro, l.Tokens} {
+	for _, n := range []float64{l.CostMicro, l.Tokens, l.ToolCalls} {
 		if !(n >= 0 && n <= maxSpent) || n != math.Trunc(n) {
 			return machine.Amount{}, fmt.Errorf("lease: want whole numbers from 0 to %d, got %v", int64(maxSpent), n)
 		}
 	}
-	return machine.Amount{Tokens: int64(l.Tokens), CostMicro: int64(l.CostMicro)}, nil
+	if l.ToolCalls > maxSpentCalls {
+		return machine.Amount{}, fmt.Errorf("lease: want at most %d tool calls, got %v", int64(maxSpentCalls), l.ToolCalls)
+	}
+	return machine.Amount{Tokens: int64(l.Tokens), CostMicro: int64(l.CostMicro), ToolCalls: int64(l.ToolCalls)}, nil
 }

@@ -15,11 +15,11 @@ import (
 func TestUsageOfAgents(t *testing.T) {
 	t.Parallel()
 	want := machine.Usage{InputTokens: 3, OutputTokens: 4, CostMicro: 5, ToolCalls: 6}
-	if got, _, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
+	if got, _, _, err := UsageFromProto(UsageToProto(want)); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, none := range []*structpb.Value{nil, structpb.NewStringValue("x"), structpb.NewStructValue(&structpb.Struct{})} {
-		if got, _, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
+		if got, _, _, err := UsageFromProto(none); err != nil || got != (machine.Usage{}) {
 			t.Errorf("%v: %+v, %v", none, got, err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestUsageOfAgents(t *testing.T) {
 		} {
 			value := UsageToProto(want)
 			value.GetStructValue().Fields["usage"].GetStructValue().Fields[name] = bad
-			_, _, err := UsageFromProto(value)
+			_, _, _, err := UsageFromProto(value)
 			if fault, ok := errors.AsType[*machine.AgentFault](err); !ok || fault.Code != "AGENT_PROTOCOL" {
 				t.Errorf("%s %v: %v", name, bad, err)
 			}
@@ -43,7 +43,7 @@ func TestSpendIsBounded(t *testing.T) {
 	t.Parallel()
 	var total machine.Usage
 	for _, body := range []machine.Body{
-		&machine.StepRequested{}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
+		&machine.StepRequested{}, &machine.StepRequested{About: &machine.About{Role: machine.RoleCompensate}}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
 		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
 		// A call of a model is no call of a tool; what came too late was consumed all the same.
 		&machine.StepRequested{Kind: machine.KindModel}, &machine.StepResolved{Kind: machine.KindModel, Usage: machine.Usage{InputTokens: 10}},

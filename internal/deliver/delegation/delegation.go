@@ -166,7 +166,10 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
 	}
-	del.Lease = machine.Amount{Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro}
+	del.Lease = machine.Amount{
+		Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro, ToolCalls: int64(asked.Bound.ToolCalls),
+	}
+	del.Policy = asked.Policy
 	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }

@@ -171,6 +171,9 @@ type Tool struct {
 	CostMicro int64 `json:",omitempty"`
 	// Agent marks a member key: its steps are delegations.
 	Agent bool
+	// TurnTokens is what one turn of the agent takes at most, by its pack: the least that it
+	// is leased while there is so much. 0 = [DefaultTurnTokens].
+	TurnTokens int64 `json:",omitempty"`
 	// ResultArtifact receives an accepted answer in the same commit; "" = none.
 	ResultArtifact string
 	// Dedupe names the fields of the payload that make its business key, as JSON pointers:

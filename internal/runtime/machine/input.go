@@ -83,6 +83,8 @@ type (
 		MaxSteps int
 		// Lease is what the step that starts the run lets it spend; zero = no lease.
 		Lease Amount
+		// Policy is what that step lets the run call at most; nil = whatever its pack does.
+		Policy *ToolPolicy
 	}
 	// EmitEvent asks for a transition. The caller never names the successor.
 	EmitEvent struct {
@@ -291,6 +293,9 @@ type StepRequest struct {
 	// Effect is the business key of the call (x_pawl.tools.dedupe), stamped by the host:
 	// the same for every call that would do the same thing once more. Zero = none.
 	Effect [32]byte
+	// Policy is the operator's allowlist, of a call of an agent alone, stamped by the host:
+	// it goes with the delegation. nil = every tool, and the agent is not named.
+	Policy *ToolPolicy
 }
 
 // Denial is why a step was refused before it got a number.

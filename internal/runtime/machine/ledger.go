@@ -14,11 +14,13 @@ const CauseBudget Cause = 5
 const MaxOwed = 64
 
 type (
-	// Amount is what ledgers count; either part is 0 or more.
-	Amount struct{ Tokens, CostMicro int64 }
+	// Amount is what ledgers count; each part is 0 or more. ToolCalls are counted in leases
+	// alone: what an agent's run may make, never what a run may in all.
+	Amount struct{ Tokens, CostMicro, ToolCalls int64 }
 	// Account is what holds of a run's budget where that is not the pack's word alone.
 	Account struct {
-		// Limit takes the place of the pack's max_tokens and max_cost_usd; 0 = no limit.
+		// Limit takes the place of the pack's max_tokens and max_cost_usd; 0 = no limit. Its
+		// ToolCalls are those of a lease, and lower the pack's max_tool_calls.
 		Limit Amount
 		// Leased: the run spends of the account of the step that started it, at most Limit.
 		Leased bool

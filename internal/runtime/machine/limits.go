@@ -30,6 +30,9 @@ const (
 	// bounded by their own budgets and the remaining wall time.
 	DefaultDelegationTimeout = 24 * time.Hour
 	DefaultMaxPendingSteps   = 8
+	// DefaultTurnTokens is a turn of an agent whose prompt bounds no answer: one answer of
+	// 4096 tokens, and as much for what it is asked.
+	DefaultTurnTokens = 2 * 4096
 )
 
 // What holds for calls of models.

@@ -33,6 +33,8 @@ type Delegation struct {
 	WallTime time.Duration
 	// Lease is what the agent's run may consume at most; zero = no bound.
 	Lease Amount
+	// Policy is what the agent's run may call at most; nil = no list.
+	Policy *ToolPolicy
 	// Traceparent is the context of the attempt, the same at each sending; "" = the
 	// run is in no trace.
 	Traceparent string
@@ -62,6 +64,15 @@ type Outcome struct {
 	Usage   Usage
 	Metered bool
 }
+
+// Figures are figures of usage, as a set.
+type Figures uint8
+
+const (
+	FigureTokens Figures = 1 << iota
+	FigureCost
+	FigureToolCalls
+)
 
 // AgentMessage is what an agent is sent.
 type AgentMessage struct {
@@ -115,9 +126,10 @@ type AgentTask struct {
 	Status string
 	Reason string
 	// Usage is what a run of a sidecar that has ended consumed in all; else zero. Metered:
-	// the agent says so.
+	// the agent says so, but for the figures that are Untold.
 	Usage   Usage
 	Metered bool
+	Untold  Figures
 	// Message is what the task says of its state: a question, or what went wrong.
 	Message []Part
 	// Output of the last turn, where the agent tells it apart.

@@ -165,6 +165,8 @@ type (
 		Hold *Hold
 		// About makes it a step of the sidecar's own; nil: a turn asked for it.
 		About *About
+		// Policy goes with a delegation: what the agent's run may call at most; nil = no list.
+		Policy *ToolPolicy
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.

@@ -23,6 +23,9 @@ const (
 	// its call, marked as estimated; what nobody tells of stays reserved in every run that has
 	// a budget of tokens or cost.
 	SemanticsBounds Semantics = 5
+	// SemanticsLeases: each delegation of a run with a bound has a lease of it, of tool calls
+	// too, and takes the lists of tools along.
+	SemanticsLeases Semantics = 6
 	// Current is the version that a host stamps into new inputs.
-	Current = SemanticsBounds
+	Current = SemanticsLeases
 )

@@ -167,6 +167,9 @@ type State struct {
 
 	// Account is nil where the pack's budget holds as it stands.
 	Account *Account
+	// Policy is what the run that delegated lets this one call at most, for ever; nil = that
+	// says nothing.
+	Policy *ToolPolicy
 
 	// Charges are what the run takes of the operator's accounts, in the order in which it
 	// came to them.

@@ -30,7 +30,7 @@ type TurnView struct {
 	Definition *pack.Prompt
 	// Messages of the state's conversation, oldest first.
 	Messages []machine.Message
-	// Tools that the prompt lists and does not block, in its order.
+	// Tools that the prompt lists and neither it nor the run that delegated blocks, in its order.
 	Tools []ToolView
 	// Events that move the run from here, sorted; none in a terminal state.
 	Events []string
@@ -93,7 +93,7 @@ func (r *Renderer) Turn(ctx context.Context, key machine.RunKey, prog *program.P
 	}
 	view.Slots = slotsOf(prog.Graph, node)
 	view.Remaining = rules.RemainingAt(prog.Graph, s, r.clock.Now().UnixNano())
-	view.Tools = toolsOf(prog, node.Prompt)
+	view.Tools = toolsOf(prog, node.Prompt, s.Policy)
 	var err error
 	if view.System, err = r.prompt(ctx, key, prog, s, view.Definition.SystemTemplate); err != nil {
 		return view, err
@@ -113,12 +113,12 @@ func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
 	return slots
 }
 
-func toolsOf(prog *program.Program, promptKey string) []ToolView {
+func toolsOf(prog *program.Program, promptKey string, policy *machine.ToolPolicy) []ToolView {
 	blocked := prog.Graph.Prompts[promptKey].Blocklist
 	listed := prog.Pack.Doc.Prompts[promptKey].Tools
 	var tools []ToolView
 	for i, name := range listed {
-		if blocked[name] || slices.Contains(listed[:i], name) {
+		if blocked[name] || policy.Blocks(name) || !policy.Admits(name) || slices.Contains(listed[:i], name) {
 			continue
 		}
 		view := ToolView{Name: name, Agent: prog.Graph.Tools[name].Agent}

@@ -172,6 +172,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 		fresh[fmt.Sprintf("entry %T of %T", pair.body, pair.command)] = encode(t, e)
 	}
 	ledgerSamples(t, fresh)
+	policySamples(t, fresh)
 	effectSamples(t, fresh)
 	approvalSamples(t, fresh)
 	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}

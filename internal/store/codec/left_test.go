@@ -18,7 +18,7 @@ var stays = []string{
 	"Ended.Event", "Ended.Intended", "Ended.Reason", "Fork.RunID", "Forked.RunID", "InputReceived.MessageID", "InputReceived.Scopes",
 	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "Noted.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
 	"About.Tool", "CompensationBegun.Event", "CompensationBegun.Intended", "CompensationBegun.Reason", "StepDoubted.Tool", "StepDoubted.Worker", "Stood.Tool",
-	"Record.Principal", "Redirect.Guard", "Redirect.State", "ResolveStep.Tool", "ResolveStep.Worker", "SendInput.Scopes", "Start.RunID",
+	"Record.Principal", "ToolPolicy.Allow", "ToolPolicy.Block", "Redirect.Guard", "Redirect.State", "ResolveStep.Tool", "ResolveStep.Worker", "SendInput.Scopes", "Start.RunID",
 	"State.Agent", "State.Current", "State.Digest", "State.Entry", "State.PackID", "State.PackVersion", "State.Reason", "State.RunID",
 	"StepCancelled.Tool", "StepCancelled.Why", "StepDecided.Tool", "StepDelegated.Tool", "StepRejected.Tool", "StepRequested.Tool", "StepResolved.Tool",
 	"StepResolved.Worker", "Task.ContextID", "Task.Owner", "Task.Tenant", "Transition.Event", "Transition.From", "Transition.Intended",

@@ -461,6 +461,11 @@ func appendStart(b []byte, v *machine.Start) []byte {
 		b, mark = open(b, 220)
 		b = shut(appendAmount(b, &v.Lease), mark)
 	}
+	if v.Policy != nil {
+		var mark int
+		b, mark = open(b, 260)
+		b = shut(appendToolPolicy(b, v.Policy), mark)
+	}
 	return b
 }
 
@@ -503,6 +508,9 @@ func readStart(b []byte, v *machine.Start) error {
 			s.keep(readEnvelope(s.message(), v.Envelope))
 		case 220:
 			s.keep(readAmount(s.message(), &v.Lease))
+		case 260:
+			v.Policy = new(machine.ToolPolicy)
+			s.keep(readToolPolicy(s.message(), v.Policy))
 		default:
 			s.unknown()
 		}
@@ -1860,6 +1868,11 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 		b, mark = open(b, 240)
 		b = shut(appendAbout(b, v.About), mark)
 	}
+	if v.Policy != nil {
+		var mark int
+		b, mark = open(b, 260)
+		b = shut(appendToolPolicy(b, v.Policy), mark)
+	}
 	return b
 }
 
@@ -1909,6 +1922,9 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 		case 240:
 			v.About = new(machine.About)
 			s.keep(readAbout(s.message(), v.About))
+		case 260:
+			v.Policy = new(machine.ToolPolicy)
+			s.keep(readToolPolicy(s.message(), v.Policy))
 		default:
 			s.unknown()
 		}
@@ -2833,6 +2849,11 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 251)
 		b = shut(appendCount(b, &v.Called[i]), mark)
 	}
+	if v.Policy != nil {
+		var mark int
+		b, mark = open(b, 260)
+		b = shut(appendToolPolicy(b, v.Policy), mark)
+	}
 	return b
 }
 
@@ -2978,6 +2999,9 @@ func readState(b []byte, v *machine.State) error {
 		case 251:
 			v.Called = append(v.Called, machine.Count{})
 			s.keep(readCount(s.message(), &v.Called[len(v.Called)-1]))
+		case 260:
+			v.Policy = new(machine.ToolPolicy)
+			s.keep(readToolPolicy(s.message(), v.Policy))
 		default:
 			s.unknown()
 		}
@@ -3664,6 +3688,7 @@ func readEnvelope(b []byte, v *machine.Envelope) error {
 func appendAmount(b []byte, v *machine.Amount) []byte {
 	b = appendInt(b, 1, int64(v.Tokens))
 	b = appendInt(b, 2, int64(v.CostMicro))
+	b = appendInt(b, 3, int64(v.ToolCalls))
 	return b
 }
 
@@ -3675,6 +3700,35 @@ func readAmount(b []byte, v *machine.Amount) error {
 			v.Tokens = int64(s.int64())
 		case 2:
 			v.CostMicro = int64(s.int64())
+		case 3:
+			v.ToolCalls = int64(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendToolPolicy(b []byte, v *machine.ToolPolicy) []byte {
+	b = appendBool(b, 1, v.Limited)
+	b = appendStrings(b, 2, v.Allow)
+	b = appendStrings(b, 3, v.Block)
+	b = appendBool(b, 4, v.Named)
+	return b
+}
+
+func readToolPolicy(b []byte, v *machine.ToolPolicy) error {
+	s := newScan("tool policy", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Limited = s.bool()
+		case 2:
+			v.Allow = append(v.Allow, s.string())
+		case 3:
+			v.Block = append(v.Block, s.string())
+		case 4:
+			v.Named = s.bool()
 		default:
 			s.unknown()
 		}
@@ -3875,6 +3929,11 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b = shut(appendHolding(b, &v.Holding), mark)
 	}
 	b = appendHash(b, 240, &v.Effect)
+	if v.Policy != nil {
+		var mark int
+		b, mark = open(b, 260)
+		b = shut(appendToolPolicy(b, v.Policy), mark)
+	}
 	return b
 }
 
@@ -3902,6 +3961,9 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 			s.keep(readHolding(s.message(), &v.Holding))
 		case 240:
 			s.fixed(v.Effect[:])
+		case 260:
+			v.Policy = new(machine.ToolPolicy)
+			s.keep(readToolPolicy(s.message(), v.Policy))
 		default:
 			s.unknown()
 		}

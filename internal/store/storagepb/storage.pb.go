@@ -1274,11 +1274,12 @@ type Start struct {
 	Parent        *Parent                `protobuf:"bytes,9,opt,name=parent,proto3" json:"parent,omitempty"`
 	Depth         int64                  `protobuf:"varint,10,opt,name=depth,proto3" json:"depth,omitempty"`
 	// Nanoseconds.
-	MaxWallTime   int64     `protobuf:"varint,11,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
-	MaxSteps      int64     `protobuf:"varint,12,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
-	Task          *Task     `protobuf:"bytes,30,opt,name=task,proto3" json:"task,omitempty"`
-	Envelope      *Envelope `protobuf:"bytes,31,opt,name=envelope,proto3" json:"envelope,omitempty"`
-	Lease         *Amount   `protobuf:"bytes,220,opt,name=lease,proto3" json:"lease,omitempty"`
+	MaxWallTime   int64       `protobuf:"varint,11,opt,name=max_wall_time,json=maxWallTime,proto3" json:"max_wall_time,omitempty"`
+	MaxSteps      int64       `protobuf:"varint,12,opt,name=max_steps,json=maxSteps,proto3" json:"max_steps,omitempty"`
+	Task          *Task       `protobuf:"bytes,30,opt,name=task,proto3" json:"task,omitempty"`
+	Envelope      *Envelope   `protobuf:"bytes,31,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Lease         *Amount     `protobuf:"bytes,220,opt,name=lease,proto3" json:"lease,omitempty"`
+	Policy        *ToolPolicy `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1414,6 +1415,13 @@ func (x *Start) GetEnvelope() *Envelope {
 func (x *Start) GetLease() *Amount {
 	if x != nil {
 		return x.Lease
+	}
+	return nil
+}
+
+func (x *Start) GetPolicy() *ToolPolicy {
+	if x != nil {
+		return x.Policy
 	}
 	return nil
 }
@@ -4288,6 +4296,7 @@ type StepRequest struct {
 	Call          *CallRef               `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
 	Holding       *Holding               `protobuf:"bytes,200,opt,name=holding,proto3" json:"holding,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
+	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4381,6 +4390,13 @@ func (x *StepRequest) GetHolding() *Holding {
 func (x *StepRequest) GetEffect() []byte {
 	if x != nil {
 		return x.Effect
+	}
+	return nil
+}
+
+func (x *StepRequest) GetPolicy() *ToolPolicy {
+	if x != nil {
+		return x.Policy
 	}
 	return nil
 }
@@ -6511,6 +6527,7 @@ type StepRequested struct {
 	Call          *CallRef               `protobuf:"bytes,16,opt,name=call,proto3" json:"call,omitempty"`
 	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
 	About         *About                 `protobuf:"bytes,240,opt,name=about,proto3" json:"about,omitempty"`
+	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6667,6 +6684,13 @@ func (x *StepRequested) GetHold() *Hold {
 func (x *StepRequested) GetAbout() *About {
 	if x != nil {
 		return x.About
+	}
+	return nil
+}
+
+func (x *StepRequested) GetPolicy() *ToolPolicy {
+	if x != nil {
+		return x.Policy
 	}
 	return nil
 }
@@ -7624,6 +7648,7 @@ type Amount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tokens        int64                  `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	CostMicro     int64                  `protobuf:"varint,2,opt,name=cost_micro,json=costMicro,proto3" json:"cost_micro,omitempty"`
+	ToolCalls     int64                  `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7672,6 +7697,82 @@ func (x *Amount) GetCostMicro() int64 {
 	return 0
 }
 
+func (x *Amount) GetToolCalls() int64 {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return 0
+}
+
+// ToolPolicy is what a run that delegates lets the agent's run call.
+type ToolPolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limited       bool                   `protobuf:"varint,1,opt,name=limited,proto3" json:"limited,omitempty"`
+	Allow         []string               `protobuf:"bytes,2,rep,name=allow,proto3" json:"allow,omitempty"`
+	Block         []string               `protobuf:"bytes,3,rep,name=block,proto3" json:"block,omitempty"`
+	Named         bool                   `protobuf:"varint,4,opt,name=named,proto3" json:"named,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolPolicy) Reset() {
+	*x = ToolPolicy{}
+	mi := &file_storage_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolPolicy) ProtoMessage() {}
+
+func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolPolicy.ProtoReflect.Descriptor instead.
+func (*ToolPolicy) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *ToolPolicy) GetLimited() bool {
+	if x != nil {
+		return x.Limited
+	}
+	return false
+}
+
+func (x *ToolPolicy) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
+func (x *ToolPolicy) GetBlock() []string {
+	if x != nil {
+		return x.Block
+	}
+	return nil
+}
+
+func (x *ToolPolicy) GetNamed() bool {
+	if x != nil {
+		return x.Named
+	}
+	return false
+}
+
 // Account is what holds of a run's budget beside its pack.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7686,7 +7787,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7698,7 +7799,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7711,7 +7812,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -7762,7 +7863,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7774,7 +7875,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7787,7 +7888,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Owed) GetStep() uint32 {
@@ -7828,7 +7929,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7840,7 +7941,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7853,7 +7954,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -7881,7 +7982,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7893,7 +7994,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7906,7 +8007,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -7941,7 +8042,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7953,7 +8054,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7966,7 +8067,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *Steer) GetText() string {
@@ -7993,7 +8094,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8005,7 +8106,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8018,7 +8119,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Steered) GetText() string {
@@ -8049,7 +8150,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8061,7 +8162,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8074,7 +8175,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -8123,7 +8224,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8135,7 +8236,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8148,7 +8249,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Noticed) GetCode() string {
@@ -8178,7 +8279,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8190,7 +8291,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8203,7 +8304,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -8249,7 +8350,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8261,7 +8362,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8274,7 +8375,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -8329,7 +8430,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8341,7 +8442,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8354,7 +8455,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -8388,7 +8489,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8400,7 +8501,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8413,7 +8514,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Origin) GetRunId() string {
@@ -8495,7 +8596,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8507,7 +8608,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8520,7 +8621,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -8590,7 +8691,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8602,7 +8703,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8615,7 +8716,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -8642,7 +8743,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8654,7 +8755,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8667,7 +8768,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Redirect) GetState() string {
@@ -8747,13 +8848,14 @@ type State struct {
 	Undo            *Undo                  `protobuf:"bytes,242,opt,name=undo,proto3" json:"undo,omitempty"`
 	EstimatedTokens int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
 	Called          []*Count               `protobuf:"bytes,251,rep,name=called,proto3" json:"called,omitempty"`
+	Policy          *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8765,7 +8867,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8778,7 +8880,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -9201,6 +9303,13 @@ func (x *State) GetCalled() []*Count {
 	return nil
 }
 
+func (x *State) GetPolicy() *ToolPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -9211,7 +9320,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9223,7 +9332,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9236,7 +9345,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Count) GetState() string {
@@ -9264,7 +9373,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9276,7 +9385,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9289,7 +9398,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -9324,7 +9433,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9336,7 +9445,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9349,7 +9458,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Repeat) GetState() string {
@@ -9390,7 +9499,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9402,7 +9511,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9415,7 +9524,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -9510,7 +9619,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9522,7 +9631,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9535,7 +9644,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -9705,7 +9814,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9717,7 +9826,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9730,7 +9839,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -9827,7 +9936,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9839,7 +9948,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9852,7 +9961,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -9884,7 +9993,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9896,7 +10005,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9909,7 +10018,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -9972,7 +10081,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9984,7 +10093,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9997,7 +10106,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Conversation) GetState() string {
@@ -10034,7 +10143,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10046,7 +10155,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10059,7 +10168,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -10100,7 +10209,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10112,7 +10221,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10125,7 +10234,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -10146,7 +10255,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10158,7 +10267,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10171,7 +10280,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -10205,7 +10314,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10217,7 +10326,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10230,7 +10339,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -10252,7 +10361,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10264,7 +10373,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10277,7 +10386,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Place) GetRunId() string {
@@ -10304,7 +10413,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10316,7 +10425,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10329,7 +10438,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -10359,7 +10468,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10371,7 +10480,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10384,7 +10493,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *PackName) GetDigest() string {
@@ -10427,7 +10536,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10439,7 +10548,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10452,7 +10561,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -10491,7 +10600,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10503,7 +10612,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10516,7 +10625,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -10568,7 +10677,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10580,7 +10689,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10593,7 +10702,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{115}
+	return file_storage_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -10650,7 +10759,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10662,7 +10771,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10675,7 +10784,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{116}
+	return file_storage_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -10810,7 +10919,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10822,7 +10931,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10835,7 +10944,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{117}
+	return file_storage_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -10888,7 +10997,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10900,7 +11009,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10913,7 +11022,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{118}
+	return file_storage_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -10977,7 +11086,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10989,7 +11098,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11002,7 +11111,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{119}
+	return file_storage_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -11092,7 +11201,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11104,7 +11213,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11117,7 +11226,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{120}
+	return file_storage_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -11190,7 +11299,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11202,7 +11311,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11215,7 +11324,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{121}
+	return file_storage_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -11259,7 +11368,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11271,7 +11380,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11284,7 +11393,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{122}
+	return file_storage_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *Effect) GetRunId() string {
@@ -11423,7 +11532,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\xc7\x04\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xfd\x04\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -11440,7 +11549,8 @@ const file_storage_proto_rawDesc = "" +
 	"\tmax_steps\x18\f \x01(\x03R\bmaxSteps\x12)\n" +
 	"\x04task\x18\x1e \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x125\n" +
 	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12.\n" +
-	"\x05lease\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05lease\"S\n" +
+	"\x05lease\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05lease\x124\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"S\n" +
 	"\x04Task\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
@@ -11690,7 +11800,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xb6\x02\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xec\x02\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -11700,7 +11810,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06denied\x18\x06 \x01(\v2\x16.pawl.storage.v1.FaultR\x06denied\x12,\n" +
 	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x123\n" +
 	"\aholding\x18\xc8\x01 \x01(\v2\x18.pawl.storage.v1.HoldingR\aholding\x12\x17\n" +
-	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\"K\n" +
+	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x124\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
@@ -11884,7 +11995,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xcf\x04\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\x85\x05\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -11907,7 +12018,8 @@ const file_storage_proto_rawDesc = "" +
 	"\achanged\x18\x0f \x01(\bR\achanged\x12,\n" +
 	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
 	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\x12-\n" +
-	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xca\x04\n" +
+	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x124\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -11996,11 +12108,19 @@ const file_storage_proto_rawDesc = "" +
 	"payloadRef\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x12\x18\n" +
 	"\aexpires\x18\b \x01(\x06R\aexpires\x12\x1a\n" +
-	"\bdeadline\x18\t \x01(\x06R\bdeadline\"?\n" +
+	"\bdeadline\x18\t \x01(\x06R\bdeadline\"^\n" +
 	"\x06Amount\x12\x16\n" +
 	"\x06tokens\x18\x01 \x01(\x03R\x06tokens\x12\x1d\n" +
 	"\n" +
-	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\"\xb4\x01\n" +
+	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\"h\n" +
+	"\n" +
+	"ToolPolicy\x12\x18\n" +
+	"\alimited\x18\x01 \x01(\bR\alimited\x12\x14\n" +
+	"\x05allow\x18\x02 \x03(\tR\x05allow\x12\x14\n" +
+	"\x05block\x18\x03 \x03(\tR\x05block\x12\x14\n" +
+	"\x05named\x18\x04 \x01(\bR\x05named\"\xb4\x01\n" +
 	"\aAccount\x12-\n" +
 	"\x05limit\x18\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05limit\x12\x16\n" +
 	"\x06leased\x18\x02 \x01(\bR\x06leased\x12\x1d\n" +
@@ -12076,7 +12196,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xd9\x10\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x8f\x11\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12142,7 +12262,8 @@ const file_storage_proto_rawDesc = "" +
 	"\aeffects\x18\xf1\x01 \x03(\v2\x19.pawl.storage.v1.StandingR\aeffects\x12*\n" +
 	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\x12*\n" +
 	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\x12/\n" +
-	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\"+\n" +
+	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\x124\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -12346,7 +12467,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 123)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -12429,48 +12550,49 @@ var file_storage_proto_goTypes = []any{
 	(*DecideStep)(nil),         // 78: pawl.storage.v1.DecideStep
 	(*StepDecided)(nil),        // 79: pawl.storage.v1.StepDecided
 	(*Amount)(nil),             // 80: pawl.storage.v1.Amount
-	(*Account)(nil),            // 81: pawl.storage.v1.Account
-	(*Owed)(nil),               // 82: pawl.storage.v1.Owed
-	(*RaiseBudget)(nil),        // 83: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 84: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 85: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 86: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 87: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 88: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 89: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 90: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 91: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 92: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 93: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 94: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 95: pawl.storage.v1.Redirect
-	(*State)(nil),              // 96: pawl.storage.v1.State
-	(*Count)(nil),              // 97: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 98: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 99: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 100: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 101: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 102: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 103: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 104: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 105: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 106: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 107: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 108: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 109: pawl.storage.v1.Places
-	(*Place)(nil),              // 110: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 111: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 112: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 113: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 114: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 115: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 116: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 117: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 118: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 119: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 120: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 121: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 122: pawl.storage.v1.Effect
+	(*ToolPolicy)(nil),         // 81: pawl.storage.v1.ToolPolicy
+	(*Account)(nil),            // 82: pawl.storage.v1.Account
+	(*Owed)(nil),               // 83: pawl.storage.v1.Owed
+	(*RaiseBudget)(nil),        // 84: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 85: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),              // 86: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 87: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 88: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 89: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 90: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 91: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 92: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 93: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 94: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 95: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 96: pawl.storage.v1.Redirect
+	(*State)(nil),              // 97: pawl.storage.v1.State
+	(*Count)(nil),              // 98: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 99: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 100: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 101: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 102: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 103: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 104: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 105: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 106: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 107: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 108: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 109: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 110: pawl.storage.v1.Places
+	(*Place)(nil),              // 111: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 112: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 113: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 114: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 115: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 116: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 117: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 118: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 119: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 120: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 121: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 122: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 123: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -12496,13 +12618,13 @@ var file_storage_proto_depIdxs = []int32{
 	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	23,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
 	78,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	83,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	85,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	84,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	86,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
 	38,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
 	41,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
 	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
-	95,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
+	96,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
 	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.Standing
 	9,   // 31: pawl.storage.v1.Undo.stands:type_name -> pawl.storage.v1.Stood
 	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
@@ -12512,182 +12634,186 @@ var file_storage_proto_depIdxs = []int32{
 	11,  // 36: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
 	12,  // 37: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
 	80,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	52,  // 39: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	13,  // 40: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	51,  // 41: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 42: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 43: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	46,  // 44: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 45: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 46: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	12,  // 47: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 48: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	52,  // 49: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	53,  // 50: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	49,  // 51: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 52: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 53: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	24,  // 54: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 55: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	51,  // 56: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	30,  // 57: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 58: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	49,  // 59: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 60: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 61: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 62: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	26,  // 63: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	26,  // 64: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	26,  // 65: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	27,  // 66: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	53,  // 67: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 68: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	25,  // 69: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	29,  // 70: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 71: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	52,  // 72: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	31,  // 73: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	48,  // 74: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	49,  // 75: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 76: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 77: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 78: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	51,  // 79: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 80: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	49,  // 81: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 82: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	54,  // 83: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	55,  // 84: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	96,  // 85: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	46,  // 86: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 87: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 88: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	43,  // 89: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	44,  // 90: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 91: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	52,  // 92: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	48,  // 93: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 94: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	30,  // 95: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 96: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	32,  // 97: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	75,  // 98: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	50,  // 99: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	52,  // 100: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	12,  // 101: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	58,  // 102: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	59,  // 103: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	60,  // 104: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	61,  // 105: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	62,  // 106: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	65,  // 107: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	66,  // 108: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	67,  // 109: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	69,  // 110: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	70,  // 111: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	71,  // 112: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	74,  // 113: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	91,  // 114: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	38,  // 115: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	38,  // 116: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	92,  // 117: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	93,  // 118: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	68,  // 119: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	63,  // 120: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	64,  // 121: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	94,  // 122: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	90,  // 123: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	79,  // 124: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	72,  // 125: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
-	73,  // 126: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
-	84,  // 127: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	86,  // 128: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	87,  // 129: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	88,  // 130: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
-	95,  // 131: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 132: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 133: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
-	52,  // 134: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	12,  // 135: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	51,  // 136: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 137: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	53,  // 138: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	49,  // 139: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 140: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 141: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	13,  // 142: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	15,  // 143: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 144: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	48,  // 145: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	49,  // 146: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	24,  // 147: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 148: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	32,  // 149: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 150: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
-	6,   // 151: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
-	48,  // 152: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	46,  // 153: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 154: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 155: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 156: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 157: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
-	95,  // 158: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 159: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 160: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	80,  // 161: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	82,  // 162: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
-	80,  // 163: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
-	80,  // 164: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	80,  // 165: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	80,  // 166: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 167: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	25,  // 168: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	49,  // 169: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 170: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	96,  // 171: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	46,  // 172: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 173: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	44,  // 174: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	95,  // 175: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 176: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 177: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
-	54,  // 178: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	55,  // 179: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 180: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	97,  // 181: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	98,  // 182: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	100, // 183: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	101, // 184: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	104, // 185: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	105, // 186: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	103, // 187: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	99,  // 188: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	45,  // 189: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	11,  // 190: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	89,  // 191: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
-	81,  // 192: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 193: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 194: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
-	8,   // 195: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	97,  // 196: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
-	51,  // 197: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 198: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	102, // 199: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 200: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 201: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	80,  // 202: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 203: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 204: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 205: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	108, // 206: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	110, // 207: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	117, // 208: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 209: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	210, // [210:210] is the sub-list for method output_type
-	210, // [210:210] is the sub-list for method input_type
-	210, // [210:210] is the sub-list for extension type_name
-	210, // [210:210] is the sub-list for extension extendee
-	0,   // [0:210] is the sub-list for field type_name
+	81,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
+	52,  // 40: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	13,  // 41: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	51,  // 42: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 43: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 44: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	46,  // 45: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 46: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 47: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	12,  // 48: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 49: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	52,  // 50: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	53,  // 51: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	49,  // 52: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 53: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 54: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	24,  // 55: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 56: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	51,  // 57: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	30,  // 58: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 59: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	49,  // 60: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 61: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 62: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 63: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	26,  // 64: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	26,  // 65: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	26,  // 66: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	27,  // 67: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	53,  // 68: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	28,  // 69: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	25,  // 70: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	29,  // 71: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	25,  // 72: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	52,  // 73: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	31,  // 74: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	48,  // 75: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	49,  // 76: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 77: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 78: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 79: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	51,  // 80: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	48,  // 81: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	49,  // 82: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 83: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 84: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	55,  // 85: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	97,  // 86: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	46,  // 87: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 88: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 89: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	43,  // 90: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	44,  // 91: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	53,  // 92: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	52,  // 93: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	48,  // 94: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 95: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	30,  // 96: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 97: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 98: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	75,  // 99: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	81,  // 100: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
+	50,  // 101: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	52,  // 102: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	12,  // 103: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	58,  // 104: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	59,  // 105: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	60,  // 106: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	61,  // 107: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	62,  // 108: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	65,  // 109: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	66,  // 110: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	67,  // 111: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	69,  // 112: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	70,  // 113: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	71,  // 114: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	74,  // 115: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	92,  // 116: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	38,  // 117: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	38,  // 118: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	93,  // 119: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	94,  // 120: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	68,  // 121: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	63,  // 122: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	64,  // 123: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	95,  // 124: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	91,  // 125: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	79,  // 126: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	72,  // 127: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
+	73,  // 128: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
+	85,  // 129: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	87,  // 130: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	88,  // 131: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	89,  // 132: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	96,  // 133: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 134: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 135: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
+	52,  // 136: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	12,  // 137: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	51,  // 138: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 139: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	53,  // 140: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	49,  // 141: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 142: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 143: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	13,  // 144: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	15,  // 145: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 146: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	48,  // 147: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	49,  // 148: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	24,  // 149: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 150: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	32,  // 151: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	76,  // 152: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
+	6,   // 153: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	81,  // 154: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
+	48,  // 155: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	46,  // 156: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 157: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 158: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 159: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	48,  // 160: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
+	96,  // 161: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 162: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 163: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	80,  // 164: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	83,  // 165: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
+	80,  // 166: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
+	80,  // 167: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	80,  // 168: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	80,  // 169: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	25,  // 170: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	25,  // 171: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	49,  // 172: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 173: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	97,  // 174: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	46,  // 175: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 176: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	44,  // 177: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	96,  // 178: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 179: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 180: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
+	54,  // 181: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	55,  // 182: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 183: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	98,  // 184: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	99,  // 185: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	101, // 186: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	102, // 187: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	105, // 188: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	106, // 189: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	104, // 190: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	100, // 191: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	45,  // 192: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	11,  // 193: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	90,  // 194: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	82,  // 195: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 196: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	7,   // 197: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
+	8,   // 198: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	98,  // 199: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	81,  // 200: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
+	51,  // 201: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 202: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	103, // 203: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 204: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 205: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	80,  // 206: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 207: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 208: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 209: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	109, // 210: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	111, // 211: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	118, // 212: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 213: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	214, // [214:214] is the sub-list for method output_type
+	214, // [214:214] is the sub-list for method input_type
+	214, // [214:214] is the sub-list for extension type_name
+	214, // [214:214] is the sub-list for extension extendee
+	0,   // [0:214] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -12760,7 +12886,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   123,
+			NumMessages:   124,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,11 +18,11 @@ func (t *txn) overdue() bool { return t.s.Deadline != 0 && t.in.At >= t.s.Deadli
 // overBudget returns the first budget that is exceeded, or "". N tool calls,
 // tokens or micro-dollars are allowed exactly; one more exceeds.
 func (t *txn) overBudget() string {
-	b, limit := &t.g.Budget, facts.LimitOf(t.g, t.s)
+	calls, limit := facts.CallsOf(t.g, t.s), facts.LimitOf(t.g, t.s)
 	switch {
 	case t.overdue():
 		return "max_wall_time_sec"
-	case b.MaxToolCalls > 0 && t.s.ToolCalls > b.MaxToolCalls:
+	case calls > 0 && int64(t.s.ToolCalls) > calls:
 		return "max_tool_calls"
 	case limit.Tokens > 0 && t.s.Tokens > limit.Tokens:
 		return "max_tokens"

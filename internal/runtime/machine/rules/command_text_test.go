@@ -151,7 +151,22 @@ func textPart(text string) []machine.Part {
 	return []machine.Part{{Kind: machine.PartText, Text: text}}
 }
 
-// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX] [effect=KEY]".
+// policyOf reads lists of tools; nil without any.
+func policyOf(limited bool, allow, block string, named bool) *machine.ToolPolicy {
+	list := func(names string) []string {
+		if names == "" {
+			return nil
+		}
+		return strings.Split(names, ",")
+	}
+	if !limited && block == "" && !named {
+		return nil
+	}
+	return &machine.ToolPolicy{Limited: limited, Allow: list(allow), Block: list(block), Named: named}
+}
+
+// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX] [effect=KEY]
+// [allow=TOOLS|named]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
 	for line := range a.lines() {
@@ -165,7 +180,10 @@ func (a args) requests() []machine.StepRequest {
 			code, denied := strings.CutPrefix(w, "denied=")
 			call, asked := strings.CutPrefix(w, "call=")
 			effect, keyed := strings.CutPrefix(w, "effect=")
+			allow, limited := strings.CutPrefix(w, "allow=")
 			switch {
+			case limited || w == "named":
+				r.Policy = policyOf(limited, allow, "", w == "named")
 			case keyed:
 				r.Effect = sha256.Sum256([]byte(effect))
 			case asked:
@@ -282,7 +300,7 @@ func (a args) otherCommand() machine.Command {
 func (a args) start() machine.Start {
 	start := machine.Start{
 		Namespace: 1, RunID: "R", Execution: machine.Caller, Depth: int(a.number("depth", 0)),
-		MaxWallTime: a.seconds("wall"), Lease: machine.Amount{Tokens: a.number("lease_tokens", 0), CostMicro: a.number("lease", 0)}, MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"),
+		MaxWallTime: a.seconds("wall"), Lease: machine.Amount{Tokens: a.number("lease_tokens", 0), CostMicro: a.number("lease", 0), ToolCalls: a.number("lease_calls", 0)}, MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"),
 		Limits: machine.Limits{
 			MaxTransitions: int(a.number("max_transitions", 0)), MaxArtifactBytes: a.number("artifact_bytes", 0),
 			MaxRunArtifactBytes: a.number("run_artifact_bytes", 0), MaxMessageBytes: a.number("message_bytes", 0),
@@ -307,6 +325,7 @@ func (a args) start() machine.Start {
 		start.Task = &machine.Task{ContextID: a.text("task"), Owner: "alice"}
 		start.Envelope = a.envelope()
 	}
+	start.Policy = policyOf(a.has("allow"), a.text("allow"), a.text("block"), false)
 	if a.has("parent") {
 		start.Parent = &machine.Parent{RunID: a.text("parent"), Step: 1, Attempt: 1}
 	}

@@ -44,6 +44,8 @@ func (t *txn) takeOver(c *machine.Fork) error {
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
 	// What could be erased there can be here.
 	s.Erasable = s.Erasable || from.Erasable
+	// What it may not call the copy may not either.
+	s.Policy = from.Policy
 	for _, v := range from.Visits {
 		s.Forked.Visits += v.N
 	}

@@ -70,7 +70,7 @@ func genGraph(t *rapid.T) *machine.Graph {
 		g.Tools[name] = machine.Tool{
 			Timeout: time.Duration(small(t, 30)) * time.Second, Attempts: small(t, 3),
 			OnError: pick(t, []machine.OnFault{machine.Return, machine.Return, machine.Escalate}), OnUnknown: pick(t, []machine.OnFault{machine.Return, machine.Retry, machine.Escalate}),
-			MaxCalls: pick(t, []int{0, 0, 0, 1, 2}), Agent: name == "agent", ResultArtifact: pick(t, []string{"", "", "text", "json", "list"}),
+			MaxCalls: pick(t, []int{0, 0, 0, 1, 2}), Agent: name == "agent", TurnTokens: pick(t, []int64{0, 0, 7, 20}), ResultArtifact: pick(t, []string{"", "", "text", "json", "list"}),
 		}
 	}
 	if chance(t, 5) {
@@ -133,7 +133,10 @@ func genStart(t *rapid.T) machine.Start {
 		},
 	}
 	if chance(t, 2) {
-		c.Lease = machine.Amount{Tokens: int64(small(t, 60)), CostMicro: int64(small(t, 60))}
+		c.Lease = machine.Amount{Tokens: int64(small(t, 60)), CostMicro: int64(small(t, 60)), ToolCalls: int64(small(t, 6))}
+	}
+	if chance(t, 2) {
+		c.Policy = genPolicy(t)
 	}
 	if chance(t, 4) {
 		c.Input = textPart("start")
@@ -312,12 +315,30 @@ func genRequest(t *rapid.T, g *machine.Graph, s *machine.State, turn uint64, att
 			r.Holding = pick(t, []machine.Holding{{Free: true}, {}, {Why: "no such key"}})
 		}
 		r.PayloadHash = sha256.Sum256(r.Payload)
+		if g.Tools[r.Tool].Agent && chance(t, 4) {
+			r.Policy = genPolicy(t)
+			r.Policy.Block, r.Policy.Named = nil, chance(t, 5)
+		}
 		if len(s.Steps) > 0 && chance(t, 5) {
 			r.Call = &machine.CallRef{Step: genStep(t, s), Index: pick(t, []int{0, 0, 1, 2, -1})}
 		}
 		c.Requests = append(c.Requests, r)
 	}
 	return c
+}
+
+// genPolicy draws lists of tools, sorted.
+func genPolicy(t *rapid.T) *machine.ToolPolicy {
+	p := &machine.ToolPolicy{Limited: chance(t, 6)}
+	for _, name := range []string{"agent", "ask", "blocked", "t0", "t1", "undo"} {
+		if p.Limited && chance(t, 7) {
+			p.Allow = append(p.Allow, name)
+		}
+		if chance(t, 1) {
+			p.Block = append(p.Block, name)
+		}
+	}
+	return p
 }
 
 func genStep(t *rapid.T, s *machine.State) uint32 {

@@ -176,6 +176,8 @@ func parseTool(g *machine.Graph, name string, words []string) error {
 			g.Ledger = true
 		case "agent":
 			tool.Agent = true
+		case "turn":
+			tool.TurnTokens, err = strconv.ParseInt(value, 10, 64)
 		case "reconcile":
 			tool.Reconcile = value
 		case "compensate":

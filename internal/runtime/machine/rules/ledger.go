@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -12,7 +13,8 @@ import (
 // What costs is kept a ledger of where the pack says what its tools cost or what follows
 // when the budget does not hold a step, and in every run that spends of a lease. There
 // nothing is asked for that could pass the budget, and what nobody tells of counts as
-// consumed to the full.
+// consumed to the full. That of agents is kept in every run with a bound: it leases each of
+// them a part, of tool calls too.
 
 // account returns the run's account for changing.
 func (t *txn) account() *machine.Account {
@@ -28,6 +30,9 @@ func (t *txn) account() *machine.Account {
 // pending steps but the one at index i may; "" = it fits.
 func (t *txn) refusedBy(i int, more machine.Amount) string {
 	limit := facts.LimitOf(t.g, t.s)
+	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
+		return "max_tool_calls"
+	}
 	tokens, cost := Reserved(t.s, i)
 	tokens, cost = facts.AddCapped(facts.AddCapped(t.s.Tokens, tokens), more.Tokens), facts.AddCapped(facts.AddCapped(t.s.CostMicro, cost), more.CostMicro)
 	switch {
@@ -43,7 +48,7 @@ func (t *txn) refusedBy(i int, more machine.Amount) string {
 // pack does not say of an agent is its share of what is left: as much as for every other
 // step that could be pending with it.
 func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
-	if !facts.KeepsLedger(t.g, t.s) {
+	if !facts.KeepsLedger(t.g, t.s) && !(t.rules.agentsAreLeased && tool.Agent) {
 		return machine.Amount{}
 	}
 	bound := machine.Amount{CostMicro: tool.CostMicro}
@@ -55,15 +60,31 @@ func (t *txn) boundFor(tool *machine.Tool) machine.Amount {
 	if bound.CostMicro == 0 && limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (limit.CostMicro-committed.CostMicro)/free)
 	}
-	if limit.Tokens > 0 {
-		bound.Tokens = max(1, (limit.Tokens-committed.Tokens)/free)
+	if left := limit.Tokens - committed.Tokens; limit.Tokens > 0 {
+		bound.Tokens = max(1, left/free)
+		if t.rules.agentsAreLeased { // one turn, if there is so much
+			bound.Tokens = max(bound.Tokens, min(left, facts.OrDefault(tool.TurnTokens, machine.DefaultTurnTokens)))
+		}
+	}
+	if t.rules.agentsAreLeased && facts.CallsOf(t.g, t.s) > 0 {
+		bound.ToolCalls = max(1, (t.callsLeft(-1)-1)/free) // one is the delegation itself
 	}
 	return bound
 }
 
+// callsLeft is how many tool calls the run and its agents may still make, beside those that
+// agents have leased but for the step at an index; a run without a bound has no end of them.
+func (t *txn) callsLeft(but int) int64 {
+	limit := facts.CallsOf(t.g, t.s)
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	return limit - facts.AddCapped(int64(t.s.ToolCalls), lentBut(t.s, but).ToolCalls)
+}
+
 // usageOfBound is a bound as usage.
 func usageOfBound(b machine.Amount) machine.Usage {
-	return machine.Usage{InputTokens: b.Tokens, CostMicro: b.CostMicro}
+	return machine.Usage{InputTokens: b.Tokens, CostMicro: b.CostMicro, ToolCalls: int(b.ToolCalls)}
 }
 
 // consumed is what an answer to a step settles, and the fault that takes the place of what
@@ -74,18 +95,26 @@ func consumed(step *machine.ToolStep, told machine.Usage, metered bool) (machine
 	if lease == (machine.Amount{}) {
 		return told, nil
 	}
-	silent := !metered && told.InputTokens|told.OutputTokens|told.CostMicro == 0
+	silent := !metered && told.InputTokens|told.OutputTokens|told.CostMicro == 0 && (lease.ToolCalls == 0 || told.ToolCalls == 0)
 	if silent {
 		told.InputTokens, told.CostMicro = lease.Tokens, lease.CostMicro
+		if lease.ToolCalls > 0 {
+			told.ToolCalls = int(lease.ToolCalls)
+		}
 		return told, nil
 	}
-	tokens := facts.AddCapped(told.InputTokens, told.OutputTokens)
-	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || told.CostMicro <= lease.CostMicro) {
+	tokens, calls := facts.AddCapped(told.InputTokens, told.OutputTokens), int64(told.ToolCalls)
+	if !step.Delegation || (lease.Tokens == 0 || tokens <= lease.Tokens) && (lease.CostMicro == 0 || told.CostMicro <= lease.CostMicro) &&
+		(lease.ToolCalls == 0 || calls <= lease.ToolCalls) {
 		return told, nil
 	}
 	fault := &machine.Fault{Code: "LEASE_EXCEEDED", Message: fmt.Sprintf(
 		"the agent says that it consumed %d tokens and %d micro-dollars, its lease is %d and %d (0: no bound)",
 		tokens, told.CostMicro, lease.Tokens, lease.CostMicro)}
+	if lease.ToolCalls > 0 {
+		fault.Message += fmt.Sprintf("; it made %d tool calls, its lease is %d", calls, lease.ToolCalls)
+		told.ToolCalls = int(min(calls, lease.ToolCalls))
+	}
 	if lease.Tokens > 0 && tokens > lease.Tokens {
 		told.InputTokens, told.OutputTokens, told.CachedTokens, told.ReasoningTokens = lease.Tokens, 0, 0, 0
 	}

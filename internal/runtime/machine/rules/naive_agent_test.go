@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -117,4 +119,45 @@ func (n *naive) awaiting(v *view) machine.Awaiting {
 		return machine.AwaitInput
 	}
 	return machine.AwaitNothing
+}
+
+// allowed: a list has the tool, and those that answer for it.
+func (n *naive) allowed(name string, list []string) bool {
+	tool := n.g.Tools[name]
+	for _, needed := range []string{name, tool.Reconcile, tool.Compensate} {
+		if needed != "" && !slices.Contains(list, needed) {
+			return false
+		}
+	}
+	return true
+}
+
+// passedOn is what an agent is held to: every list that holds here.
+func (n *naive) passedOn(req machine.StepRequest) *machine.ToolPolicy {
+	if !n.g.Tools[req.Tool].Agent || !n.binds() {
+		return nil
+	}
+	v := n.view()
+	operator, own := machine.ToolPolicy{}, machine.ToolPolicy{}
+	if req.Policy != nil {
+		operator = *req.Policy
+	}
+	if v.policy != nil {
+		own = *v.policy
+	}
+	out := machine.ToolPolicy{Limited: operator.Limited || own.Limited, Named: operator.Named}
+	for _, name := range genTools {
+		if n.g.Prompts[n.g.States[v.current].Prompt].Blocklist[name] || slices.Contains(own.Block, name) {
+			out.Block = append(out.Block, name)
+		}
+		if out.Limited && (!operator.Limited || slices.Contains(operator.Allow, name)) && (!own.Limited || slices.Contains(own.Allow, name)) {
+			out.Allow = append(out.Allow, name)
+		}
+	}
+	if !out.Limited && len(out.Block) == 0 {
+		return nil
+	}
+	slices.Sort(out.Allow)
+	slices.Sort(out.Block)
+	return &out
 }

@@ -20,6 +20,27 @@ func (n *naive) firstLimit(start machine.Start) machine.Amount {
 	return machine.Amount{Tokens: less(b.MaxTokens, start.Lease.Tokens), CostMicro: less(b.MaxCostMicroUSD, start.Lease.CostMicro)}
 }
 
+// mostCalls is how many tool calls may be made in all: by the pack, or the lease where that is less.
+func (n *naive) mostCalls(start machine.Start) int64 {
+	if lease := start.Lease.ToolCalls; lease > 0 && (n.g.Budget.MaxToolCalls == 0 || lease < int64(n.g.Budget.MaxToolCalls)) {
+		return lease
+	}
+	return int64(n.g.Budget.MaxToolCalls)
+}
+
+// lentCalls are the calls that agents under way may make, but for one (nil: none).
+func (v *view) lentCalls(but *vstep) (calls int64) {
+	for _, i := range v.pending() {
+		if s := v.step(i); but == nil || s.n != but.n {
+			calls += s.bound.ToolCalls
+		}
+	}
+	return calls
+}
+
+// binds: a delegation takes bounds and lists along.
+func (n *naive) binds() bool { return n.now.Semantics >= 6 }
+
 // leased: what the run spends is another's.
 func (n *naive) leased() bool {
 	start, ok := n.now.Command.(machine.Start)
@@ -147,6 +168,9 @@ func (n *naive) notice() {
 // lacks names the budget that does not hold so much more.
 func (v *view) lacks(more machine.Amount, but *vstep) string {
 	tokens, cost := v.taken(but)
+	if v.mostCalls > 0 && more.ToolCalls > 0 && int64(v.calls)+v.lentCalls(but)+more.ToolCalls > v.mostCalls {
+		return "max_tool_calls"
+	}
 	if v.limit.Tokens > 0 && more.Tokens > 0 && tokens+more.Tokens > v.limit.Tokens {
 		return "max_tokens"
 	}
@@ -159,10 +183,10 @@ func (v *view) lacks(more machine.Amount, but *vstep) string {
 // boundOf is what a call of a tool reserves.
 func (n *naive) boundOf(name string) machine.Amount {
 	var bound machine.Amount
-	if !n.reserves() {
+	tool, v := n.g.Tools[name], n.view()
+	if !n.reserves() && !(tool.Agent && n.binds()) {
 		return bound
 	}
-	tool, v := n.g.Tools[name], n.view()
 	bound.CostMicro = tool.CostMicro
 	if !tool.Agent {
 		return bound
@@ -177,13 +201,24 @@ func (n *naive) boundOf(name string) machine.Amount {
 		bound.CostMicro = max(1, (v.limit.CostMicro-cost)/places)
 	}
 	if v.limit.Tokens > 0 {
-		bound.Tokens = max(1, (v.limit.Tokens-tokens)/places)
+		left := v.limit.Tokens - tokens
+		bound.Tokens = max(1, left/places)
+		turn := int64(8192)
+		if tool.TurnTokens > 0 {
+			turn = tool.TurnTokens
+		}
+		if n.binds() && bound.Tokens < turn && left > bound.Tokens {
+			bound.Tokens = min(turn, left)
+		}
+	}
+	if n.binds() && v.mostCalls > 0 {
+		bound.ToolCalls = max(1, (v.mostCalls-int64(v.calls)-v.lentCalls(nil)-1)/places)
 	}
 	return bound
 }
 
 func asUsage(a machine.Amount) machine.Usage {
-	return machine.Usage{InputTokens: a.Tokens, CostMicro: a.CostMicro}
+	return machine.Usage{InputTokens: a.Tokens, CostMicro: a.CostMicro, ToolCalls: int(a.ToolCalls)}
 }
 
 // close ends the run, or goes to on_budget where a budget of tokens or cost said no.
@@ -203,17 +238,27 @@ func (s *vstep) told(u machine.Usage, metered, agent bool) (machine.Usage, strin
 	if s.bound == (machine.Amount{}) {
 		return u, ""
 	}
-	if !metered && u.InputTokens+u.OutputTokens+u.CostMicro == 0 {
+	if leased := s.bound.ToolCalls > 0; !metered && u.InputTokens+u.OutputTokens+u.CostMicro == 0 && !(leased && u.ToolCalls > 0) {
 		u.InputTokens, u.CostMicro = s.bound.Tokens, s.bound.CostMicro
+		if leased {
+			u.ToolCalls = int(s.bound.ToolCalls)
+		}
 		return u, ""
 	}
 	tokens := u.InputTokens + u.OutputTokens
+	busy := s.bound.ToolCalls > 0 && int64(u.ToolCalls) > s.bound.ToolCalls
 	many, dear := s.bound.Tokens > 0 && tokens > s.bound.Tokens, s.bound.CostMicro > 0 && u.CostMicro > s.bound.CostMicro
-	if !agent || !many && !dear {
+	if !agent || !many && !dear && !busy {
 		return u, ""
 	}
 	message := fmt.Sprintf("the agent says that it consumed %d tokens and %d micro-dollars, its lease is %d and %d (0: no bound)",
 		tokens, u.CostMicro, s.bound.Tokens, s.bound.CostMicro)
+	if s.bound.ToolCalls > 0 {
+		message += fmt.Sprintf("; it made %d tool calls, its lease is %d", u.ToolCalls, s.bound.ToolCalls)
+	}
+	if busy {
+		u.ToolCalls = int(s.bound.ToolCalls)
+	}
 	if many {
 		u.InputTokens, u.OutputTokens, u.CachedTokens, u.ReasoningTokens = s.bound.Tokens, 0, 0, 0
 	}

@@ -149,8 +149,10 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 	switch {
 	case prompt == nil || !prompt.Tools[req.Tool]:
 		denial = &machine.Denial{Code: "TOOL_NOT_LISTED"}
-	case prompt.Blocklist[req.Tool]:
+	case prompt.Blocklist[req.Tool] || v.policy != nil && slices.Contains(v.policy.Block, req.Tool):
 		denial = &machine.Denial{Code: "TOOL_BLOCKED"}
+	case v.policy != nil && v.policy.Limited && !n.allowed(req.Tool, v.policy.Allow):
+		denial = &machine.Denial{Code: "TOOL_NOT_ALLOWED"}
 	case req.Denied != nil:
 		denial = req.Denied
 	case prompt.MaxToolCallsPerTurn > 0 && v.turn.calls >= prompt.MaxToolCallsPerTurn:
@@ -171,8 +173,12 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 	if most := n.start().MaxSteps; most > 0 && (steps == 0 || most < steps) {
 		steps = most
 	}
+	calls := int64(1)
+	if n.binds() && n.g.Tools[req.Tool].Agent {
+		calls = 2
+	}
 	switch {
-	case b.MaxToolCalls > 0 && v.calls+1 > b.MaxToolCalls:
+	case v.mostCalls > 0 && int64(v.calls)+v.lentCalls(nil)+calls > v.mostCalls:
 		return machine.BudgetExhausted, "max_tool_calls"
 	case n.g.Tools[req.Tool].MaxCalls > 0 && v.called[req.Tool]+1 > n.g.Tools[req.Tool].MaxCalls:
 		return machine.BudgetExhausted, "max_calls:" + req.Tool
@@ -220,7 +226,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	n.add(&machine.StepRequested{
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
 		Reframe: req.Reframe, Deadline: deadline, Hold: hold, Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
-		Bound: asUsage(n.boundOf(req.Tool)),
+		Bound: asUsage(n.boundOf(req.Tool)), Policy: n.passedOn(req),
 	})
 	issued := machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending}
 	if hold != nil {

@@ -225,13 +225,13 @@ func (n *naive) refuseMessages(more int64) *machine.Refusal {
 
 // over names the budget that is exceeded.
 func (n *naive) over() string {
-	v, b := n.view(), n.g.Budget
+	v := n.view()
 	for _, c := range []struct {
 		reason string
 		over   bool
 	}{
 		{"max_wall_time_sec", v.deadline > 0 && n.now.At >= v.deadline},
-		{"max_tool_calls", b.MaxToolCalls > 0 && v.calls > b.MaxToolCalls},
+		{"max_tool_calls", v.mostCalls > 0 && int64(v.calls) > v.mostCalls},
 		{"max_tokens", v.limit.Tokens > 0 && v.tokens > v.limit.Tokens},
 		{"max_cost_usd", v.limit.CostMicro > 0 && v.cost > v.limit.CostMicro},
 	} {

@@ -65,6 +65,9 @@ type view struct {
 	// limit of tokens and cost, and whether on_budget was entered.
 	limit   machine.Amount
 	wrapped bool
+	// mostCalls and policy are what the run may call; 0 and nil = anything.
+	mostCalls int64
+	policy    *machine.ToolPolicy
 	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
 	owed    []machine.Owed
 	noticed bool
@@ -142,7 +145,10 @@ func (n *naive) view() *view {
 
 func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	if start, ok := begun(in.Command); ok && v.seq == 0 {
-		v.limit = n.firstLimit(start)
+		v.limit, v.mostCalls, v.policy = n.firstLimit(start), n.mostCalls(start), start.Policy
+		if fork, ok := in.Command.(machine.Fork); ok {
+			v.policy = fork.From.Policy
+		}
 		wall := n.g.Budget.MaxWallTime
 		if start.MaxWallTime > 0 && (wall == 0 || start.MaxWallTime < wall) {
 			wall = start.MaxWallTime
@@ -306,7 +312,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		step := vstep{
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
-			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro},
+			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)},
 			begins: r.At,
 		}
 		n.readHeld(&step, b, r)

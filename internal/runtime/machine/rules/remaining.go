@@ -20,7 +20,7 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 	b, limit := &g.Budget, facts.LimitOf(g, s)
 	r := machine.Remaining{
 		Visits:    left(int64(b.MaxTotalVisits), int64(s.TotalVisits)),
-		ToolCalls: left(int64(b.MaxToolCalls), int64(s.ToolCalls)),
+		ToolCalls: left(facts.CallsOf(g, s), int64(s.ToolCalls)),
 		Steps:     left(int64(s.MaxSteps), facts.ToolSteps(s)),
 		Tokens:    left(limit.Tokens, s.Tokens), CostMicro: left(limit.CostMicro, s.CostMicro),
 	}
@@ -41,7 +41,7 @@ func RemainingAt(g *machine.Graph, s *machine.State, at int64) machine.Remaining
 func EffectiveBudget(g *machine.Graph, s *machine.State, asked time.Duration) machine.Budget {
 	b := g.Budget
 	limit := facts.LimitOf(g, s)
-	b.MaxTokens, b.MaxCostMicroUSD = limit.Tokens, limit.CostMicro
+	b.MaxTokens, b.MaxCostMicroUSD, b.MaxToolCalls = limit.Tokens, limit.CostMicro, int(facts.CallsOf(g, s))
 	b.MaxSteps, b.MaxWallTime = s.MaxSteps, smaller(b.MaxWallTime, asked)
 	return b
 }

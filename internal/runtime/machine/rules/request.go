@@ -131,8 +131,8 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	return true
 }
 
-// deny is the order of refusals: the prompt's list, its blocklist, the host's
-// verdict, the calls per turn.
+// deny is the order of refusals: the prompt's list, its blocklist, the lists of the run that
+// delegated, the host's verdict, the calls per turn.
 func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	p := t.g.Prompts[t.node().Prompt]
 	switch {
@@ -140,6 +140,11 @@ func (t *txn) deny(a *ask, calls int) *machine.Denial {
 		return &machine.Denial{Code: "TOOL_NOT_LISTED", Message: fmt.Sprintf("the prompt of state %q does not list tool %q", t.s.Current, a.Tool)}
 	case p.Blocklist[a.Tool]:
 		return &machine.Denial{Code: "TOOL_BLOCKED", Message: fmt.Sprintf("the prompt's blocklist names tool %q", a.Tool)}
+	}
+	if denial := t.denied(a.Tool); denial != nil {
+		return denial
+	}
+	switch {
 	case a.Denied != nil:
 		return a.Denied
 	case p.MaxToolCallsPerTurn > 0 && calls >= p.MaxToolCallsPerTurn:

@@ -33,11 +33,16 @@ func Reserved(s *machine.State, but int) (tokens, cost int64) {
 }
 
 // Lent is what of that the runs of agents may consume: the leases of delegations under way.
-func Lent(s *machine.State) (lent machine.Amount) {
+func Lent(s *machine.State) (lent machine.Amount) { return lentBut(s, -1) }
+
+// lentBut is that of all delegations but the step at an index. Tool calls are reserved for
+// agents alone: that of a step itself counts as soon as it is asked for.
+func lentBut(s *machine.State, but int) (lent machine.Amount) {
 	for i := range s.Steps {
-		if p := &s.Steps[i]; p.Delegation && p.Status == machine.StepStatusPending {
+		if p := &s.Steps[i]; i != but && p.Delegation && p.Status == machine.StepStatusPending {
 			b := facts.BoundOf(p)
 			lent.Tokens, lent.CostMicro = facts.AddCapped(lent.Tokens, b.Tokens), facts.AddCapped(lent.CostMicro, b.CostMicro)
+			lent.ToolCalls = facts.AddCapped(lent.ToolCalls, b.ToolCalls)
 		}
 	}
 	return lent

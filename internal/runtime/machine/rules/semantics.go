@@ -22,6 +22,9 @@ type ruleset struct {
 	kindIsTold bool
 	// silenceCosts: what nobody reports of a call of a model is what it reserved.
 	silenceCosts bool
+	// agentsAreLeased: each delegation of a run with a bound has a lease of it, of tool
+	// calls too, and takes the lists of tools along.
+	agentsAreLeased bool
 }
 
 // versions holds the rules of each version, from the first on. What stands here for
@@ -37,6 +40,10 @@ var versions = [...]ruleset{
 	},
 	machine.SemanticsBounds: {
 		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+	},
+	machine.SemanticsLeases: {
+		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+		agentsAreLeased: true,
 	},
 }
 

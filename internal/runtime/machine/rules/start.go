@@ -50,11 +50,12 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		Parent: c.Parent, Depth: c.Depth, Task: c.Task,
 		CreatedAt: at, At: at,
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
-		Erasable: g.Erasable,
+		Erasable: g.Erasable, Policy: c.Policy,
 	}
 	if c.Lease != (machine.Amount{}) {
 		s.Account = &machine.Account{Leased: true, Limit: machine.Amount{
 			Tokens: smaller(g.Budget.MaxTokens, c.Lease.Tokens), CostMicro: smaller(g.Budget.MaxCostMicroUSD, c.Lease.CostMicro),
+			ToolCalls: c.Lease.ToolCalls,
 		}}
 	}
 	if wall := smaller(g.Budget.MaxWallTime, c.MaxWallTime); wall > 0 {

@@ -10,9 +10,12 @@ import (
 
 // stepBound returns how the run ends if one more step is asked for.
 func (t *txn) stepBound(a *ask) (machine.Status, string) {
-	b := &t.g.Budget
+	b, calls := &t.g.Budget, int64(1)
+	if t.rules.agentsAreLeased && t.g.Tools[a.Tool].Agent {
+		calls = 2 // the delegation, and at least one of the agent's own
+	}
 	switch {
-	case b.MaxToolCalls > 0 && t.s.ToolCalls >= b.MaxToolCalls:
+	case t.callsLeft(-1) < calls:
 		return machine.BudgetExhausted, "max_tool_calls"
 	case t.g.Tools[a.Tool].MaxCalls > 0 && facts.CalledTimes(t.s, a.Tool) >= t.g.Tools[a.Tool].MaxCalls:
 		return machine.BudgetExhausted, maxCalls + ":" + a.Tool
@@ -40,6 +43,9 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
 		Bound: usageOfBound(bound),
+	}
+	if tool.Agent && t.rules.agentsAreLeased {
+		asked.Policy = t.passOn(a.Policy)
 	}
 	step := machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,

@@ -14,7 +14,8 @@ func (c *checker) ledger() {
 	for i := range s.Steps {
 		p := &s.Steps[i]
 		c.must(p.Bound == (machine.Amount{}) || p.Status == machine.StepStatusPending && p.Model == nil, "step %d holds %+v", p.Step, p.Bound)
-		c.must(min(p.Bound.Tokens, p.Bound.CostMicro) >= 0, "step %d: %+v", p.Step, p.Bound)
+		c.must(min(p.Bound.Tokens, p.Bound.CostMicro, p.Bound.ToolCalls) >= 0, "step %d: %+v", p.Step, p.Bound)
+		c.must(p.Bound.ToolCalls == 0 || p.Delegation, "step %d, of no agent, has leased %d tool calls", p.Step, p.Bound.ToolCalls)
 	}
 }
 

@@ -88,7 +88,8 @@ func (c *checker) bounds() {
 	for _, called := range s.Called {
 		c.must(called.N <= c.g.Tools[called.State].MaxCalls, "%d calls of %s", called.N, called.State)
 	}
-	c.must(b.MaxToolCalls == 0 || s.ToolCalls <= b.MaxToolCalls, "%d tool calls", s.ToolCalls)
+	calls := facts.CallsOf(c.g, s)
+	c.must(calls == 0 || int64(s.ToolCalls) <= calls, "%d tool calls", s.ToolCalls)
 	c.ledger()
 }
 

@@ -63,6 +63,7 @@ func CheckBounds(c *machine.Start) error {
 		{"max_steps", int64(c.MaxSteps)},
 		{"lease.tokens", c.Lease.Tokens},
 		{"lease.cost_micro_usd", c.Lease.CostMicro},
+		{"lease.tool_calls", c.Lease.ToolCalls},
 	}
 	for _, b := range bounds {
 		if b.n < 0 {

@@ -1,0 +1,24 @@
+package pack
+
+import "encoding/json"
+
+// turnTokens is what one turn of an agent takes at most: an answer of its prompt's max_tokens,
+// and as much for what it is asked. 0 = the prompt bounds no answer, or it is a tool.
+func (p *Pack) turnTokens(name string, agent bool) int64 {
+	if !agent {
+		return 0
+	}
+	if start := p.agentStart(name); !start.Prompt && p.Doc.Workflow.States[start.State] != nil {
+		name = p.Doc.Workflow.States[start.State].PromptTask
+	}
+	var parameters struct {
+		MaxTokens json.Number `json:"max_tokens"`
+	}
+	if prompt := p.Doc.Prompts[name]; prompt == nil || json.Unmarshal(prompt.Parameters, &parameters) != nil {
+		return 0
+	}
+	if most, err := parameters.MaxTokens.Int64(); err == nil && most > 0 && most <= 1<<40 {
+		return 2 * most
+	}
+	return 0
+}

@@ -51,3 +51,21 @@ func TestOtherLetters(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeNumbers: an approver is shown the number that the tool gets, an agent is sent the
+// one that was asked for or none, and a message with another one is refused by name.
+func TestLargeNumbers(t *testing.T) {
+	c := &till{}
+	const order = "9007199254740993"
+	r := newRig(t, withApprovedAgent(t, c, `payload.message != "hello"`))
+	task := r.send(r.context(""), message("till/desk", `call clerk {"message":"hello","data":[{"order":`+order+`}]}`))
+	said := output(task) + task.GetStatus().String()
+	if !strings.Contains(said, "PAYLOAD_INVALID") || !strings.Contains(said, "/data/0/order: the number "+order) {
+		t.Errorf("%v", said)
+	}
+	held := r.send(r.context(""), message("till/clerk", `call refund {"order":"x","amount":`+order+`}`))
+	shown := held.GetStatus().GetMessage().String()
+	if strings.Contains(shown, "9007199254740992") || strings.Contains(shown, "9.007199254740992e") || !strings.Contains(shown, "payload_json") {
+		t.Errorf("the approver is shown %s", shown)
+	}
+}

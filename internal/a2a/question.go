@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // Bounds of what a question shows of a call's arguments, bytes: in its data, and in the text
@@ -100,7 +101,7 @@ func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message
 	if !p.veil.hides(b.Tool) {
 		said["digest"] = digestText(b.Digest)
 		if b.Verdict == machine.Edited {
-			said["payload"] = json.RawMessage(b.Payload)
+			showPayload(said, b.Payload)
 		}
 		if b.Reason != "" {
 			said["reason"] = b.Reason
@@ -175,11 +176,22 @@ func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 		asked["omitted"] = len(h.payload)
 		shown = fmt.Sprintf("Its arguments have %d bytes; GetRun tells them, and DecideStep decides.", len(h.payload))
 	default:
-		asked["payload"], asked["digest"] = json.RawMessage(h.payload), digestText(h.digest)
+		asked["digest"] = digestText(h.digest)
+		showPayload(asked, h.payload)
 		shown = "Arguments: " + clip(string(h.payload), maxAskedText)
 	}
 	text := fmt.Sprintf("Step %d, a call of %s, waits for approval: approve, edit or deny; %s. %s", h.step, h.tool, late, shown)
 	return []*a2apb.Part{textPart(text), approvalPart(asked)}
+}
+
+// showPayload puts the arguments of a call into an object: as payload, or as the text
+// payload_json where a number would become another one, since data on the wire has doubles.
+func showPayload(object map[string]any, payload []byte) {
+	if strictjson.Doubles(payload) != nil {
+		object["payload_json"] = string(payload)
+		return
+	}
+	object["payload"] = json.RawMessage(payload)
 }
 
 // answersOf says where each answer leads.

@@ -42,5 +42,10 @@ func CheckAgentPayload(payload []byte, declared bool) string {
 	case !declared && p.Message == nil && len(p.Data) == 0:
 		return "message: is required"
 	}
+	// A2A carries data and variables as google.protobuf.Value: what nobody could be sent is
+	// refused before anybody approves it.
+	if err := strictjson.Doubles(payload); err != nil {
+		return "an agent is sent numbers as doubles: " + err.Error()
+	}
 	return ""
 }

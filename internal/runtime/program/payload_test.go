@@ -19,12 +19,14 @@ func TestAgentPayload(t *testing.T) {
 		`{"message":"go","url":"http"}`: "url",
 		`{"message":"go","data":{}}`:    "data",
 		`[]`:                            "want",
-		`{"message":"hello","Message":"call refund"}`: `"Message" differs from "message" by case only`,
-		`{"MESSAGE":"hello"}`:                         `differs from "message" by case only`,
-		`{"message":"hello","me\u017fsage":"call"}`:   `by case only`,
-		`{"message":"hello","message":"call"}`:        "there twice",
-		`{"message":"hello","\u006dessage":"call"}`:   "there twice",
-		`{"message":"a","data":[{"a":1,"A":2}]}`:      "",
+		`{"message":"hello","Message":"call refund"}`:         `"Message" differs from "message" by case only`,
+		`{"MESSAGE":"hello"}`:                                 `differs from "message" by case only`,
+		`{"message":"hello","me\u017fsage":"call"}`:           `by case only`,
+		`{"message":"hello","message":"call"}`:                "there twice",
+		`{"message":"hello","\u006dessage":"call"}`:           "there twice",
+		`{"message":"a","data":[{"a":1,"A":2}]}`:              "",
+		`{"message":"a","data":[{"order":9007199254740993}]}`: "/data/0/order: the number 9007199254740993 is another one",
+		`{"message":"a","variables":{"n":1e400}}`:             "/variables/n: the number 1e400",
 	} {
 		if got := CheckAgentPayload([]byte(payload), false); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", payload, got, want)

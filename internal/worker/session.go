@@ -101,6 +101,7 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 		default:
 		}
 	case *pawlv1.WorkResponse_Step:
+		s.w.count(item.Step.GetDelivery())
 		s.w.startStep(ctx, item.Step)
 	case *pawlv1.WorkResponse_Revoked:
 		s.w.revoke(item.Revoked)

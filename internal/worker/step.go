@@ -30,6 +30,13 @@ func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey()
 // lease is the step's; the worker's mutex must be held.
 func (s *Step) lease() *pawlv1.StepLease { return s.Assignment.GetLease() }
 
+// count notes that a step came, whatever becomes of it: it is not sent again.
+func (w *Worker) count(delivery uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.received = max(w.received, delivery)
+}
+
 // startStep executes a step in a goroutine of its own.
 func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
@@ -81,8 +88,8 @@ func (w *Worker) toolFunc(name string) ToolFunc {
 }
 
 // report answers the step, again and again while the connection breaks on it and while the
-// sidecar asks to come back: what the tool did it did, and who forgets a step that was not
-// answered says that it never had it. A result that is refused for good is reported as an
+// sidecar asks to come back: what the tool did it did, and a step that is not answered becomes
+// unknown. A result that is refused for good is reported as an
 // error of which nobody knows: the call did happen.
 func (s *Step) report(ctx context.Context, result string, failed error) {
 	var last *session

@@ -93,6 +93,8 @@ type Worker struct {
 	cfg Config
 	// instance is this process; see WorkerRegistration.instance.
 	instance string
+	// received is the highest number of a step that came. Guarded by mu.
+	received uint64
 
 	mu sync.Mutex
 	// session is the registered stream; nil while there is none. changed is closed
@@ -262,8 +264,9 @@ func (w *Worker) connect(ctx context.Context) error {
 func (w *Worker) registration() *pawlv1.WorkRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	received := w.received
 	reg := &pawlv1.WorkerRegistration{
-		WorkerId: w.cfg.ID, Instance: w.instance, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
+		WorkerId: w.cfg.ID, Instance: w.instance, ReceivedSteps: &received, Client: "pawl-go", Packs: w.cfg.Packs, AllowUnknown: w.cfg.AllowUnknown,
 		Prompts: keys(w.cfg.Prompts), Agents: keys(w.cfg.Agents), Tools: keys(w.cfg.Tools),
 		TurnCapacity: int32(w.cfg.Turns), StepCapacity: int32(w.cfg.Steps), Batches: true,
 	}

@@ -38,8 +38,9 @@ export class Worker<P extends PackTypes = AnyPack> {
   /** Its name, recorded with what it executes. */
   readonly id: string;
   readonly #settings: WorkerSettings;
-  /** Steps of it that are not held never arrived: the sidecar sends them again. */
   readonly #instance = newId();
+  /** The highest number of a step that came: none up to it is sent again. */
+  #received = 0n;
   readonly #handlers = new HandlerTable();
   readonly #holdings = new Holdings();
   readonly #tasks = new Set<Promise<void>>();
@@ -196,6 +197,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     return {
       workerId: this.id,
       instance: this.#instance,
+      receivedSteps: this.#received,
       // Nothing here reads what became of a completion, only that it was taken.
       brief: true,
       client: "pawl-typescript",
@@ -229,6 +231,7 @@ export class Worker<P extends PackTypes = AnyPack> {
       this.#heartbeat?.taken(held);
       this.#spawn(held, this.#executor.turn(held));
     } else if (item.case === "step" && item.value.lease) {
+      this.#received = max(this.#received, item.value.delivery);
       const held = new HeldStep(item.value, item.value.lease);
       this.#holdings.steps.add(held);
       this.#spawn(held, this.#executor.step(held));
@@ -295,4 +298,8 @@ export class Worker<P extends PackTypes = AnyPack> {
       // The log's own fault, or an error that nothing can be read of.
     }
   }
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
 }

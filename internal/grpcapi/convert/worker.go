@@ -14,6 +14,7 @@ import (
 func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.WorkerRequest {
 	out := work.WorkerRequest{
 		Call: call, ID: in.GetWorkerId(), Instance: in.GetInstance(), Client: in.GetClient(), AllowUnknown: in.GetAllowUnknown(),
+		Counts: in.ReceivedSteps != nil, Received: in.GetReceivedSteps(),
 		Offer: machine.WorkOffer{
 			Packs: in.GetPacks(), Prompts: in.GetPrompts(), Agents: in.GetAgents(), Tools: in.GetTools(),
 			Turns: int(in.GetTurnCapacity()), Steps: int(in.GetStepCapacity()), Sidecar: call.Principal.Own(),
@@ -66,7 +67,7 @@ func StepAssignmentToProto(d *work.StepDelivery) *pawlv1.StepAssignment {
 		Lease: stepLeaseToProto(&d.StepLease), PayloadJson: string(d.Step.Payload), Key: d.Step.Key,
 		TurnSeq: d.Step.TurnSeq, RequestedAt: TimeToProto(d.RequestedAt), Deadline: TimeToProto(d.Step.Deadline),
 		Timeout: durationpb.New(d.Left), Pack: PackRefToProto(d.Run.PackID, d.Run.PackVersion, d.Run.Digest), Traceparent: d.Traceparent,
-		IdempotencyKey: machine.IdempotencyKey(d.RunID, d.StepLease.Step),
+		IdempotencyKey: machine.IdempotencyKey(d.RunID, d.StepLease.Step), Delivery: d.Delivery,
 	}
 }
 

@@ -60,6 +60,8 @@ type StepHolder struct {
 	Principal, Worker string
 	// Instance is the worker's process, as it names it; "" = it does not.
 	Instance string
+	// Delivery is the number of the delivery among those to the instance; 0 = it was not counted.
+	Delivery uint64
 }
 
 // WorkOffer is what one worker executes.

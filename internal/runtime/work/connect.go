@@ -21,8 +21,11 @@ type WorkerRequest struct {
 	runtime.Call
 	// ID is the worker's own, the same over its reconnects.
 	ID string
-	// Instance is its process: it names every step that it received; "" = it does not.
+	// Instance is its process; "" = it does not say. Counts: it says which deliveries of steps
+	// it has received, the highest of which is Received; 0 = none.
 	Instance string
+	Counts   bool
+	Received uint64
 	// Client is its program and version, for people; "" = it does not say.
 	Client string
 	// Address is from where it connected, for people; "" = nobody knows.
@@ -158,7 +161,8 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	sp.last++
 	w := &Worker{
 		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
-		turns: make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), over: cache.New[string, pastTurn](maxPastTurns),
+		outgoing: sp.numbersOf(name, req),
+		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}
@@ -176,7 +180,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	}
 	conn.Replaced = sp.replace(old, w)
 	sp.workers[w.id], sp.names[name] = w, w
-	sp.freeUnreceived(w, presented)
+	sp.freeUnreceived(w, req, presented)
 	sp.matcher.Join(w.id, req.Offer, len(w.turns), len(w.steps))
 	if sp.draining {
 		sp.matcher.Drain(w.id)

@@ -64,8 +64,8 @@ func (sp *workShard) awaitHolder(run *workRun, step *stepWork, holder machine.St
 	if holder == (machine.StepHolder{}) {
 		return
 	}
-	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.instance != "" && w.instance == holder.Instance {
-		// It is connected, and did not say that it has the step.
+	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.is(holder) && w.outgoing.lost(holder) {
+		// It is connected, and the step never reached it.
 		step.storing = true
 		go sp.free(run.id, step)
 		return
@@ -80,18 +80,16 @@ func (sp *workShard) orphan(run *workRun, step *stepWork, holder machine.StepHol
 }
 
 // freeUnreceived offers the steps again that a worker never got although they were
-// sent to it: it is the same process, and does not present them.
-func (sp *workShard) freeUnreceived(w *Worker, presented map[machine.WorkID]bool) {
-	if w.instance == "" {
-		return
-	}
+// sent to it: it is the same process, and has received no delivery of their number. What
+// it has received and does not present waits out its grace: nobody knows what it did.
+func (sp *workShard) freeUnreceived(w *Worker, req *WorkerRequest, presented map[machine.WorkID]bool) {
 	for step, run := range sp.orphans {
 		switch {
-		case step.lostBy != w.holder():
+		case !w.is(step.lostBy):
 		case presented[machine.WorkID{RunID: run, Step: step.step}]:
 			// It has it, and may not keep it: nobody knows what becomes of it.
 			step.lostBy.Instance = ""
-		default:
+		case req.Counts && step.lostBy.Delivery > req.Received:
 			sp.room.alarms.cancel(step.orphan)
 			delete(sp.orphans, step)
 			step.orphan, step.lostBy, step.storing = nil, machine.StepHolder{}, true
@@ -100,14 +98,19 @@ func (sp *workShard) freeUnreceived(w *Worker, presented map[machine.WorkID]bool
 	}
 }
 
-// holder is the worker as the store knows it.
-func (w *Worker) holder() machine.StepHolder {
-	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance}
+// holder is the worker as the store knows it, of a delivery of that number.
+func (w *Worker) holder(delivery uint64) machine.StepHolder {
+	return machine.StepHolder{Principal: w.name.principal, Worker: w.name.id, Instance: w.instance, Delivery: delivery}
+}
+
+// is reports whether the worker is the process that holds a step.
+func (w *Worker) is(h machine.StepHolder) bool {
+	return w.instance != "" && h == w.holder(h.Delivery)
 }
 
 // hold stores to whom a step is about to be sent.
 func (sp *workShard) hold(lease *stepLease) error {
-	return sp.room.cfg.Store.HoldStep(context.Background(), lease.work.row, lease.worker.holder())
+	return sp.room.cfg.Store.HoldStep(context.Background(), lease.work.row, lease.worker.holder(lease.number))
 }
 
 // free stores that a step was not begun by the one that it was for, and offers it

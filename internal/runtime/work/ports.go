@@ -61,7 +61,9 @@ type TurnDelivery struct {
 // StepDelivery is one assignment of a step.
 type StepDelivery struct {
 	StepLease
-	Step history.StepView
+	// Delivery is its number among those to the worker's instance.
+	Delivery uint64
+	Step     history.StepView
 	// Run is the state that the step was read from.
 	Run *machine.State
 	// RequestedAt is when the step was asked for, Unix nanoseconds.

@@ -1,11 +1,11 @@
 package work
 
 import (
-	"github.com/pawl-dev/pawl/internal/runtime"
-
 	"context"
 	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
@@ -38,6 +38,8 @@ type workShard struct {
 	orphans map[*stepWork]string
 	sticky  stickyNames
 	outputs outputs
+	// counts number what goes to the processes of workers that were connected last.
+	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
 }
 
 // maxWaiting bounds, per pack, the ready work that is held in memory; the rest
@@ -101,7 +103,7 @@ func newWorkShard(r *Room, ns uint32) *workShard {
 		runs: make(map[string]*workRun), waiting: make(map[string]int),
 		left: make(map[string]string), leftSteps: make(map[string]bool),
 		orphans: make(map[*stepWork]string),
-		sticky:  newStickyNames(), outputs: newOutputs(),
+		sticky:  newStickyNames(), outputs: newOutputs(), counts: cache.New[machine.StepHolder, *outgoingSteps](maxCounts),
 	}
 	sp.matcher = NewMatcher(sp)
 	return sp

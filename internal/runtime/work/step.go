@@ -16,13 +16,16 @@ import (
 // stepLease is one delivery of a step. It ends with the step's own deadline, a
 // durable timer of the run, so it has no alarm. Guarded by the space's mutex.
 type stepLease struct {
-	run        string
-	worker     *Worker
-	work       *stepWork
-	step       uint32
-	tool       string
-	attempt    int
-	token      string
+	run     string
+	worker  *Worker
+	work    *stepWork
+	step    uint32
+	tool    string
+	attempt int
+	token   string
+	// number is that of the delivery among those to the worker's instance; 0: it presented the
+	// step, so that it has it, under whatever number.
+	number     uint64
 	sent, over bool
 }
 
@@ -47,6 +50,10 @@ func (sp *workShard) deliverStep(lease *stepLease) {
 	if err == nil && sp.limits(lease, delivery.Run) {
 		return
 	}
+	sp.mu.Lock()
+	place := lease.worker.outgoing.begin()
+	sp.mu.Unlock()
+	lease.number, delivery.Delivery = place.number, place.number
 	var queue func()
 	if err == nil {
 		queue, err = lease.worker.sink.PrepareStep(delivery)
@@ -56,6 +63,12 @@ func (sp *workShard) deliverStep(lease *stepLease) {
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
+	lease.worker.outgoing.end(place, func() { sp.handStep(lease, queue, err) })
+}
+
+// handStep queues a step that is held for its worker, in the order of the numbers; err is why
+// it is not held.
+func (sp *workShard) handStep(lease *stepLease, queue func(), err error) {
 	switch {
 	case err != nil && !lease.over:
 		sp.unheldStep(lease)
@@ -223,7 +236,7 @@ func (sp *workShard) orphanStep(lease *stepLease) {
 	if !lease.sent {
 		return // deliverStep offers it again
 	}
-	sp.orphan(run, step, lease.worker.holder(), sp.room.cfg.StepGrace)
+	sp.orphan(run, step, lease.worker.holder(lease.number), sp.room.cfg.StepGrace)
 }
 
 // loseStep: the worker did not come back, nobody knows whether the tool ran.

@@ -347,44 +347,99 @@ func TestStepRestartUnassigned(t *testing.T) {
 	}
 }
 
-// TestStepUnreceived: a worker whose process goes on, and which does not present a
-// step that was sent to it, never got it: the step is sent again, at once and with
-// the same attempt. What it presents it keeps; another process knows nothing.
+// TestStepUnreceived: a step that was sent to a worker's process under a higher number than that
+// process has received never arrived: it is sent again, at once and with the same attempt. One
+// that arrived and is not presented is unknown, as is each step of a process that does not count
+// or that is another one.
 func TestStepUnreceived(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		restart, other bool
-		again          bool
+		uncounted, other, received bool
+		again                      bool
 	}{
-		"connection lost": {again: true}, "sidecar restarted": {restart: true, again: true},
-		"another process": {other: true}, "another process after a restart": {restart: true, other: true},
+		"not received":          {again: true},
+		"received, and dropped": {received: true},
+		"not counted":           {uncounted: true},
+		"another process":       {other: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			instance := func(req *work.WorkerRequest) { req.Instance = "first" }
-			tools := r.connect("tools", toolsOnly, instance)
-			_, step := r.pendingStep(r.connect("model", modelOnly), tools)
-			if c.restart {
-				r.restart()
-			} else {
-				tools.Close(true)
-			}
-			if c.restart && !c.other {
-				r.connect("early", modelOnly) // lets the scan find the step first
-			}
-			if c.other {
-				instance = func(req *work.WorkerRequest) { req.Instance = "second" }
-			}
-			back := r.connect("tools", toolsOnly, instance)
-			if !c.again {
+		for _, when := range []string{"connection lost", "restarted, found before", "restarted, found after"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				r.background()
+				register := func(instance string, received uint64) func(*work.WorkerRequest) {
+					return func(req *work.WorkerRequest) {
+						req.Instance, req.Counts, req.Received = instance, !c.uncounted, received
+					}
+				}
+				tools := r.connect("tools", toolsOnly, register("first", 0))
+				model := r.connect("model", modelOnly)
+				_, step := r.pendingStep(model, tools)
+				if when == "connection lost" {
+					tools.Close(true)
+				} else {
+					r.restart()
+					r.background()
+				}
+				if when == "restarted, found before" {
+					r.connect("early", modelOnly)
+					r.clock.AwaitAlarm(20 * time.Second) // the scan has found the step
+				}
+				instance, received := "first", step.Delivery-1
+				if c.other {
+					instance = "second"
+				}
+				if c.received {
+					received = step.Delivery
+				}
+				back := r.connect("tools", toolsOnly, register(instance, received))
+				if c.again {
+					if got := back.step(); got.StepLease.Attempt != 1 || got.StepLease.RunID != step.StepLease.RunID || got.Delivery <= received {
+						t.Fatalf("assigned %+v", got)
+					}
+					return
+				}
+				grace := 20 * time.Second
+				if when == "connection lost" {
+					grace = 5 * time.Second
+				}
+				r.clock.AwaitAlarm(grace)
+				r.clock.Advance(grace)
+				s := r.settledStep(step.StepLease.RunID, machine.StepStatusError)
+				if s.Steps[0].Attempt != 1 {
+					t.Errorf("the step is %+v", s.Steps[0])
+				}
 				nothing(t, "step", back.steps)
-				return
-			}
-			if got := back.step(); got.StepLease.Attempt != 1 || got.StepLease.RunID != step.StepLease.RunID {
-				t.Fatalf("assigned %+v", got.StepLease)
-			}
-		})
+			})
+		}
+	}
+}
+
+// TestStepsGoInTheOrderOfTheirNumbers: what a worker received on a stream is all up to its highest
+// number, however long it takes to store which step goes where.
+func TestStepsGoInTheOrderOfTheirNumbers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	model := r.connect("model", modelOnly, func(req *work.WorkerRequest) { req.Offer.Turns = 64 })
+	tools := r.connect("tools", toolsOnly, func(req *work.WorkerRequest) {
+		req.Instance, req.Counts, req.Received, req.Offer.Steps = "i", true, 40, 64
+	})
+	tools.Credit(0, 64)
+	const runs = 8
+	for i := range runs {
+		model.Credit(1, 0)
+		r.startWorkers(string(rune('a' + i)))
+		if _, err := model.request(model.turn(), "1", "2", "3", "4"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := uint64(40)
+	for range runs * 4 {
+		got := tools.step()
+		if got.Delivery != last+1 {
+			t.Fatalf("delivery %d follows %d", got.Delivery, last)
+		}
+		last = got.Delivery
 	}
 }
 
@@ -406,7 +461,7 @@ func TestStepIsHeldBeforeItIsSent(t *testing.T) {
 	r.store.FailHolds(nil)
 	tools.Credit(0, 1)
 	step := later(r, "step", tools.steps)
-	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name(), Worker: "tools"}) {
+	if got := r.store.Holders(); len(got) != 1 || got[0] != (machine.StepHolder{Principal: hands.Name(), Worker: "tools", Delivery: step.Delivery}) {
 		t.Fatalf("%+v was sent, held by %+v", step.StepLease, got)
 	}
 }

@@ -34,6 +34,8 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
+	// outgoing numbers the steps that go to its instance.
+	outgoing *outgoingSteps
 	// over are turns that were its own, by their tokens.
 	over *cache.LRU[string, pastTurn]
 	// drains: it said that it is going; gone: it was closed or replaced.

@@ -158,6 +158,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	f = &filler{rnd: rand.New(rand.NewPCG(1, 6)), full: true}
 	fresh["head"] = EncodeHead(f.state(), [32]byte{7})
 	fresh["step holder"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1"})
+	fresh["step holder with delivery"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i", Delivery: 300})
 	fresh["step holder with instance"] = EncodeHolder(machine.StepHolder{Principal: "build", Worker: "w-1", Instance: "i"})
 	loops := &filler{rnd: rand.New(rand.NewPCG(1, 19)), full: true}
 	fresh["head, loops"] = EncodeHead(loops.state(), [32]byte{10})

@@ -3112,6 +3112,7 @@ func appendStepHolder(b []byte, v *machine.StepHolder) []byte {
 	b = appendString(b, 1, v.Principal)
 	b = appendString(b, 2, v.Worker)
 	b = appendString(b, 3, v.Instance)
+	b = appendUint(b, 4, uint64(v.Delivery))
 	return b
 }
 
@@ -3125,6 +3126,8 @@ func readStepHolder(b []byte, v *machine.StepHolder) error {
 			v.Worker = s.string()
 		case 3:
 			v.Instance = s.string()
+		case 4:
+			v.Delivery = fit[uint64](s)
 		default:
 			s.unknown()
 		}

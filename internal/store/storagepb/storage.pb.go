@@ -10530,6 +10530,7 @@ type StepHolder struct {
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Worker        string                 `protobuf:"bytes,2,opt,name=worker,proto3" json:"worker,omitempty"`
 	Instance      string                 `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"`
+	Delivery      uint64                 `protobuf:"varint,4,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10583,6 +10584,13 @@ func (x *StepHolder) GetInstance() string {
 		return x.Instance
 	}
 	return ""
+}
+
+func (x *StepHolder) GetDelivery() uint64 {
+	if x != nil {
+		return x.Delivery
+	}
+	return 0
 }
 
 // Blob stands under its SHA-256.
@@ -12369,12 +12377,13 @@ const file_storage_proto_rawDesc = "" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12#\n" +
-	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"^\n" +
+	"\rregistered_at\x18\x04 \x01(\x06R\fregisteredAt\"z\n" +
 	"\n" +
 	"StepHolder\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06worker\x18\x02 \x01(\tR\x06worker\x12\x1a\n" +
-	"\binstance\x18\x03 \x01(\tR\binstance\"y\n" +
+	"\binstance\x18\x03 \x01(\tR\binstance\x12\x1a\n" +
+	"\bdelivery\x18\x04 \x01(\x04R\bdelivery\"y\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x1d\n" +

@@ -63,8 +63,9 @@ class Link:
         self, settings: Settings, offer: Offer, take: Callable[[worker_pb2.WorkResponse], None]
     ) -> None:
         self._settings, self._offer, self._take = settings, offer, take
-        # What is not in `steps` never arrived: the sidecar sends it again.
         self._instance = new_id()
+        self._received = 0
+        """The highest number of a step that came: none up to it is sent again."""
         self.turns: dict[str, HeldTurn] = {}
         self.steps: dict[str, HeldStep] = {}
         self.stopping = False
@@ -122,12 +123,18 @@ class Link:
                         self._offer.turns - len(self.turns),
                         self._offer.steps - len(self.steps),
                     )
-                return await session.receive(self._take)
+                return await session.receive(self._count)
             finally:
                 beat.cancel()
                 self._use(None)
         finally:
             session.close()
+
+    def _count(self, response: worker_pb2.WorkResponse) -> None:
+        """Notes which step came, whatever becomes of it, before it is taken."""
+        if response.HasField("step"):
+            self._received = max(self._received, response.step.delivery)
+        self._take(response)
 
     async def _register(self, session: Session) -> worker_pb2.WorkerRegistered:
         """Registers; a sidecar that does not answer in time is asked over a new stream."""
@@ -161,6 +168,7 @@ class Link:
         registration = worker_pb2.WorkerRegistration(
             worker_id=offer.worker_id,
             instance=self._instance,
+            received_steps=self._received,
             client=f"pawl-python/{version()}",
             packs=offer.packs,
             allow_unknown=offer.allow_unknown,

@@ -68,9 +68,8 @@ class StepExecution:
 
     async def _resolve(self, answer: Json | Fault) -> None:
         """Answers the step, again while the sidecar asks to come back: what the tool did it
-        did, and who forgets a step that was not answered says that it never had it. An answer
-        that is refused for good is reported as an error of which nobody knows: the call did
-        happen."""
+        did, and a step that is not answered becomes unknown. An answer that is refused for
+        good is reported as an error of which nobody knows: the call did happen."""
         while True:
             try:
                 await self._link.ask(self._held, lambda: self._request(answer))  # noqa: B023

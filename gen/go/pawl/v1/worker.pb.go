@@ -1210,10 +1210,8 @@ type WorkerRegistration struct {
 	// empty, none.
 	HeldSteps []*StepLease `protobuf:"bytes,11,rep,name=held_steps,json=heldSteps,proto3" json:"held_steps,omitempty"`
 	// A random word that the worker chose when its process began, the same over its
-	// reconnects. Who gives one promises to name in held_steps every step that it
-	// ever received and that it has no receipt of an answer for: a step of this
-	// instance that it does not name was lost on the way and is sent again. Default:
-	// empty, such a step is unknown once the step grace is over.
+	// reconnects. Default: empty, a step that was sent to it and that it does not name
+	// is unknown once the grace is over, as if received_steps was unset.
 	Instance string `protobuf:"bytes,12,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Reads WorkResponse.more: what waits to be sent may come in one message. Default
 	// false, each response is a message of its own.
@@ -1221,7 +1219,16 @@ type WorkerRegistration struct {
 	// Reads from the receipts of complete_turn, fail_turn, suspend_turn, resolve_step,
 	// set_artifacts and write_output only whether the request was taken: they have no
 	// answer then. Default false, they have the answer of the RPC, records included.
-	Brief         bool `protobuf:"varint,14,opt,name=brief,proto3" json:"brief,omitempty"`
+	Brief bool `protobuf:"varint,14,opt,name=brief,proto3" json:"brief,omitempty"`
+	// The highest StepAssignment.delivery that this instance has received on any of its
+	// streams; 0: none yet. Count each assignment when it is read, before anything else
+	// is done with it, and read nothing more from an older stream once it is counted here.
+	// A step that was sent to this instance under a higher number never arrived: it is sent
+	// again, at the same attempt. One up to this number that is not in held_steps did
+	// arrive, whatever became of it: it is unknown once the grace is over. So a worker may
+	// forget a step, but must never tell less than it received. Only with `instance`.
+	// Default: unset, nothing is known of what arrived, and nothing is sent again.
+	ReceivedSteps *uint64 `protobuf:"varint,15,opt,name=received_steps,json=receivedSteps,proto3,oneof" json:"received_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1352,6 +1359,13 @@ func (x *WorkerRegistration) GetBrief() bool {
 		return x.Brief
 	}
 	return false
+}
+
+func (x *WorkerRegistration) GetReceivedSteps() uint64 {
+	if x != nil && x.ReceivedSteps != nil {
+		return *x.ReceivedSteps
+	}
+	return 0
 }
 
 // TurnLease is the right to execute one turn.
@@ -1763,8 +1777,12 @@ type StepAssignment struct {
 	// tool changes outside as its idempotency key, so that an attempt whose answer
 	// was lost, came too late or was an error has no second effect. Always set.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Number of this delivery among those of steps to the worker's instance, from 1 and
+	// rising, over all its streams; numbers may be left out. The highest one is
+	// WorkerRegistration.received_steps.
+	Delivery      uint64 `protobuf:"varint,11,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StepAssignment) Reset() {
@@ -1865,6 +1883,13 @@ func (x *StepAssignment) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *StepAssignment) GetDelivery() uint64 {
+	if x != nil {
+		return x.Delivery
+	}
+	return 0
 }
 
 // Revocation takes work back. An answer to it comes too late. The credit that
@@ -2790,7 +2815,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x8f\x05\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xde\x05\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -2810,7 +2835,9 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\x12#\n" +
 	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
 	"\abatches\x18\r \x01(\bR\abatches\x12\x14\n" +
-	"\x05brief\x18\x0e \x01(\bR\x05brief\"\xf5\x02\n" +
+	"\x05brief\x18\x0e \x01(\bR\x05brief\x12:\n" +
+	"\x0ereceived_steps\x18\x0f \x01(\x04B\x0e\xbaH\v2\t\x18\xff\xff\xff\xff\xff\xff\xff\x0fH\x00R\rreceivedSteps\x88\x01\x01B\x11\n" +
+	"\x0f_received_steps\"\xf5\x02\n" +
 	"\tTurnLease\x12;\n" +
 	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
 	"\bturn_seq\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +
@@ -2845,7 +2872,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\vtraceparent\x18\x05 \x01(\tR\vtraceparent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa7\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x03\n" +
 	"\x0eStepAssignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.pawl.v1.StepLeaseR\x05lease\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12\x10\n" +
@@ -2857,7 +2884,8 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x04pack\x18\b \x01(\v2\x10.pawl.v1.PackRefR\x04pack\x12 \n" +
 	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12'\n" +
 	"\x0fidempotency_key\x18\n" +
-	" \x01(\tR\x0eidempotencyKey\"\x94\x01\n" +
+	" \x01(\tR\x0eidempotencyKey\x12\x1a\n" +
+	"\bdelivery\x18\v \x01(\x04R\bdelivery\"\x94\x01\n" +
 	"\n" +
 	"Revocation\x12(\n" +
 	"\x04turn\x18\x01 \x01(\v2\x12.pawl.v1.TurnLeaseH\x00R\x04turn\x12(\n" +
@@ -3100,6 +3128,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkResponse_Receipt)(nil),
 		(*WorkResponse_Drain)(nil),
 	}
+	file_pawl_v1_worker_proto_msgTypes[8].OneofWrappers = []any{}
 	file_pawl_v1_worker_proto_msgTypes[14].OneofWrappers = []any{
 		(*Revocation_Turn)(nil),
 		(*Revocation_Step)(nil),

@@ -185,7 +185,7 @@ class WorkCredits(_message.Message):
     def __init__(self, turns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class WorkerRegistration(_message.Message):
-    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief")
+    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief", "received_steps")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PACKS_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +200,7 @@ class WorkerRegistration(_message.Message):
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     BRIEF_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_STEPS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     client: str
     packs: _containers.RepeatedScalarFieldContainer[str]
@@ -214,7 +215,8 @@ class WorkerRegistration(_message.Message):
     instance: str
     batches: bool
     brief: bool
-    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ...) -> None: ...
+    received_steps: int
+    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ..., received_steps: _Optional[int] = ...) -> None: ...
 
 class TurnLease(_message.Message):
     __slots__ = ("run_id", "turn_seq", "attempt", "delivery", "token", "deadline", "duration", "step_requests")
@@ -290,7 +292,7 @@ class TurnAssignment(_message.Message):
     def __init__(self, lease: _Optional[_Union[TurnLease, _Mapping]] = ..., turn: _Optional[_Union[_run_pb2.GetTurnResponse, _Mapping]] = ..., agent: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class StepAssignment(_message.Message):
-    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack", "traceparent", "idempotency_key")
+    __slots__ = ("lease", "payload_json", "key", "turn_seq", "requested_at", "deadline", "timeout", "pack", "traceparent", "idempotency_key", "delivery")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -301,6 +303,7 @@ class StepAssignment(_message.Message):
     PACK_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
     lease: StepLease
     payload_json: str
     key: str
@@ -311,7 +314,8 @@ class StepAssignment(_message.Message):
     pack: _record_pb2.PackRef
     traceparent: str
     idempotency_key: str
-    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., traceparent: _Optional[str] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+    delivery: int
+    def __init__(self, lease: _Optional[_Union[StepLease, _Mapping]] = ..., payload_json: _Optional[str] = ..., key: _Optional[str] = ..., turn_seq: _Optional[int] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., traceparent: _Optional[str] = ..., idempotency_key: _Optional[str] = ..., delivery: _Optional[int] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("turn", "step", "cause")

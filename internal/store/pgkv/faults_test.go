@@ -54,7 +54,7 @@ func send(db *pgkv.DB, pairs map[string]string) (group uint64, results chan kv.R
 
 func mustBeStored(t *testing.T, results chan kv.Result) {
 	t.Helper()
-	if r := <-results; r.Outcome != kv.Stored || r.Err != nil {
+	if r := result(t, results); r.Outcome != kv.Stored || r.Err != nil {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -160,6 +160,19 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
+// awaitUnanswered waits until a query says true, and fails at once if the group is answered before.
+func (w *way) awaitUnanswered(t *testing.T, results <-chan kv.Result, sql string) {
+	t.Helper()
+	await(t, func() bool {
+		select {
+		case r := <-results:
+			t.Fatalf("no standby has the group, and it was answered: %+v", r)
+		default:
+		}
+		return w.query(t, sql) == "t"
+	})
+}
+
 const inSync = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'pawl'"
 
 // TestSuccessWithAWarningIsNone: the wait for a standby is cancelled, and PostgreSQL answers
@@ -178,14 +191,14 @@ func TestSuccessWithAWarningIsNone(t *testing.T) {
 	first := w.query(t, "SELECT pid "+inSync)
 	w.query(t, "SELECT pg_cancel_backend("+first+")")
 	// The commit was answered with success; the take-over that finds out what it is worth waits.
-	server.Await(t, w.name, "SELECT count(*) = 1 "+inSync+" AND pid <> "+first)
+	w.awaitUnanswered(t, results, "SELECT count(*) = 1 "+inSync+" AND pid <> "+first)
 	if got := w.query(t, "SELECT commit_no FROM pawl.part"); got != "2" {
 		t.Errorf("others see group %s, and should see 2, which no standby has", got)
 	}
 	await(t, func() bool { return db.Owner().Away() != nil })
 	second := w.query(t, "SELECT pid "+inSync)
 	w.query(t, "SELECT pg_cancel_backend("+second+")")
-	server.Await(t, w.name, "SELECT count(*) = 1 "+inSync+" AND pid <> "+second)
+	w.awaitUnanswered(t, results, "SELECT count(*) = 1 "+inSync+" AND pid <> "+second)
 	select {
 	case r := <-results:
 		t.Fatalf("no standby has it, and it was answered: %+v", r)
@@ -237,7 +250,7 @@ func TestStoppedBeyondTheLease(t *testing.T) {
 	second := open(t, at(t, w.server.URL(w.name), "second"))
 	kvtest.Commit(t, second, map[string][]byte{"a": []byte("2")})
 	w.relay.Release(relay.Requests)
-	r := <-results
+	r := result(t, results)
 	if taken, ok := errors.AsType[*fenced.TakenError](r.Err); r.Outcome == kv.Stored || !ok || taken.Owner != "second" {
 		t.Errorf("%+v", r)
 	}
@@ -273,11 +286,11 @@ func TestFinalAnswers(t *testing.T) {
 	db := open(t, w.cfg)
 	w.query(t, "ALTER TABLE pawl.cold RENAME TO other")
 	_, results := send(db, map[string]string{"a": "1"})
-	if r := <-results; r.Outcome != kv.NotStored || !is[*fenced.FinalError](r.Err) {
+	if r := result(t, results); r.Outcome != kv.NotStored || !is[*fenced.FinalError](r.Err) {
 		t.Errorf("%+v", r)
 	}
 	_, results = send(db, map[string]string{"a": "1"})
-	if r := <-results; r.Outcome != kv.NotStored || r.Err == nil {
+	if r := result(t, results); r.Outcome != kv.NotStored || r.Err == nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -298,7 +311,7 @@ func TestPutBackToAnOlderState(t *testing.T) {
 	}
 	w.query(t, "UPDATE pawl.part SET commit_no = 2")
 	_, results := send(db, map[string]string{"a": "4"})
-	r := <-results
+	r := result(t, results)
 	if lost, ok := errors.AsType[*fenced.LostError](r.Err); r.Outcome == kv.Stored || !ok || lost.Acked != 3 || lost.Found != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -320,7 +333,7 @@ func TestCloseWhileAway(t *testing.T) {
 	_, results := send(db, map[string]string{"a": "1"})
 	await(t, func() bool { return db.Owner().Away() != nil })
 	db.Owner().Leave()
-	if r := <-results; r.Outcome != kv.Unknown || !is[*fenced.AwayError](r.Err) {
+	if r := result(t, results); r.Outcome != kv.Unknown || !is[*fenced.AwayError](r.Err) {
 		t.Errorf("%+v", r)
 	}
 	if err := db.Close(); err != nil {

@@ -1,0 +1,238 @@
+package pgkv_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store/fenced"
+	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
+	"github.com/pawl-dev/pawl/internal/store/pgkv"
+	"github.com/pawl-dev/pawl/internal/testkit/pg"
+)
+
+// soon bounds what a test waits for, so that a missing guard fails it within seconds.
+const soon = 20 * time.Second
+
+// result is the outcome of a group that was sent.
+func result(t *testing.T, results <-chan kv.Result) kv.Result {
+	t.Helper()
+	select {
+	case r := <-results:
+		return r
+	case <-time.After(soon):
+		t.Fatalf("the group has no outcome after %v", soon)
+		return kv.Result{}
+	}
+}
+
+// equalEpochs is an owner whose partition another one got with the epoch that it has itself, as after a
+// failover to a standby that had not received the take-over: the rows differ in nothing but the owner.
+func equalEpochs(t *testing.T, lease time.Duration) (w *way, first *pgkv.DB) {
+	t.Helper()
+	w = newWay(t, pg.Shared(t))
+	w.cfg.Lease = lease
+	first = open(t, w.cfg)
+	kvtest.Commit(t, first, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
+	return w, first
+}
+
+func (w *way) handOver(t *testing.T) {
+	t.Helper()
+	w.query(t, "UPDATE pawl.part SET owner = 'second', address = 'second:1'")
+}
+
+// row is what the fence keeps.
+func (w *way) row(t *testing.T) string {
+	t.Helper()
+	return w.query(t, "SELECT owner || ' ' || epoch || ' ' || commit_no FROM pawl.part")
+}
+
+func mustBeTaken(t *testing.T, err error) {
+	t.Helper()
+	if taken, ok := errors.AsType[*fenced.TakenError](err); !ok || taken.Owner != "second" || taken.Epoch != taken.Ours {
+		t.Errorf("%v, want a TakenError with equal epochs", err)
+	}
+}
+
+// TestEqualEpochsFenceACommit: the epoch alone is no fence. The statement of each sort of group changes nothing
+// once another owner has the same epoch.
+func TestEqualEpochsFenceACommit(t *testing.T) {
+	t.Parallel()
+	hot, cold := "b", "a" // by [at], kinds with an even number are hot
+	for name, pairs := range map[string]map[string][]byte{
+		"hot":           {hot: []byte("2")},
+		"cold":          {cold + " new": []byte("2")},
+		"cold, written": {cold: []byte("2")},
+		"hot, gone":     {hot: nil},
+		"cold, gone":    {cold: nil},
+		"all":           {hot: []byte("2"), cold: nil, hot + " new": []byte("2"), cold + " new": []byte("2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, first := equalEpochs(t, time.Hour)
+			w.handOver(t)
+			results := make(chan kv.Result, 2)
+			batch := first.Batch()
+			for key, value := range pairs {
+				if value == nil {
+					batch.Delete([]byte(key))
+				} else {
+					batch.Set([]byte(key), value)
+				}
+			}
+			batch.Commit(first.Last()+1, func(r kv.Result) { results <- r })
+			if r := result(t, results); r.Outcome == kv.Stored {
+				t.Errorf("%+v: a partition of another owner was written", r)
+			} else {
+				mustBeTaken(t, r.Err)
+			}
+			if got := w.row(t); got != "second 1 1" {
+				t.Errorf("the row is %q", got)
+			}
+			const both = "SELECT string_agg(convert_from(k, 'utf8') || '=' || convert_from(v, 'utf8'), ' ' ORDER BY k) FROM (SELECT k, v FROM pawl.hot UNION ALL SELECT k, v FROM pawl.cold) p"
+			if got := w.query(t, both); got != "a=1 b=1" {
+				t.Errorf("there is %q", got)
+			}
+		})
+	}
+}
+
+// TestEqualEpochsFenceARenewal: an owner that only renews its lease finds out that the partition is another's.
+func TestEqualEpochsFenceARenewal(t *testing.T) {
+	t.Parallel()
+	w, first := equalEpochs(t, time.Second)
+	w.handOver(t)
+	select {
+	case <-first.Owner().Failed():
+		mustBeTaken(t, first.Owner().Err())
+	case <-time.After(soon):
+		t.Errorf("it renews the lease of another owner: %s", w.row(t))
+	}
+}
+
+// TestEqualEpochsFenceARelease: an owner that leaves gives back nothing but what it has.
+func TestEqualEpochsFenceARelease(t *testing.T) {
+	t.Parallel()
+	w := newWay(t, pg.Shared(t))
+	w.cfg.Lease = time.Hour
+	first, err := pgkv.Open(w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handOver(t)
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := w.query(t, "SELECT owner || ' ' || (lease_until > now()) FROM pawl.part"); got != "second true" {
+		t.Errorf("the row is %q after another owner left", got)
+	}
+}
+
+// TestEqualEpochsFenceAView: a view of a partition that another owner has shows nothing, also where epoch and
+// number of the newest group are the same.
+func TestEqualEpochsFenceAView(t *testing.T) {
+	t.Parallel()
+	w, first := equalEpochs(t, time.Hour)
+	w.handOver(t)
+	view := kv.On(first.View(first.Last()))
+	defer view.Close()
+	if value, err := view.Get([]byte("a")); !pgkv.IsForeign(err) {
+		t.Errorf("%q, %v: want the error of a partition that another owner has", value, err)
+	}
+	if held, err := first.Hold(first.Last()); !pgkv.IsForeign(err) {
+		t.Errorf("%v, %v: want the error of a partition that another owner has", held, err)
+	}
+}
+
+// TestAnotherOwnerFencesKeysOfRuns: neither new pages nor written ones change once the partition is another's.
+func TestAnotherOwnerFencesKeysOfRuns(t *testing.T) {
+	t.Parallel()
+	w, first := equalEpochs(t, time.Hour)
+	keys := first.Keys(nil)
+	t.Cleanup(func() { _ = keys.Close() })
+	page := func(fill byte) []byte {
+		b := make([]byte, 512)
+		for i := range b {
+			b[i] = fill
+		}
+		return b
+	}
+	if err := keys.Create(page('h')); err != nil {
+		t.Fatal(err)
+	}
+	const pages = "SELECT string_agg(page || ' ' || md5(bytes), ',' ORDER BY page) FROM pawl.run_keys"
+	before := w.query(t, pages)
+	w.handOver(t)
+	for name, write := range map[string]func() error{
+		"a new page":           func() error { return keys.Write("give", page('n'), 512) },
+		"a page that is there": func() error { return keys.Write("destroy", page('x'), 0) },
+	} {
+		if err := write(); err == nil {
+			t.Errorf("%s was written in a partition of another owner", name)
+		}
+	}
+	if after := w.query(t, pages); after != before {
+		t.Errorf("the pages are %q, they were %q", after, before)
+	}
+}
+
+// TestAnEarlierEpochIsFenced: what an owner sends under an epoch that it does not have any more stores, renews and
+// gives back nothing. A statement of the earlier epoch may arrive when the group was said not to be stored.
+func TestAnEarlierEpochIsFenced(t *testing.T) {
+	t.Parallel()
+	const newer = "UPDATE pawl.part SET epoch = 5"
+	t.Run("commit", func(t *testing.T) {
+		t.Parallel()
+		w, first := equalEpochs(t, time.Hour)
+		w.query(t, newer)
+		_, results := send(first, map[string]string{"a": "2"})
+		mustBeStored(t, results)
+		if got := w.row(t); got != "first 6 2" {
+			t.Errorf("the row is %q: the group was stored under the earlier epoch", got)
+		}
+	})
+	t.Run("renewal", func(t *testing.T) {
+		t.Parallel()
+		w, first := equalEpochs(t, time.Second)
+		w.query(t, newer)
+		await(t, func() bool { return w.row(t) == "first 6 1" })
+		if err := first.Owner().Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("release", func(t *testing.T) {
+		t.Parallel()
+		w := newWay(t, pg.Shared(t))
+		w.cfg.Lease = time.Hour
+		first, err := pgkv.Open(w.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.query(t, newer)
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := w.query(t, "SELECT owner || ' ' || (lease_until > now()) FROM pawl.part"); got != "first true" {
+			t.Errorf("the row is %q: it was given back under an earlier epoch", got)
+		}
+	})
+}
+
+// TestAnEndedLeaseIsNotTakenAgain: an owner that finds out about its commit does not take the partition of
+// another owner, also where the lease of that one has just ended.
+func TestAnEndedLeaseIsNotTakenAgain(t *testing.T) {
+	t.Parallel()
+	w, first := equalEpochs(t, time.Hour)
+	w.query(t, "UPDATE pawl.part SET owner = 'second', address = 'second:1', lease_until = now() - interval '1 hour'")
+	_, results := send(first, map[string]string{"a": "2"})
+	if r := result(t, results); r.Outcome == kv.Stored {
+		t.Errorf("%+v: it took the partition of another owner", r)
+	} else {
+		mustBeTaken(t, r.Err)
+	}
+	if got := w.row(t); got != "second 1 1" {
+		t.Errorf("the row is %q", got)
+	}
+}

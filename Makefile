@@ -125,6 +125,11 @@ sim-long: ## Simulate a million seeds
 sim-mutants: ## Build in each known fault and have the simulator find it
 	.ci/sim-mutants
 
+.PHONY: mutants
+mutants: ## Take guards out one at a time and see the tests notice (MUTANTFLAGS, for example -sample 20); up to two hours
+	.ci/postgres-env
+	$(GO) run ./internal/mutants $(MUTANTFLAGS)
+
 .PHONY: trust
 trust: ## Try every promise of docs/guarantees.md, as much as fits ten minutes (PAWL_KILLS, PAWL_CUTS, SEEDS ... for more)
 	$(GO) run ./internal/trust

@@ -167,6 +167,7 @@ var table = []rule{
 	{dir: "internal/sim/pipes", wire: true},
 	{dir: "internal/sim/build"},
 	{dir: "internal/trust"},
+	{dir: "internal/mutants"},
 	{dir: "internal/archtest"},
 	{dir: "cmd/sidecar", all: true, wire: true},
 	{dir: "e2e", all: true, wire: true},

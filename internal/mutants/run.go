@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// outcome is what became of a mutant.
+type outcome int
+
+const (
+	// killed: a test noticed.
+	killed outcome = iota
+	// survived: all tests passed.
+	survived
+	// slow: a test had not ended within the limit, which counts as noticed and is worth a look.
+	slow
+	// unbuilt: the mutant does not compile, so nothing is known of the guard.
+	unbuilt
+)
+
+func (o outcome) String() string { return [...]string{"killed", "SURVIVED", "slow", "unbuilt"}[o] }
+
+// bench runs tests against mutants.
+type bench struct {
+	root string
+	// limit bounds the tests of one package.
+	limit time.Duration
+}
+
+// try runs the tests of a mutant until one package notices; said is what that one printed.
+func (b bench) try(ctx context.Context, m mutant) (o outcome, said []byte, err error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return 0, nil, err
+	}
+	defer os.RemoveAll(dir)
+	changed := filepath.Join(dir, "changed.go")
+	replace := map[string]map[string]string{"Replace": {filepath.Join(b.root, m.file): changed}}
+	index, err := json.Marshal(replace)
+	if err != nil {
+		return 0, nil, err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := errors.Join(os.WriteFile(changed, m.source, 0o600), os.WriteFile(overlay, index, 0o600)); err != nil {
+		return 0, nil, err
+	}
+	for _, tests := range m.area.tests {
+		o, said, err = b.test(ctx, m, overlay, tests)
+		if err != nil || o != survived {
+			return o, said, err
+		}
+	}
+	return survived, nil, nil
+}
+
+func (b bench) test(ctx context.Context, m mutant, overlay, tests string) (outcome, []byte, error) {
+	args := []string{"test", "-overlay", overlay, "-failfast", "-count=1", "-timeout", b.limit.String()}
+	if m.area.run != "" {
+		args = append(args, "-run", m.area.run)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+tests)...) //nolint:gosec // packages of the table
+	cmd.Dir = b.root
+	if m.area.postgres {
+		cmd.Env = append(os.Environ(), "PAWL_POSTGRES=1")
+	}
+	said, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return 0, nil, ctx.Err()
+	}
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return survived, nil, nil
+	case !errors.As(err, &ended):
+		return 0, nil, err
+	case bytes.Contains(said, []byte("[build failed]")) || bytes.Contains(said, []byte("[setup failed]")):
+		return unbuilt, said, nil
+	case bytes.Contains(said, []byte("panic: test timed out")):
+		return slow, said, nil
+	}
+	return killed, said, nil
+}
+
+// noticed is the first test that failed.
+func noticed(said []byte) string {
+	for line := range strings.Lines(string(said)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			return name
+		}
+	}
+	return ""
+}

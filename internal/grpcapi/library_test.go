@@ -39,9 +39,13 @@ func TestErrorsOfTheLibrary(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"unknown service": {func() error { return r.conn.Invoke(ctx, "/pawl.v9.RunService/GetRun", &emptypb.Empty{}, &emptypb.Empty{}) }, codes.Unimplemented, "METHOD_UNKNOWN"},
-		"unknown method":  {func() error { return r.conn.Invoke(ctx, "/pawl.v1.RunService/NoSuch", &emptypb.Empty{}, &emptypb.Empty{}) }, codes.Unimplemented, "METHOD_UNKNOWN"},
-		"unknown stream":  {func() error { return stream("/pawl.v1.RunService/NoSuch", &emptypb.Empty{}) }, codes.Unimplemented, "METHOD_UNKNOWN"},
+		"unknown service": {func() error {
+			return r.conn.Invoke(ctx, "/pawl.v9.RunService/GetRun", &emptypb.Empty{}, &emptypb.Empty{})
+		}, codes.Unimplemented, "METHOD_UNKNOWN"},
+		"unknown method": {func() error {
+			return r.conn.Invoke(ctx, "/pawl.v1.RunService/NoSuch", &emptypb.Empty{}, &emptypb.Empty{})
+		}, codes.Unimplemented, "METHOD_UNKNOWN"},
+		"unknown stream": {func() error { return stream("/pawl.v1.RunService/NoSuch", &emptypb.Empty{}) }, codes.Unimplemented, "METHOD_UNKNOWN"},
 		"large call": {func() error {
 			return r.conn.Invoke(ctx, pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{RunId: large}, &emptypb.Empty{})
 		}, codes.ResourceExhausted, "REQUEST_TOO_LARGE"},

@@ -10,7 +10,8 @@ import (
 // Principal is who calls, or whose word something is: a name by its parts, and scopes.
 type Principal = policy.Principal
 
-type WiredPrincipal = policy.Wire // on its way to another node
+// WiredPrincipal is a principal on its way to another node.
+type WiredPrincipal = policy.Wire
 
 // Scopes is a set of rights of a [Principal].
 type Scopes = policy.Scopes

@@ -292,7 +292,7 @@ func (r *reader) unit(at int) int {
 	}
 	unit := 0
 	for _, c := range r.src[at+2 : at+6] {
-		digit := 0
+		var digit int
 		switch {
 		case c >= '0' && c <= '9':
 			digit = int(c - '0')

@@ -90,8 +90,7 @@ func CheckParts(field string, parts []machine.Part) error {
 	for i := range parts {
 		p := &parts[i]
 		at := fmt.Sprintf("%s[%d]", field, i)
-		switch {
-		case p.Kind < machine.PartText || p.Kind > machine.PartURI:
+		if p.Kind < machine.PartText || p.Kind > machine.PartURI {
 			return Malformed("UNKNOWN_PART", at, "is neither text, JSON, data nor a URI")
 		}
 		if p.Kind == machine.PartJSON {

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -276,8 +276,7 @@ def program(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
 
 def asks_again(run: Run) -> None:
     """Returns once a program has asked for the call that was known before."""
-    with closing(run.transitions(kinds=["NOTED"], reconnect_for=WAIT)) as records:
-        assert next(records).kind == "NOTED"
+    assert next(run.transitions(kinds=["NOTED"], reconnect_for=WAIT)).kind == "NOTED"
 
 
 @pytest.mark.parametrize("killed", ["sidecar", "program", "both"])

@@ -77,3 +77,34 @@ def test_the_first_example_survives_a_kill() -> None:
     assert said_before == [2, 4, 4, 2]
     assert killing.requests[1]["messages"] == killing.requests[2]["messages"]
     assert "/2" in killing.requests[2]["messages"][3]["content"]
+
+
+class Calling(Scripted):
+    """Calls `charge` once in every turn that offers it, then leaves, or says its thanks."""
+
+    charges = 0
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        offered = {tool["function"]["name"] for tool in body.get("tools", [])}
+        said = Says("Thank you.")
+        if "charge" in offered and body["messages"][-1]["role"] != "tool":
+            self.charges += 1
+            said = Says("", [("charge", {"order": "17"})])
+        elif "leave_state" in offered:
+            said = Says("", [LEAVE])
+        self._script = [said]
+        return super().answer(path, body)
+
+
+def test_the_first_example_charges_once_at_a_model_that_calls_what_it_is_offered() -> None:
+    with (
+        Sidecar(packs=[SHOP / "shop.pack.yaml"], allow_tools=["charge"]) as sidecar,
+        Calling() as calling,
+    ):
+        settings = {"OPENAI_BASE_URL": f"{calling.url}/v1", "OPENAI_API_KEY": "none"}
+        command = [sys.executable, str(SHOP / "shop.py"), sidecar.address]
+        done = subprocess.run(
+            command, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, "COMPLETED {'receipt': 'charged'}\n")
+        assert calling.charges == 1

@@ -69,7 +69,8 @@ class Fleet:
             self.card = CARD.format(self.b.http)
             self.a = Sidecar(
                 packs=[HERE / "audit.pack.yaml"],
-                allow_tools=["investigator"],
+                # What A does not admit, no agent that it asks may use: the lists are intersected.
+                allow_tools=["investigator", "search", "analyst"],
                 flags=[*GRACE, f"--agent=investigator={self.card}", f"--a2a-url={URL_OF_A}"],
             )
             stack.enter_context(self.a)

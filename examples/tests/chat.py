@@ -61,11 +61,14 @@ class Chat:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def chunks(self, messages: str) -> Iterator[dict[str, Any]]:
-        """The pieces of the next answer. Its usage goes with the last answer of a turn."""
+        """The pieces of the next answer. The answers of a turn use together what is recorded:
+        one token read and one written by each but the last, since an answer without usage would
+        count with its bound."""
         state, visit, number = next(self._answers)
         recorded = turns.answer(state, visit, messages)
         last = number == len(recorded.get("calls", []))
-        usage = recorded["usage"] if last else {"input_tokens": 0, "output_tokens": 0}
+        used = {side: tokens - number for side, tokens in recorded["usage"].items()}
+        usage = used if last else {"input_tokens": 1, "output_tokens": 1}
         common = {
             "id": "chatcmpl-1",
             "object": "chat.completion.chunk",

@@ -58,7 +58,7 @@ export class Driver {
   async tool(tool: string, payload: unknown, result: unknown, usage?: object): Promise<void> {
     const { turnSeq, attempt, token } = this.open();
     const turnToken = token;
-    const asked = await this.post<{ outcomes: { step?: { step: number } }[] }>(
+    const asked = await this.post<{ outcomes: { step?: { step: number; attempt: number } }[] }>(
       `/turns/${turnSeq}/steps`,
       {
         attempt,
@@ -66,7 +66,7 @@ export class Driver {
         requests: [{ tool, payloadJson: JSON.stringify(payload) }],
       },
     );
-    const step = asked.outcomes[0]?.step?.step;
+    const step = asked.outcomes[0]?.step;
     if (step === undefined) {
       return;
     }
@@ -74,7 +74,8 @@ export class Driver {
       result instanceof Error
         ? { error: { code: "TOOL_FAILED", message: result.message } }
         : { resultJson: JSON.stringify(result) };
-    await this.post(`/steps/${step}:resolve`, { tool, turnToken, ...answer, usage });
+    const made = { tool, attempt: step.attempt, turnToken };
+    await this.post(`/steps/${step.step}:resolve`, { ...made, ...answer, usage });
   }
 
   /** Asks for a call of a model; the number of its step and the attempt to make. */
@@ -101,7 +102,7 @@ export class Driver {
     result: unknown,
   ): Promise<void> {
     const { turnSeq, attempt, token } = this.open();
-    const asked = await this.post<{ outcomes: { step: { step: number } }[] }>(
+    const asked = await this.post<{ outcomes: { step: { step: number; attempt: number } }[] }>(
       `/turns/${turnSeq}/steps`,
       {
         attempt,
@@ -110,8 +111,10 @@ export class Driver {
       },
     );
     const resultJson = JSON.stringify(result);
-    await this.post(`/steps/${asked.outcomes[0]?.step.step}:resolve`, {
+    const step = asked.outcomes[0]?.step;
+    await this.post(`/steps/${step?.step}:resolve`, {
       tool,
+      attempt: step?.attempt,
       turnToken: token,
       resultJson,
     });

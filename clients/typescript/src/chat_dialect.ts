@@ -59,7 +59,7 @@ export class ChatDialect implements Dialect {
   readonly format = "response_format";
   readonly lasting = false;
   readonly #endpoint: OpenAI;
-  /** The bound of an answer is told by its newer name. */
+  /** The request names the bound of an answer by the newer parameter, `max_completion_tokens`. */
   #newer: boolean;
 
   constructor(endpoint: OpenAI) {

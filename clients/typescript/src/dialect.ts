@@ -39,7 +39,7 @@ export interface Ask {
   readonly messages: readonly Said[];
   /** Goes to the provider as it is. */
   readonly extra: Values;
-  /** Tokens that the answer may have, of which the provider is told; 0: its own default. */
+  /** Tokens that the answer may have, sent to the provider; 0: the provider's own default. */
   readonly most: number;
 }
 

@@ -17,7 +17,7 @@ export interface Line {
 export class Ledger {
   constructor(readonly path: string) {}
 
-  /** One payment, written before it is told. */
+  /** One payment, written to the ledger before the tool answers. */
   pay(payload: Json, { idempotencyKey, attempt }: ToolCall): Json {
     const { amount } = payload as { amount: number };
     appendFileSync(this.path, `${JSON.stringify({ amount, key: idempotencyKey, attempt })}\n`);

@@ -1,5 +1,5 @@
 /**
- * The bound that a call of a model reserves is what its provider is told, and what is not reported
+ * The client sends the bound that a call of a model reserves to the provider, and what is not reported
  * counts as the bound; against a real sidecar, in each form of an endpoint.
  */
 

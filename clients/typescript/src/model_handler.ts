@@ -207,7 +207,7 @@ class Execution {
       this.#responseId = ""; // It has come to its end.
     }
     if (code && this.#responseId) {
-      usage = {}; // It is told with the attempt that fetches the response.
+      usage = {}; // The attempt that fetches the response reports it.
     } else if (code === "MODEL_TIMEOUT") {
       usage = { estimated: true, ...usage };
     }

@@ -37,7 +37,7 @@ export function later(
   let slice: NodeJS.Timeout | number | undefined;
   const next = (left: number) => {
     slice = ticks.wait(Math.min(Math.max(left, 0), MOST_SLICE_MS), () => {
-      // A slice that is not cut short is the last one, whatever the clock says by now.
+      // A slice that is not cut short is the last one, also where the clock was set meanwhile.
       if (left <= MOST_SLICE_MS) {
         act();
       } else {

@@ -36,3 +36,9 @@ func MigrateWith(cfg Config, files fs.FS) error {
 	}
 	return migrate(context.Background(), conn, files, cfg.Schema)
 }
+
+// BlameText is the statement that ends the session which has a partition's row locked.
+func BlameText(schema string) string { return statementsOf(schema).blame }
+
+// KeysWriteText is the statement that writes pages of run keys.
+func KeysWriteText(schema string) string { return statementsOf(schema).keysWrite }

@@ -1,9 +1,12 @@
 package pgkv_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/store/fenced"
 	"github.com/pawl-dev/pawl/internal/store/kv"
@@ -234,5 +237,92 @@ func TestAnEndedLeaseIsNotTakenAgain(t *testing.T) {
 	}
 	if got := w.row(t); got != "second 1 1" {
 		t.Errorf("the row is %q", got)
+	}
+}
+
+// session is a connection of its own to the database.
+func (w *way) session(t *testing.T) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.cfg.URL.Secret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// TestALiveOwnersSessionIsNotEnded: only the owner itself, or another one after the end of the lease, ends the
+// session that has the partition's row locked.
+func TestALiveOwnersSessionIsNotEnded(t *testing.T) {
+	t.Parallel()
+	const live, over = "clock_timestamp() + interval '1 hour'", "clock_timestamp() - interval '1 second'"
+	for _, tt := range []struct {
+		name, lease, by string
+		ended           int64
+	}{
+		{"another owner within the lease", live, "second", 0},
+		{"another owner after the lease", over, "second", 1},
+		{"the owner itself", live, "first", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWay(t, pg.Shared(t))
+			db, err := pgkv.Open(w.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.query(t, "UPDATE pawl.part SET owner = 'first', lease_until = "+tt.lease)
+			writer, by := w.session(t), w.session(t)
+			if _, err := writer.Exec(t.Context(), "BEGIN"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := writer.Exec(t.Context(), "UPDATE pawl.part SET address = address"); err != nil {
+				t.Fatal(err)
+			}
+			tag, err := by.Exec(t.Context(), pgkv.BlameText("pawl"), pgx.QueryExecModeExec, w.cfg.Part, tt.by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tag.RowsAffected() != tt.ended {
+				t.Errorf("%d sessions were ended, want %d", tag.RowsAffected(), tt.ended)
+			}
+			if err := writer.Ping(t.Context()); (err != nil) != (tt.ended > 0) {
+				t.Errorf("the session that writes says %v", err)
+			}
+		})
+	}
+}
+
+// TestALateWriteOfKeysChangesNothing: a page is replaced only where it still is what the writer read.
+func TestALateWriteOfKeysChangesNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := equalEpochs(t, time.Hour)
+	conn := w.session(t)
+	write := func(newPages []int64, newBytes [][]byte, pages []int64, old, with [][]byte) (n int64) {
+		t.Helper()
+		var warnings string
+		err := conn.QueryRow(t.Context(), pgkv.KeysWriteText("pawl"), pgx.QueryExecModeExec,
+			w.cfg.Part, "first", newPages, newBytes, pages, old, with).Scan(&n, &warnings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	page := []int64{7}
+	text := func(s string) [][]byte { return [][]byte{[]byte(s)} }
+	if n := write(page, text("one"), nil, nil, nil); n != 1 {
+		t.Fatalf("%d pages were made", n)
+	}
+	if n := write(nil, nil, page, text("one"), text("two")); n != 1 {
+		t.Fatalf("%d pages were changed", n)
+	}
+	if n := write(nil, nil, page, text("one"), text("late")); n != 0 {
+		t.Errorf("a write that was late changed %d pages", n)
+	}
+	if got := w.query(t, "SELECT convert_from(bytes, 'UTF8') FROM pawl.run_keys WHERE page = 7"); got != "two" {
+		t.Errorf("the page is %q", got)
 	}
 }

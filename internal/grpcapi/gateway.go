@@ -36,7 +36,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &jsonPort{conn: conn, web: newWeb(handler)}, nil
+	return &jsonPort{conn: conn, web: newWeb(s, "HTTP", handler)}, nil
 }
 
 // shutdown lets requests under way finish until ctx ends.

@@ -17,7 +17,7 @@ const metricsMethod = "GET /metrics"
 func newMetrics(s *Server) *web {
 	mux := http.NewServeMux()
 	mux.Handle(metricsMethod, s.cfg.MetricsPage)
-	w := newWeb(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w := newWeb(s, "metrics", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !gateway.HostNamed(r.Host, s.cfg.HTTPHosts) && !gateway.IsAddress(r.Host) {
 			refusal := &machine.Refusal{
 				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",

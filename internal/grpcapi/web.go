@@ -17,7 +17,12 @@ type web struct {
 	listener net.Listener
 }
 
-func newWeb(handler http.Handler) web { return web{server: gateway.NewServer(handler, headerBytes)} }
+// newWeb is the listener of a port for something, "HTTP" for example, which tells gRPC clients
+// where they belong.
+func newWeb(s *Server, port string, handler http.Handler) web {
+	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
+	return web{server: gateway.NewServer(handler, headerBytes)}
+}
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
 	w.server.TLSConfig = conf

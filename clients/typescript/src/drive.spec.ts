@@ -86,7 +86,7 @@ describe("driven runs", () => {
     );
     expect(calls).toEqual(["Drive", "GetRun", "GetRun", "GetRun"]);
     // No call is under way: the process may end.
-    await expect.poll(() => sessions.state()).toBe("idle");
+    await expect.poll(() => sessions.underWay).toBe(0);
     const [again] = await Promise.all([open()]);
     await new Run(connection, again.id).drive(calc, { tools });
     expect(calls.filter((name) => name === "Drive")).toHaveLength(2);

@@ -3,52 +3,184 @@
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
+  type ClientSessionRequestOptions,
+  connect,
   constants,
+  type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { Http2SessionManager } from "@connectrpc/connect-node";
+import type { createGrpcTransport } from "@connectrpc/connect-node";
 import { every, later, type Timer } from "./timer.js";
 
+type SessionManager = NonNullable<Parameters<typeof createGrpcTransport>[0]["sessionManager"]>;
+
 /**
- * Pings each of its connections, also while no call is under way, and ends one that does
- * not answer within half of the interval.
+ * Opens a connection for the first request, and the next one once it has ended. Pings each of
+ * them, also while no call is under way, and ends one that does not answer within half of the
+ * interval.
  *
- * The pings of Http2SessionManager itself are not used: it pings a connection that was
- * closed with calls under way, which ends the process (connect-es issue 1795).
+ * Http2SessionManager of the library is not used. It stops to listen for the errors of a
+ * connection that still has some to tell: of one that begins with what is no HTTP/2, and of one
+ * that it pings after the end (connect-es issue 1795). Such an error ends the process.
  */
-export class Sessions extends Http2SessionManager {
+export class Sessions implements SessionManager {
+  readonly authority: string;
   readonly #intervalMs: number;
-  readonly #watched = new WeakSet<ClientHttp2Session>();
+  readonly #options: SecureClientSessionOptions;
+  /** The newest one, and those on which something is under way still. */
+  #open = new Set<Line>();
+  #newest: Line | undefined;
 
   constructor(url: string, intervalMs: number, options: SecureClientSessionOptions) {
-    super(url, undefined, options);
+    this.authority = new URL(url).origin;
     this.#intervalMs = intervalMs;
+    this.#options = options;
   }
 
-  override async request(
-    ...call: Parameters<Http2SessionManager["request"]>
+  async request(
+    method: string,
+    path: string,
+    headers: OutgoingHttpHeaders,
+    options: Omit<ClientSessionRequestOptions, "signal">,
   ): Promise<ClientHttp2Stream> {
-    const stream = await super.request(...call);
-    const { session } = stream;
-    if (session && !this.#watched.has(session as ClientHttp2Session)) {
-      this.#watched.add(session as ClientHttp2Session);
-      this.#watch(session as ClientHttp2Session);
+    const all = { ...headers, ":method": method, ":path": path };
+    for (let tries = MOST_TRIES; ; tries -= 1) {
+      const line = this.#line();
+      await line.ready;
+      try {
+        return line.request(all, options);
+      } catch (error) {
+        // It ended meanwhile, as the server or its own silence wanted it.
+        if (tries === 1 || !line.over) {
+          throw line.over ? line.why() : error;
+        }
+      }
     }
+  }
+
+  /** How many requests are under way: with none the process may end. */
+  get underWay(): number {
+    return [...this.#open].reduce((sum, { streams }) => sum + streams, 0);
+  }
+
+  /** The library says that something came; the pings do not depend on it. */
+  notifyResponseByteRead(): void {}
+
+  /** Ends the connections and what is under way on them. The next request opens a new one. */
+  abort(): void {
+    for (const line of this.#open) {
+      line.end(new ConnectError("connection aborted", Code.Canceled));
+    }
+  }
+
+  #line(): Line {
+    if (!this.#newest || this.#newest.over) {
+      const line = new Line(connect(this.authority, this.#options), this.#intervalMs);
+      const under = [...this.#open].filter(({ streams }) => streams > 0);
+      this.#open = new Set([...under, line]);
+      this.#newest = line;
+    }
+    return this.#newest;
+  }
+}
+
+/** How many connections one request tries, each of which ends before it is made. */
+const MOST_TRIES = 3;
+
+/** One connection. Its errors are heard from its beginning to its end. */
+class Line {
+  /** Resolves once the server has said its first words of HTTP/2; rejects with why it did not. */
+  readonly ready: Promise<void>;
+  /** Requests under way. */
+  streams = 0;
+  readonly #session: ClientHttp2Session;
+  #error: unknown;
+  #ended: ConnectError | undefined;
+
+  constructor(session: ClientHttp2Session, intervalMs: number) {
+    this.#session = session;
+    this.ready = new Promise((resolve, reject) => {
+      const over = (error?: unknown) => {
+        this.#error ??= error;
+        reject(this.why(true));
+      };
+      session.on("error", over);
+      session.once("close", over);
+      session.once("connect", (_, socket) => {
+        // An alert of TLS that comes before the first stream is told to the socket alone.
+        socket.once("error", over);
+        this.#watch(intervalMs);
+      });
+      session.once("remoteSettings", () => {
+        this.#rest();
+        resolve();
+      });
+    });
+    // The requests that wait for it get the error; there may be none.
+    this.ready.catch(() => undefined);
+    session.on("goaway", () => this.#rest());
+  }
+
+  /** It takes no more requests. */
+  get over(): boolean {
+    return this.#session.closed || this.#session.destroyed;
+  }
+
+  request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): ClientHttp2Stream {
+    const stream = this.#session.request(headers, options);
+    // The caller listens a moment later than it may fail.
+    stream.on("error", () => undefined);
+    this.streams += 1;
+    this.#session.ref();
+    stream.once("close", () => {
+      this.streams -= 1;
+      this.#rest();
+    });
     return stream;
   }
 
-  #watch(session: ClientHttp2Session): void {
+  /** Without requests it neither keeps the process alive nor stays after the server's end. */
+  #rest(): void {
+    if (this.streams > 0) {
+      return;
+    }
+    if (this.#session.closed) {
+      this.#session.destroy();
+    } else {
+      this.#session.unref();
+    }
+  }
+
+  /** Ends it and what is under way on it. */
+  end(why: ConnectError): void {
+    this.#ended ??= why;
+    this.#session.destroy(why, CANCEL);
+  }
+
+  /** Why it ended; `early`: before the server's first words. */
+  why(early = false): ConnectError {
+    if (this.#ended) {
+      return this.#ended;
+    }
+    const { code, message } = (this.#error ?? {}) as { code?: unknown; message?: unknown };
+    const strange = early && code === "ERR_HTTP2_ERROR";
+    const text = strange ? NO_HTTP2 : String(message ?? "the connection closed");
+    return new ConnectError(text, Code.Unavailable, undefined, undefined, this.#error);
+  }
+
+  #watch(intervalMs: number): void {
+    const session = this.#session;
     let answer: Timer | undefined;
     const watch = () => {
-      if (session.destroyed || session.closed) {
+      if (this.over) {
         return;
       }
-      const silence = () => session.destroy(silent(), CANCEL);
-      answer = later(this.#intervalMs / 2, silence, { idle: true });
+      const silence = () => this.end(silent());
+      answer = later(intervalMs / 2, silence, { idle: true });
       session.ping(() => answer?.cancel());
     };
-    const interval = every(this.#intervalMs, watch, { idle: true });
+    const interval = every(intervalMs, watch, { idle: true });
     session.once("close", () => {
       interval.cancel();
       answer?.cancel();
@@ -57,6 +189,9 @@ export class Sessions extends Http2SessionManager {
 }
 
 const CANCEL = constants.NGHTTP2_CANCEL;
+
+const NO_HTTP2 =
+  "what listens there answers without HTTP/2, so it is no gRPC port; take the address that the sidecar prints as grpc when it starts";
 
 function silent(): ConnectError {
   return new ConnectError("the connection gave no sign of life", Code.Unavailable);

@@ -14,10 +14,16 @@ const (
 )
 
 // NewServer is an HTTP server whose clients have to keep a pace. headers bounds the bytes
-// of a request's headers.
+// of a request's headers. It speaks HTTP/2 without TLS too, for the gRPC clients that a
+// [Signpost] answers.
 func NewServer(handler http.Handler, headers int) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler: paced(handler, bodyTime, pieceTime), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headers,
+		Protocols: &protocols,
+		Handler:   paced(handler, bodyTime, pieceTime), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headers,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second, WriteByteTimeout: pieceTime},
 	}
 }

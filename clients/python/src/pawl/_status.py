@@ -19,6 +19,11 @@ _LOST_STREAM = (
     "internal error from core",  # What grpc.aio says of a write that met the break.
 )
 
+_NO_HTTP2 = (
+    "what listens there answers without HTTP/2, so it is no gRPC port; take the address that "
+    "the sidecar prints as grpc when it starts"
+)
+
 
 def error_from_status(status: status_pb2.Status) -> PawlError:
     """The error of a google.rpc.Status, with its details."""
@@ -53,6 +58,8 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
         if key == _DETAILS and isinstance(value, bytes):
             return error_from_status(status_pb2.Status.FromString(value))
     code, text = call.code().name, f"sidecar at {address}: {call.details() or call.code().name}"
+    if "http1.x" in text:
+        return UnavailableError(f"sidecar at {address}: {_NO_HTTP2}", code=code)
     # A connection that breaks under a call is told in several ways.
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)

@@ -1,0 +1,98 @@
+/** Who has the address of something else than the gRPC port is told so, and lives on. */
+
+import { createServer } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { PawlClient, PawlError, type PawlErrorInit } from "./index.js";
+import { Sidecar } from "./testing.js";
+
+let sidecar: Sidecar;
+const lost: unknown[] = [];
+const hear = (error: unknown) => lost.push(error);
+
+beforeAll(async () => {
+  process.on("uncaughtException", hear);
+  sidecar = await Sidecar.start({ flags: ["--http=127.0.0.1:0", "--metrics=127.0.0.1:0"] });
+});
+afterAll(async () => {
+  await sidecar.stop();
+  process.off("uncaughtException", hear);
+});
+
+const QUIET = { info: () => undefined, warn: () => undefined };
+
+/** Each way in which a client makes calls. */
+const WAYS: { readonly [way: string]: (client: PawlClient) => Promise<unknown> } = {
+  unary: (client) => client.getPack("calc"),
+  "a run that is driven": (client) => client.run("calc", {}),
+  stream: (client) => client.transitions({}, { follow: true }).next(),
+  "client stream": (client) => client.putBlob(new Uint8Array(1)),
+  worker: (client) =>
+    client
+      .worker()
+      .prompt("calc", () => ({}))
+      .serve(),
+};
+
+describe.each(Object.entries(WAYS))("%s", (_, call) => {
+  test("at the HTTP port", async () => {
+    using client = new PawlClient({ address: sidecar.http, log: QUIET });
+    const error = await call(client).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      kind: "request",
+      code: "INVALID_ARGUMENT",
+      reason: "HTTP_PORT",
+      message: `HTTP_PORT: ${sidecar.http} is the HTTP port of the sidecar; gRPC is at ${sidecar.address}`,
+    } satisfies PawlErrorInit & { kind: string; message: string });
+  });
+});
+
+/** A server of HTTP/1.1 that answers at once, or to the first words. */
+async function other(early: boolean): Promise<{ address: string } & Disposable> {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    const answer = () => socket.end("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    early ? answer() : socket.once("data", answer);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  return { address: `127.0.0.1:${port}`, [Symbol.dispose]: () => server.close() };
+}
+
+describe.each([true, false])("at a server without HTTP/2 that is early: %s", (early) => {
+  test("calls are told, and the process lives", async () => {
+    using server = await other(early);
+    const said = `sidecar at ${server.address}: what listens there answers without HTTP/2, `;
+    for (let round = 0; round < 20; round += 1) {
+      using client = new PawlClient({ address: server.address, retryForMs: 100 });
+      const calls = [1, 2, 3].map(() => client.getPack("calc"));
+      for (const { status, ...end } of await Promise.allSettled(calls)) {
+        expect(status).toBe("rejected");
+        const { reason } = end as { reason: unknown };
+        expect(PawlError.is(reason) && reason.kind).toBe("unavailable");
+        expect((reason as PawlError).message).toContain(said);
+      }
+    }
+    expect(lost).toEqual([]);
+  });
+
+  test("a worker says so and goes on", async () => {
+    using server = await other(early);
+    const warnings: string[] = [];
+    let heard = () => {};
+    const warned = new Promise<void>((resolve) => {
+      heard = resolve;
+    });
+    const warn = (text: string) => {
+      warnings.push(text);
+      heard();
+    };
+    using client = new PawlClient({ address: server.address, log: { ...QUIET, warn } });
+    const worker = client.worker().prompt("calc", () => ({}));
+    const served = worker.serve();
+    await warned;
+    await worker.stop();
+    await served;
+    expect(warnings[0]).toContain("answers without HTTP/2");
+    expect(lost).toEqual([]);
+  });
+});

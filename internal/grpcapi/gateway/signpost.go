@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Signpost answers the gRPC calls that come to a port for HTTP: with where they belong.
+type Signpost struct {
+	// Port is what the port is for: "HTTP".
+	Port string
+	// GRPC is the HOST:PORT at which gRPC is served; "": at the Socket alone.
+	GRPC   func() string
+	Socket string
+	Next   http.Handler
+}
+
+// ServeHTTP hands on what is no gRPC. HTTP/2 without TLS is spoken for gRPC clients alone.
+func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
+		s.point(w, r)
+	case r.ProtoMajor > 1 && r.TLS == nil:
+		http.Error(w, "without TLS this port takes HTTP/1.1", http.StatusHTTPVersionNotSupported)
+	default:
+		s.Next.ServeHTTP(w, r)
+	}
+}
+
+// point ends a call as a gRPC server does that has nothing to say but the status.
+func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
+	place := s.place(r.Host)
+	st := fault.Refused(&machine.Refusal{
+		Code: machine.CodeInvalidArgument, Reason: "HTTP_PORT",
+		Message: fmt.Sprintf("%s is the %s port of the sidecar; gRPC is at %s", fault.Clip(r.Host, fault.MaxFieldBytes), s.Port, place),
+	})
+	details, _ := proto.Marshal(st.Proto())
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(int(st.Code())))
+	h.Set("Grpc-Message", grpcMessage(st))
+	h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(details))
+	w.WriteHeader(http.StatusOK)
+}
+
+// place is the address of gRPC as the caller can reach it: a port that is bound to every
+// address of the host is named with the host that the caller asked.
+func (s *Signpost) place(asked string) string {
+	bound := s.GRPC()
+	if bound == "" {
+		return "unix:" + s.Socket
+	}
+	host, port, err := net.SplitHostPort(bound)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return bound
+	}
+	return net.JoinHostPort(hostOf(asked), port)
+}
+
+// grpcMessage is a status' text in the form of the header: bytes that are not printable
+// ASCII are percent-encoded.
+func grpcMessage(st *status.Status) string {
+	var out strings.Builder
+	for _, b := range []byte(st.Message()) {
+		if b < ' ' || b > '~' || b == '%' {
+			fmt.Fprintf(&out, "%%%02X", b)
+		} else {
+			out.WriteByte(b)
+		}
+	}
+	return out.String()
+}

@@ -184,7 +184,7 @@ func TestBriefReceipts(t *testing.T) {
 	if err != nil || len(step.GetRequestStep().GetOutcomes()) != 1 {
 		t.Errorf("a step request: %v, %v", step, err)
 	}
-	beat, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})
+	beat, err := h.ask(beat(turn.GetLease().GetToken()))
 	if err != nil || len(beat.GetHeartbeat().GetLeases()) != 1 {
 		t.Errorf("a heartbeat: %v, %v", beat, err)
 	}

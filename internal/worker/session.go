@@ -142,7 +142,7 @@ func (s *session) beat(ctx context.Context, every time.Duration) {
 			return
 		}
 		last = time.Now()
-		r, err := s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}})
+		r, err := s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{Tokens: s.w.turnTokens()}}})
 		if err == nil {
 			s.w.extended(r.GetHeartbeat())
 		}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -285,7 +287,7 @@ func (w *Worker) answered(a *pawlv1.StepAnswers) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.turns {
-		if t.lease().GetRunId() != a.GetRunId() {
+		if l := t.lease(); l.GetRunId() != a.GetRunId() || l.GetTurnSeq() != a.GetTurnSeq() {
 			continue
 		}
 		for _, step := range a.GetSteps() {
@@ -294,6 +296,13 @@ func (w *Worker) answered(a *pawlv1.StepAnswers) {
 		close(t.news)
 		t.news = make(chan struct{})
 	}
+}
+
+// turnTokens are those of all turns that the worker has.
+func (w *Worker) turnTokens() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.turns))
 }
 
 func (w *Worker) leaseDurations() []time.Duration {
@@ -306,8 +315,7 @@ func (w *Worker) leaseDurations() []time.Duration {
 	return all
 }
 
-// extended notes what a heartbeat made of the leases; those that are missing are
-// lost, and told of by a revocation.
+// extended stops the turns whose leases a heartbeat did not find.
 func (w *Worker) extended(in *pawlv1.LeaseExtension) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -292,7 +292,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	turns, steps := map[string]*Turn{}, map[string]*Step{}
 	for _, lease := range in.GetKeptTurns() {
 		for token, t := range w.turns {
-			if old := t.lease(); old.GetRunId() == lease.GetRunId() && old.GetTurnSeq() == lease.GetTurnSeq() {
+			if sameTurn(t.lease(), lease) {
 				delete(w.turns, token)
 				t.Assignment.Lease = lease
 				turns[lease.GetToken()] = t
@@ -301,7 +301,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	}
 	for _, lease := range in.GetKeptSteps() {
 		for token, st := range w.steps {
-			if old := st.lease(); old.GetRunId() == lease.GetRunId() && old.GetStep() == lease.GetStep() {
+			if old := st.lease(); old.GetRunId() == lease.GetRunId() && old.GetStep() == lease.GetStep() && old.GetAttempt() == lease.GetAttempt() {
 				delete(w.steps, token)
 				st.Assignment.Lease = lease
 				steps[lease.GetToken()] = st
@@ -320,6 +320,13 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	if !stopped {
 		s.credits(int32(w.cfg.Turns-len(turns)), int32(w.cfg.Steps-len(steps)))
 	}
+}
+
+// sameTurn: both are leases of one delivery. A turn that was suspended or failed may be
+// assigned again before the receipt of that comes, and the worker then has both.
+func sameTurn(a, b *pawlv1.TurnLease) bool {
+	return a.GetRunId() == b.GetRunId() && a.GetTurnSeq() == b.GetTurnSeq() &&
+		a.GetAttempt() == b.GetAttempt() && a.GetDelivery() == b.GetDelivery()
 }
 
 // use makes s the session that requests go to.

@@ -42,7 +42,7 @@ export class Heartbeat {
     this.#timer?.cancel();
   }
 
-  /** The next heartbeat for all that is held. */
+  /** The next heartbeat, which names all that is held. */
   #plan(): void {
     if (this.#holdings.turns.size > 0) {
       this.#within(this.#pauseMs(this.#holdings.shortestLeaseMs()));
@@ -67,7 +67,8 @@ export class Heartbeat {
   }
 
   async #beat(): Promise<void> {
-    const beat = { item: { case: "heartbeat" as const, value: {} } };
+    const tokens = [...this.#holdings.turns].map(({ lease }) => lease.token);
+    const beat = { item: { case: "heartbeat" as const, value: { tokens } } };
     // A stream that is lost is seen where it is received.
     const receipt = await this.#session.ask(beat).catch(() => undefined);
     if (receipt?.answer.case === "heartbeat") {

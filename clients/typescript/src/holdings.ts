@@ -5,11 +5,31 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import type {
   Revocation,
   StepAnswers,
+  StepLease,
+  TurnLease,
   WorkerRegistered,
   WorkerRegistrationSchema,
 } from "./gen/pawl/v1/worker_pb.js";
 import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
+
+/**
+ * Both are leases of one delivery of a turn. The next one may come before the receipt that
+ * ended the one before, and the worker then holds both.
+ */
+function sameDelivery(a: TurnLease, b: TurnLease): boolean {
+  return (
+    a.runId === b.runId &&
+    a.turnSeq === b.turnSeq &&
+    a.attempt === b.attempt &&
+    a.delivery === b.delivery
+  );
+}
+
+/** Both are leases of one attempt of a step. */
+function sameAttempt(a: StepLease, b: StepLease): boolean {
+  return a.runId === b.runId && a.step === b.step && a.attempt === b.attempt;
+}
 
 /** The turns and steps that a worker executes now. */
 export class Holdings {
@@ -34,16 +54,14 @@ export class Holdings {
   /** Goes on with what the sidecar lets the worker keep, and stops the rest. */
   keep({ keptTurns, keptSteps }: WorkerRegistered): void {
     for (const held of this.turns) {
-      const { runId, turnSeq } = held.lease;
-      const kept = keptTurns.find((lease) => lease.runId === runId && lease.turnSeq === turnSeq);
+      const kept = keptTurns.find((lease) => sameDelivery(lease, held.lease));
       held.lease = kept ?? held.lease;
       if (!kept) {
         held.lose();
       }
     }
     for (const held of this.steps) {
-      const { runId, step } = held.lease;
-      const kept = keptSteps.find((lease) => lease.runId === runId && lease.step === step);
+      const kept = keptSteps.find((lease) => sameAttempt(lease, held.lease));
       held.lease = kept ?? held.lease;
       if (!kept) {
         held.lose();

@@ -471,12 +471,12 @@ func TestStepDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)
-	_, step := r.pendingStep(model, tools)
+	turn, step := r.pendingStep(model, tools)
 	r.background()
 	for range 5 {
 		r.clock.AwaitAlarm(time.Minute)
 		r.clock.Advance(59 * time.Second)
-		model.Heartbeat(nil)
+		model.Heartbeat([]string{turn.TurnLease.Token})
 	}
 	r.clock.AwaitAlarm(5 * time.Second)
 	r.clock.Advance(5 * time.Second)

@@ -50,4 +50,6 @@ const maxPastTurns = 1024
 type pastTurn struct {
 	run   string
 	asked runtime.Grant
+	// own: the worker ended it, and knows without being told.
+	own bool
 }

@@ -130,7 +130,7 @@ func (sp *workShard) undelivered(lease *turnLease, err error) {
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
 		run.turn.lease = nil
 	}
-	sp.drop(lease)
+	sp.drop(lease, false)
 	sp.mu.Unlock()
 	// Of a store that is away the attempt knows nothing: it is not the turn's fault.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
@@ -198,7 +198,7 @@ func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) 
 		told := lease.tell()
 		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: revokeCause(s, c)})
 	}
-	sp.drop(lease)
+	sp.drop(lease, own)
 }
 
 // maxPast bounds the earlier deliveries of an attempt that are remembered.
@@ -210,12 +210,13 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// drop ends a lease on the worker's side.
-func (sp *workShard) drop(lease *turnLease) {
+// drop ends a lease on the worker's side. own: a request of the worker under this lease
+// ended it.
+func (sp *workShard) drop(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
 	delete(w.turns, lease.token)
-	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked()}, 1)
+	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked(), own: own}, 1)
 	sp.room.alarms.cancel(lease.alarm)
 	sp.sticky.put(lease.run, w.name)
 	if !lease.sent {

@@ -76,23 +76,21 @@ func (w *Worker) Held() (turns, steps int) {
 	return len(w.turns), len(w.steps)
 }
 
-// Heartbeat extends the leases of the given tokens, or all without any. It
-// returns them, and the tokens that are no lease of the worker's any more.
+// Heartbeat extends the leases of the given tokens, and no other. It returns
+// them, and the tokens that are no lease of the worker's any more, those left out
+// whose turn it ended itself: it may not have read the receipt yet.
 func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string) {
 	sp := w.space
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if len(tokens) == 0 {
-		for token := range w.turns {
-			tokens = append(tokens, token)
-		}
-	}
 	now := sp.now()
 	for _, token := range tokens {
 		lease := w.turns[token]
 		switch {
 		case lease == nil:
-			lost = append(lost, token)
+			if past, ok := w.over.Get(token); !ok || !past.own {
+				lost = append(lost, token)
+			}
 		case !lease.sent:
 		case !sp.room.alarms.move(lease.alarm, lease.duration):
 			// It has run out; the run is about to hear of it.
@@ -148,7 +146,7 @@ func (w *Worker) ReleaseTurn(token string) error {
 	if lease == nil {
 		return tokenStale("release.turn_token")
 	}
-	sp.drop(lease)
+	sp.drop(lease, true)
 	sp.requeue(lease, false)
 	return nil
 }

@@ -41,6 +41,16 @@ _PERMANENT = (
 )
 
 
+def _delivery(lease: worker_pb2.TurnLease) -> tuple[str, int, int, int]:
+    """What names one delivery of a turn, whatever its token."""
+    return lease.run_id, lease.turn_seq, lease.attempt, lease.delivery
+
+
+def _attempt(lease: worker_pb2.StepLease) -> tuple[str, int, int]:
+    """What names one attempt of a step, whatever its token."""
+    return lease.run_id, lease.step, lease.attempt
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """What a worker executes, and how much of it at once."""
@@ -185,11 +195,13 @@ class Link:
 
     def _keep(self, registered: worker_pb2.WorkerRegistered) -> None:
         """Goes on with what the sidecar lets the worker keep, and stops the rest."""
-        turns = {(lease.run_id, lease.turn_seq): lease for lease in registered.kept_turns}
-        steps = {(lease.run_id, lease.step): lease for lease in registered.kept_steps}
+        # The next delivery of a turn may come before the receipt that ended the one before:
+        # the worker then holds both, and only a whole lease says which one is kept.
+        turns = {_delivery(lease): lease for lease in registered.kept_turns}
+        steps = {_attempt(lease): lease for lease in registered.kept_steps}
         for turn in list(self.turns.values()):
             del self.turns[turn.lease.token]
-            kept = turns.get((turn.lease.run_id, turn.lease.turn_seq))
+            kept = turns.get(_delivery(turn.lease))
             if kept is None:
                 turn.revoke()
             else:
@@ -197,7 +209,7 @@ class Link:
                 self.turns[kept.token] = turn
         for step in list(self.steps.values()):
             del self.steps[step.lease.token]
-            own = steps.get((step.lease.run_id, step.lease.step))
+            own = steps.get(_attempt(step.lease))
             if own is None:
                 step.revoke()
             else:
@@ -217,7 +229,9 @@ class Link:
                 continue
             last = loop.time()
             self._pause = min([self._every, *map(self._pause_of, self.turns.values())])
-            heartbeat = worker_pb2.WorkRequest(heartbeat=worker_pb2.WorkerHeartbeat())
+            heartbeat = worker_pb2.WorkRequest(
+                heartbeat=worker_pb2.WorkerHeartbeat(tokens=list(self.turns))
+            )
             try:
                 receipt = await session.ask(heartbeat)
             except SessionOverError:

@@ -826,7 +826,7 @@ type WorkRequest_Register struct {
 }
 
 type WorkRequest_Heartbeat struct {
-	// The worker is alive and at work. Its leases are extended.
+	// The worker is alive and at work. The leases that it names are extended.
 	Heartbeat *WorkerHeartbeat `protobuf:"bytes,12,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -1382,7 +1382,7 @@ type TurnLease struct {
 	Delivery int32 `protobuf:"varint,4,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// Token of the lease; the turn_token of the requests about this turn.
 	Token string `protobuf:"bytes,5,opt,name=token,proto3" json:"token,omitempty"`
-	// When the lease runs out unless a heartbeat extends it, by the server's clock.
+	// When the lease runs out unless a heartbeat names its token, by the server's clock.
 	// Only read from the server.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// How long each heartbeat extends the lease. Only read from the server.
@@ -1571,7 +1571,7 @@ type WorkerRegistered struct {
 	KeptTurns []*TurnLease `protobuf:"bytes,1,rep,name=kept_turns,json=keptTurns,proto3" json:"kept_turns,omitempty"`
 	// Held steps that the worker keeps, with their new tokens. As for turns.
 	KeptSteps []*StepLease `protobuf:"bytes,2,rep,name=kept_steps,json=keptSteps,proto3" json:"kept_steps,omitempty"`
-	// How often to send a heartbeat while it holds turns, unless a third of the
+	// How often to send a heartbeat that names its turns while it holds any, unless a third of the
 	// duration of one of its leases is shorter.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	// Largest request that the server takes, in bytes; a larger one ends the stream.
@@ -2332,11 +2332,13 @@ func (*WorkReceipt_AnswerModel) isWorkReceipt_Answer() {}
 
 func (*WorkReceipt_NoteModel) isWorkReceipt_Answer() {}
 
-// WorkerHeartbeat says that work is under way.
+// WorkerHeartbeat says which turns are under way.
 type WorkerHeartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tokens of the turn leases to extend; at most 10000. Default: empty, all that
-	// the worker holds.
+	// Tokens of the turn leases to extend, of these and no others; at most 10000. Name
+	// every turn that the worker executes in every heartbeat. A lease that is not named
+	// runs out at its deadline: that is a failed attempt, and the turn is assigned again.
+	// Default: empty, no lease is extended.
 	Tokens        []string `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2385,7 +2387,8 @@ type LeaseExtension struct {
 	// Leases that were extended, with their deadlines.
 	Leases []*TurnLease `protobuf:"bytes,1,rep,name=leases,proto3" json:"leases,omitempty"`
 	// Tokens of the heartbeat that are no lease of this worker any more: stop that
-	// work.
+	// work. Turns that the worker itself completed, failed, suspended or gave back on this
+	// stream are not among them: their receipts may still be on the way.
 	Lost          []string `protobuf:"bytes,2,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,7 +35,8 @@ const (
 //
 // Work is delivered at least once and takes effect exactly once. A lease ends
 // with its stream: what a worker holds then goes to another one, or back to this
-// one when it connects again and names it in its registration.
+// one when it connects again and names it in its registration. The lease of a turn
+// also ends when no heartbeat names its token in time.
 //
 // What to do with an error stands at RunService.
 type WorkerServiceClient interface {
@@ -47,7 +48,12 @@ type WorkerServiceClient interface {
 	// one run take effect in the order in which they were sent. Each request with an
 	// id is answered by one `receipt` of that id, whatever becomes of it: a fault of
 	// one request never ends the stream. Receipts may come in another order than
-	// their requests. A worker has to read while it sends: once 1 024 of its requests
+	// their requests, and work may come before the receipt of the request that made it
+	// ready: the next turn of a run before the receipt of complete_turn, the same turn
+	// again before that of suspend_turn or fail_turn, the next attempt of a step before
+	// that of resolve_step. Keep turns and steps by the tokens of their leases, never by
+	// the run: a worker that forgets the run at the receipt forgets the new turn as well.
+	// A worker has to read while it sends: once 1 024 of its requests
 	// have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
 	// server reads nothing more of the stream, heartbeats included, until it does.
 	// Requests may share a message (WorkRequest.more), and so may responses to a worker
@@ -117,7 +123,8 @@ func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRe
 //
 // Work is delivered at least once and takes effect exactly once. A lease ends
 // with its stream: what a worker holds then goes to another one, or back to this
-// one when it connects again and names it in its registration.
+// one when it connects again and names it in its registration. The lease of a turn
+// also ends when no heartbeat names its token in time.
 //
 // What to do with an error stands at RunService.
 type WorkerServiceServer interface {
@@ -129,7 +136,12 @@ type WorkerServiceServer interface {
 	// one run take effect in the order in which they were sent. Each request with an
 	// id is answered by one `receipt` of that id, whatever becomes of it: a fault of
 	// one request never ends the stream. Receipts may come in another order than
-	// their requests. A worker has to read while it sends: once 1 024 of its requests
+	// their requests, and work may come before the receipt of the request that made it
+	// ready: the next turn of a run before the receipt of complete_turn, the same turn
+	// again before that of suspend_turn or fail_turn, the next attempt of a step before
+	// that of resolve_step. Keep turns and steps by the tokens of their leases, never by
+	// the run: a worker that forgets the run at the receipt forgets the new turn as well.
+	// A worker has to read while it sends: once 1 024 of its requests
 	// have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
 	// server reads nothing more of the stream, heartbeats included, until it does.
 	// Requests may share a message (WorkRequest.more), and so may responses to a worker

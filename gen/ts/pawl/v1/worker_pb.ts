@@ -374,7 +374,7 @@ export type WorkRequest = Message<"pawl.v1.WorkRequest"> & {
     case: "register";
   } | {
     /**
-     * The worker is alive and at work. Its leases are extended.
+     * The worker is alive and at work. The leases that it names are extended.
      *
      * @generated from field: pawl.v1.WorkerHeartbeat heartbeat = 12;
      */
@@ -813,7 +813,7 @@ export type TurnLease = Message<"pawl.v1.TurnLease"> & {
   token: string;
 
   /**
-   * When the lease runs out unless a heartbeat extends it, by the server's clock.
+   * When the lease runs out unless a heartbeat names its token, by the server's clock.
    * Only read from the server.
    *
    * @generated from field: google.protobuf.Timestamp deadline = 6;
@@ -915,7 +915,7 @@ export type WorkerRegistered = Message<"pawl.v1.WorkerRegistered"> & {
   keptSteps: StepLease[];
 
   /**
-   * How often to send a heartbeat while it holds turns, unless a third of the
+   * How often to send a heartbeat that names its turns while it holds any, unless a third of the
    * duration of one of its leases is shorter.
    *
    * @generated from field: google.protobuf.Duration heartbeat_interval = 3;
@@ -1323,14 +1323,16 @@ export const WorkReceiptSchema: GenMessage<WorkReceipt> = /*@__PURE__*/
   messageDesc(file_pawl_v1_worker, 16);
 
 /**
- * WorkerHeartbeat says that work is under way.
+ * WorkerHeartbeat says which turns are under way.
  *
  * @generated from message pawl.v1.WorkerHeartbeat
  */
 export type WorkerHeartbeat = Message<"pawl.v1.WorkerHeartbeat"> & {
   /**
-   * Tokens of the turn leases to extend; at most 10000. Default: empty, all that
-   * the worker holds.
+   * Tokens of the turn leases to extend, of these and no others; at most 10000. Name
+   * every turn that the worker executes in every heartbeat. A lease that is not named
+   * runs out at its deadline: that is a failed attempt, and the turn is assigned again.
+   * Default: empty, no lease is extended.
    *
    * @generated from field: repeated string tokens = 1;
    */
@@ -1359,7 +1361,8 @@ export type LeaseExtension = Message<"pawl.v1.LeaseExtension"> & {
 
   /**
    * Tokens of the heartbeat that are no lease of this worker any more: stop that
-   * work.
+   * work. Turns that the worker itself completed, failed, suspended or gave back on this
+   * stream are not among them: their receipts may still be on the way.
    *
    * @generated from field: repeated string lost = 2;
    */
@@ -1571,7 +1574,8 @@ export const RevokeCauseSchema: GenEnum<RevokeCause> = /*@__PURE__*/
  *
  * Work is delivered at least once and takes effect exactly once. A lease ends
  * with its stream: what a worker holds then goes to another one, or back to this
- * one when it connects again and names it in its registration.
+ * one when it connects again and names it in its registration. The lease of a turn
+ * also ends when no heartbeat names its token in time.
  *
  * What to do with an error stands at RunService.
  *
@@ -1587,7 +1591,12 @@ export const WorkerService: GenService<{
    * one run take effect in the order in which they were sent. Each request with an
    * id is answered by one `receipt` of that id, whatever becomes of it: a fault of
    * one request never ends the stream. Receipts may come in another order than
-   * their requests. A worker has to read while it sends: once 1 024 of its requests
+   * their requests, and work may come before the receipt of the request that made it
+   * ready: the next turn of a run before the receipt of complete_turn, the same turn
+   * again before that of suspend_turn or fail_turn, the next attempt of a step before
+   * that of resolve_step. Keep turns and steps by the tokens of their leases, never by
+   * the run: a worker that forgets the run at the receipt forgets the new turn as well.
+   * A worker has to read while it sends: once 1 024 of its requests
    * have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
    * server reads nothing more of the stream, heartbeats included, until it does.
    * Requests may share a message (WorkRequest.more), and so may responses to a worker

@@ -20,6 +20,7 @@ from pawl import (
     Client,
     FailTurnError,
     HandlerError,
+    InvalidJsonError,
     LimitError,
     RecordKind,
     Reply,
@@ -81,8 +82,12 @@ BAD: dict[str, tuple[Any, type[BaseException], str]] = {
         "UNDECLARED_ARTIFACT",
     ),
     "type": (Reply(event="Done", artifacts={"log": b"x"}), ArtifactError, "ARTIFACT_TYPE"),
-    "no json": (Reply(event="Done", artifacts={"sum": object()}), TypeError, "TypeError"),
-    "no number": (Reply(event="Done", artifacts={"sum": float("nan")}), ValueError, "ValueError"),
+    "no json": (Reply(event="Done", artifacts={"sum": object()}), InvalidJsonError, "INVALID_JSON"),
+    "no number": (
+        Reply(event="Done", artifacts={"sum": float("nan")}),
+        InvalidJsonError,
+        "INVALID_JSON",
+    ),
     "too large": (
         Reply(event="Done", artifacts={"log": "x" * 70_000}),
         LimitError,
@@ -360,7 +365,7 @@ async def test_bad_tools(shared: Sidecar, here: Client, name: str) -> None:
     # What the function was called for may have happened, unless it says otherwise.
     assert record.body.unknown is (name not in ("payload", "raises"))
     assert len(errors) == 1
-    assert isinstance(errors[0], (SchemaError, OSError, TypeError, HandlerError))
+    assert isinstance(errors[0], (SchemaError, OSError, InvalidJsonError, HandlerError))
 
 
 async def test_a_payload_that_fails_its_schema_is_not_asked_for(

@@ -35,7 +35,7 @@ export function formed(
     checkSchema(value, schema, "the answer");
     return { value };
   } catch (error) {
-    if (PawlError.is(error, "SCHEMA")) {
+    if (PawlError.is(error, "SCHEMA", "INVALID_JSON")) {
       return { fault: error.message };
     }
     throw error;

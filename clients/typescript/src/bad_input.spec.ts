@@ -154,18 +154,19 @@ describe("a turn handler", () => {
 });
 
 describe("a tool", () => {
-  const faults: [string, unknown, object, string][] = [
+  // Last: the reason of the error that the program is told, where that is another one.
+  const faults: [string, unknown, object, string, string?][] = [
     ["throws", () => Promise.reject(new RangeError("no")), {}, "RangeError"],
     ["never returns", () => new Promise(() => undefined), {}, "HANDLER_TIMEOUT"],
     ["returns 10 MB", () => MEGABYTES_10, {}, "MESSAGE_TOO_LARGE"],
-    ["returns what is no JSON", () => Symbol("no"), {}, "INVALID_JSON"],
+    ["returns what is no JSON", () => Symbol("no"), {}, "RESULT_INVALID", "INVALID_JSON"],
     ["returns what does not fit", () => "3", { result: { type: "number" } }, "RESULT_INVALID"],
     ["is given what does not fit", () => 3, { parameters: { required: ["c"] } }, "PAYLOAD_INVALID"],
   ];
 
   test.concurrent.each(faults)(
     "that %s answers its step with an error",
-    async (what, tool, options, word) => {
+    async (what, tool, options, word, toldWord = word) => {
       const packs = [await ownPack(`tool-${slug(what)}`)];
       const told: unknown[] = [];
       const tools = shared.client.worker({
@@ -194,7 +195,7 @@ describe("a tool", () => {
       const happened = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
       expect(happened).toBe(!["RangeError", "PAYLOAD_INVALID"].includes(word));
       expect(told.map((error) => (PawlError.is(error) ? error.reason : nameOf(error)))).toEqual([
-        word,
+        toldWord,
       ]);
     },
   );

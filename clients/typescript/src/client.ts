@@ -14,6 +14,7 @@ import {
 import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
+import { toJsonText } from "./json_text.js";
 import { DEFAULT_ADDRESS, type NodeOptions, nodeTransport } from "./node_transport.js";
 import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
@@ -23,7 +24,7 @@ import type { RunResult } from "./run_result.js";
 import type { Sessions } from "./sessions.js";
 import { importRun } from "./travel.js";
 import type { AnyPack, Entry, PackName, PackTypes } from "./types.js";
-import { type Content, partsOf, toJsonText } from "./values.js";
+import { type Content, partsOf } from "./values.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
 

@@ -7,6 +7,7 @@
 import { failTurn, PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
 import { textOf as wordsOf } from "./handler_fault.js";
+import { toJsonText } from "./json_text.js";
 import type { ModelAnswer, ModelOutcome, ProviderLimits } from "./models.js";
 import type { Json } from "./plain.js";
 import type { Usage } from "./reply.js";
@@ -301,7 +302,9 @@ export function callsOf({ toolCalls }: Said): SaidCall[] {
 export function objectFor(text: string): { readonly [name: string]: unknown } {
   let value: unknown;
   try {
-    value = withDigits(parseExact(text || "{}"));
+    const parsed = parseExact(text || "{}");
+    toJsonText(parsed, "arguments");
+    value = withDigits(parsed);
   } catch {
     return { arguments: text };
   }

@@ -36,46 +36,6 @@ export function parseExact(text: string): Json {
   }) as Json;
 }
 
-/** JSON text of a value; undefined: JSON cannot hold it. */
-export function textOfJson(value: unknown): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    if (!(error instanceof TypeError)) {
-      throw error;
-    }
-    return textWithBigints(value); // Or it holds itself, which is told there as well.
-  }
-}
-
-function textWithBigints(value: unknown): string | undefined {
-  const found: string[] = [];
-  const mark = `bigint ${crypto.randomUUID()} `;
-  const text = JSON.stringify(value, (_, item: unknown) => {
-    if (typeof item !== "bigint") {
-      return item;
-    }
-    found.push(String(item));
-    return `${mark}${item}`;
-  }) as string | undefined;
-  return found.reduce<string | undefined>((left, digits) => {
-    return left?.replace(`"${mark}${digits}"`, digits);
-  }, text);
-}
-
-/** The same with numbers alone, as good as those are: for checks against a schema. */
-export function rounded(value: unknown): unknown {
-  if (typeof value === "bigint") {
-    return Number(value);
-  }
-  if (Array.isArray(value)) {
-    return value.map(rounded);
-  }
-  return typeof value === "object" && value !== null
-    ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, rounded(item)]))
-    : value;
-}
-
 function isInexact(token: string): boolean {
   return /^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token));
 }

@@ -63,7 +63,8 @@ function isMade({ kind, reason }: PawlError): boolean {
 /** The error of a step whose result cannot be told: the call did happen. */
 export function refusedResult(why: unknown): HandlerFault {
   const fault = faultOf(why);
-  const code = PawlError.is(why) ? fault.code : RESULT_INVALID;
+  const known = PawlError.is(why) && !PawlError.is(why, "INVALID_JSON");
+  const code = known ? fault.code : RESULT_INVALID;
   const message = `the result was refused: ${fault.message}`.slice(0, MOST_MESSAGE);
   return { ...fault, code, message, final: false, retryAfterMs: undefined, unknown: true };
 }

@@ -1,7 +1,8 @@
 /** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
 
 import type { Offer } from "./dialect.js";
-import { parseExact, textOfJson } from "./exact_json.js";
+import { parseExact } from "./exact_json.js";
+import { toJsonText } from "./json_text.js";
 import type { Json } from "./plain.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
@@ -78,7 +79,7 @@ export class Leave {
     }
     const { event, artifacts: writes = {} } = given;
     if (typeof event !== "string" || !this.#events.includes(event)) {
-      const shown = textOfJson(event) ?? "nothing";
+      const shown = shownOf(event);
       return { fault: `event: one of ${this.#events.join(", ")}, not ${shown}` };
     }
     if (!isObject(writes ?? {})) {
@@ -96,7 +97,7 @@ export class Leave {
         return { fault: `artifacts: one of ${known}, not ${JSON.stringify(name)}` };
       }
       if (isText(slot) && typeof value !== "string") {
-        return { fault: `artifacts.${name}: a string, not ${textOfJson(value)}` };
+        return { fault: `artifacts.${name}: a string, not ${shownOf(value)}` };
       }
       artifacts[name] = isText(slot) ? value : json(value);
     }
@@ -142,7 +143,7 @@ export class Asking {
     const { question } = given;
     return typeof question === "string" && question !== ""
       ? { question }
-      : { fault: `question: a string, not empty, not ${textOfJson(question) ?? "nothing"}` };
+      : { fault: `question: a string, not empty, not ${shownOf(question)}` };
   }
 }
 
@@ -151,10 +152,17 @@ export function objectOf(text: string): { readonly [key: string]: Json } | strin
   let value: unknown;
   try {
     value = parseExact(text || "{}");
+    // JavaScript reads more than there is in JSON: halves of characters.
+    toJsonText(value, "the arguments");
   } catch (error) {
     return `the arguments are no JSON: ${error instanceof Error ? error.message : error}`;
   }
   return isObject(value) ? value : "the arguments are no object";
+}
+
+/** A value as a model is shown it. */
+function shownOf(value: Json | undefined): string {
+  return value === undefined ? "nothing" : toJsonText(value, "the value");
 }
 
 function isObject(value: unknown): value is { readonly [key: string]: Json } {

@@ -2,8 +2,8 @@
 
 import type { Ask, Said } from "./dialect.js";
 import { callsOf, textIn } from "./dialect.js";
+import { toJsonText } from "./json_text.js";
 import type { Usage } from "./reply.js";
-import { toJsonText } from "./values.js";
 
 /** Output of a call of which the pack has no `max_tokens`. */
 const OUTPUT_TOKENS = 4096;

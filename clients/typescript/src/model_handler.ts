@@ -28,6 +28,7 @@ import { type Heard, type Manner, Talk } from "./talk.js";
 import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
 import { partsOf, textOf } from "./values.js";
+import { wholeIn } from "./whole.js";
 
 /** How a turn is executed by a model. */
 export interface ModelOptions {
@@ -252,7 +253,7 @@ class Execution {
 
   #discreet(outcome: ModelOutcome): ModelOutcome {
     if ("answer" in outcome) {
-      return outcome;
+      return wholeIn(outcome);
     }
     const { error } = outcome.failure;
     const message = this.#dialect.discreet(error.message ?? "").slice(0, MOST_MESSAGE);

@@ -13,6 +13,7 @@ import type {
   RequestModelRequestSchema,
   StepRequestSchema,
 } from "./gen/pawl/v1/run_pb.js";
+import { toJsonText } from "./json_text.js";
 import type {
   ModelAnswer,
   ModelAsk,
@@ -24,7 +25,7 @@ import type {
 } from "./models.js";
 import { faultRequest, type TurnRef, turnTarget, usageOf } from "./request.js";
 import type { StepCall } from "./turn.js";
-import { messageOf, partsOf, toJsonText } from "./values.js";
+import { messageOf, partsOf } from "./values.js";
 
 /** Asks for the call of a model. */
 export function askRequest(

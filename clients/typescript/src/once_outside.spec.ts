@@ -93,7 +93,7 @@ test("a tool of a run that is driven here has one effect", async () => {
 
 test.each([
   ["too large", () => "x".repeat(10_000_000), "MESSAGE_TOO_LARGE"],
-  ["no JSON", () => Symbol("no") as unknown as string, "INVALID_JSON"],
+  ["no JSON", () => Symbol("no") as unknown as string, "RESULT_INVALID"],
 ])("a result that is %s is of a call that happened", async (_what, result, reason) => {
   // Failed definitely it would be made again, and with its turn once more.
   const again = { tools: { add: { attempts: 3 } }, retry: { max_attempts: 3 } };

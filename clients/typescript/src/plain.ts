@@ -6,6 +6,8 @@ import { common } from "./brand.js";
 import { type Json, parseExact } from "./exact_json.js";
 import type { ArtifactValue } from "./gen/pawl/v1/record_pb.js";
 
+import { wholeIn } from "./whole.js";
+
 export type { Json } from "./exact_json.js";
 
 /** Value of an artifact as it is read: text, bytes, or JSON, by its media type. */
@@ -52,8 +54,15 @@ export function plain<D extends DescMessage>(
 
 /** Reads JSON text that a server sent; empty text is undefined. */
 export function parseJson(text: string): Json | undefined {
-  return text === "" ? undefined : parseExact(text);
+  if (text === "") {
+    return undefined;
+  }
+  const value = parseExact(text);
+  return HALVES.test(text) ? wholeIn(value) : value;
 }
+
+/** What may be half a character: journals of earlier programs have them. */
+const HALVES = /\\ud[89a-f]/i;
 
 /** A value of a message, as another one has it. */
 export function keepSource<T extends object>(message: T, from: object): T {

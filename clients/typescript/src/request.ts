@@ -10,9 +10,10 @@ import {
   type TurnRef as WireTurnRef,
 } from "./gen/pawl/v1/record_pb.js";
 import type { CompleteTurnRequestSchema } from "./gen/pawl/v1/run_pb.js";
+import { toJsonText } from "./json_text.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
-import { type Content, messageOf, partsOf, type Slots, toJsonText, writesOf } from "./values.js";
+import { type Content, messageOf, partsOf, type Slots, writesOf } from "./values.js";
 
 /** Identity of one open turn, with its token. */
 export type TurnRef = Pick<Plain<WireTurnRef>, "runId" | "turnSeq" | "attempt" | "token">;

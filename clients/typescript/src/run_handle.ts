@@ -29,6 +29,7 @@ import {
   type SetArtifactsResponse,
   SetArtifactsResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
+import { toJsonText } from "./json_text.js";
 import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { RunReader } from "./run_reader.js";
@@ -210,7 +211,8 @@ export class RunHandle<P extends PackTypes = AnyPack> extends RunReader<P> {
       step,
       digest,
       decision,
-      payloadJson: decision === StepDecision.EDIT ? JSON.stringify(options.payload ?? null) : "",
+      payloadJson:
+        decision === StepDecision.EDIT ? toJsonText(options.payload ?? null, "payload") : "",
       reason: options.reason ?? "",
       requestId: options.id ?? newId(),
       ...(options.expires ? { expires: timestampFromDate(options.expires) } : {}),

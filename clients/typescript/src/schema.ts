@@ -2,9 +2,8 @@
 
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { PawlError } from "./errors.js";
-import { rounded } from "./exact_json.js";
+import { toJsonText } from "./json_text.js";
 import type { Json } from "./plain.js";
-import { toJsonText } from "./values.js";
 
 const MOST_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();
@@ -12,7 +11,7 @@ const compiled = new Map<string, ValidateFunction>();
 /** Throws a PawlError of kind "schema" that names the first place that does not fit. */
 export function checkSchema(value: Json, schema: Json, what: string): void {
   const validate = compile(schema, what);
-  if (validate(rounded(value))) {
+  if (validate(JSON.parse(toJsonText(value, what)))) {
     return;
   }
   const fault = validate.errors?.[0];
@@ -38,7 +37,7 @@ function compile(schema: Json, what: string): ValidateFunction {
   try {
     // A compiler of its own: schemas of different packs may share an $id.
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
-    validate = ajv.compile(rounded(schema) as object | boolean);
+    validate = ajv.compile(JSON.parse(key) as object | boolean);
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
     throw new PawlError("schema", `${what}: its schema is invalid: ${text}`, {

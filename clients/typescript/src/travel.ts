@@ -14,10 +14,11 @@ import {
   type VerifyRunResponse,
   VerifyRunResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
+import { toJsonText } from "./json_text.js";
 import type { Json, Plain } from "./plain.js";
 import { attempt, type CallOptions, newId } from "./retry.js";
 import type { RunInfo } from "./run_reader.js";
-import { type Artifacts, type Slots, toJsonText, writesOf } from "./values.js";
+import { type Artifacts, type Slots, writesOf } from "./values.js";
 
 /** How a copy of a run differs from it. */
 export interface ForkOptions extends CallOptions {

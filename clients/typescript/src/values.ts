@@ -1,9 +1,7 @@
 /** Content and artifacts on the way to the wire. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { brand, isBranded } from "./brand.js";
-import { PawlError } from "./errors.js";
-import { textOfJson } from "./exact_json.js";
+import { brand } from "./brand.js";
 import type {
   ArtifactValueSchema,
   ArtifactWriteSchema,
@@ -11,6 +9,7 @@ import type {
   Part as WirePart,
 } from "./gen/pawl/v1/record_pb.js";
 import { PartSchema } from "./gen/pawl/v1/record_pb.js";
+import { toJsonText, wholeText } from "./json_text.js";
 import type { Json, Plain } from "./plain.js";
 
 /** One piece of a message. */
@@ -57,11 +56,6 @@ export function json(value: Json): JsonText {
   return new JsonText(value);
 }
 
-/** Whether a value is JSON that was marked as that, by any copy of this package. */
-function isJsonText(value: unknown): value is JsonText {
-  return isBranded(value, "JsonText");
-}
-
 /** Value of an artifact as it is given. */
 export type ArtifactLike = string | Uint8Array | Json | JsonText;
 
@@ -85,28 +79,6 @@ export interface MessageLike {
   readonly refusal?: string;
 }
 
-/** JSON text of a value. Throws a PawlError for what JSON cannot hold. */
-export function toJsonText(value: unknown, field: string): string {
-  let text: string | undefined;
-  try {
-    text = isJsonText(value) ? (value.text ?? textOfJson(value.value)) : textOfJson(value);
-  } catch (cause) {
-    throw notJson(field, cause);
-  }
-  if (text === undefined) {
-    throw notJson(field, undefined);
-  }
-  return text;
-}
-
-function notJson(field: string, cause: unknown): PawlError {
-  return new PawlError("request", `${field}: a value that is no JSON`, {
-    reason: "INVALID_JSON",
-    metadata: { field },
-    cause,
-  });
-}
-
 /** Parts of the wire for some content. */
 export function partsOf(content: Content | undefined): WirePart[] {
   if (content === undefined) {
@@ -118,7 +90,7 @@ export function partsOf(content: Content | undefined): WirePart[] {
 
 function partOf(item: PartLike, index: number): MessageInitShape<typeof PartSchema> {
   if (typeof item === "string") {
-    return { content: { case: "text", value: item } };
+    return { content: { case: "text", value: wholeText(item, `parts[${index}]`) } };
   }
   if (item instanceof Uint8Array) {
     return { content: { case: "data", value: item } };
@@ -191,7 +163,7 @@ function formOf(
   }
   const isJson = mediaType === "application/json" || mediaType?.endsWith("+json");
   if (typeof value === "string" && !isJson) {
-    return { case: "text", value };
+    return { case: "text", value: wholeText(value, `artifacts.${name}`) };
   }
   return { case: "json", value: toJsonText(value, `artifacts.${name}`) };
 }

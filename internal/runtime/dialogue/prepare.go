@@ -3,7 +3,6 @@ package dialogue
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -154,8 +153,10 @@ func (p *preparation) texts() error {
 		if t.text.Hash == ([32]byte{}) || t.text.Seq != 0 {
 			continue
 		}
-		if t.json && !json.Valid([]byte(t.text.Text)) {
-			return request.Malformed("INVALID_JSON", t.field, "is not JSON")
+		if t.json {
+			if err := request.CheckJSON(t.field, []byte(t.text.Text)); err != nil {
+				return err
+			}
 		}
 		known := slices.IndexFunc(p.state.Texts, func(k machine.KnownText) bool { return k.Hash == t.text.Hash })
 		if known >= 0 {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -31,6 +32,7 @@ from pawl import (
     _runs,
     _values,
 )
+from pawl._json_text import whole_in
 from pawl.v1 import record_pb2
 
 T = TypeVar("T")
@@ -72,9 +74,16 @@ _ALIASES = {
 _ENUMS: dict[str, type] = _named(_enums)
 
 
+_HALVES = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+"""What may be half a character: journals of earlier programs have them."""
+
+
 def parse_json(text: str) -> Any:
     """JSON text; None if it is empty."""
-    return json.loads(text) if text else None
+    if not text:
+        return None
+    value = json.loads(text)
+    return whole_in(value) if _HALVES.search(text) else value
 
 
 def instant(value: Any) -> datetime:

@@ -18,8 +18,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pawl._errors import FailTurnError
+from pawl._json_text import dump_json, whole, whole_in
 from pawl._models import ModelAnswer, ModelCall, ModelFailure, ProviderLimits
-from pawl._requests import dump_json
 from pawl._values import Fault, Json, Message, Part, Usage
 
 _AGAIN = (408, 409, 425, 429)
@@ -232,28 +232,8 @@ def sound(answer: ModelAnswer) -> ModelAnswer:
         finish_reason=_clip(answer.finish_reason, 128),
         model=_clip(answer.model),
         response_id=_clip(answer.response_id),
-        provider=_whole_values(answer.provider),
+        provider=whole_in(answer.provider),
     )
-
-
-def whole(text: str) -> str:
-    """Text whose characters are whole: halves of them that came apart are joined, and those
-    that are alone are replaced.
-
-    >>> whole("\\ud83d\\ude00, \\ud83d")
-    '😀, \ufffd'
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _whole_values(value: Json) -> Json:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {whole(name): _whole_values(item) for name, item in value.items()}
-    return [_whole_values(item) for item in value] if isinstance(value, list) else value
 
 
 def _clip(text: str, most: int = 256) -> str:
@@ -396,7 +376,7 @@ def object_of(arguments: str) -> dict[str, Any]:
     """Arguments of a call for providers that want an object: what is none is told as it is."""
     try:
         value = json.loads(arguments or "{}")
-        dump_json(value).encode()
+        dump_json(value, "arguments")
     except (ValueError, RecursionError):
         return {"arguments": arguments}
     return value if isinstance(value, dict) else {"arguments": value}
@@ -407,7 +387,7 @@ def text_of(part: Part) -> str | None:
     if part.text is not None:
         return part.text
     if part.json is not None:
-        return dump_json(part.json.value)
+        return dump_json(part.json.value, "part")
     return None
 
 

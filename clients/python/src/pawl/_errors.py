@@ -5,6 +5,7 @@ The tree::
     PawlError
     +-- RequestError             the request itself is wrong
     |   +-- ArtifactError        undeclared, of another type, named twice
+    |   +-- InvalidJsonError     a value that JSON cannot hold; `field` is its place
     |   +-- PackInvalidError     the document is no valid pack
     |   +-- VariablesError       a variable is missing, unknown or invalid
     |   +-- PositionError        a seq, cursor or page token that cannot be read from
@@ -111,6 +112,10 @@ class RequestError(PawlError):
 
 class ArtifactError(RequestError):
     """An artifact is undeclared, of another type, or named twice."""
+
+
+class InvalidJsonError(RequestError, ValueError):
+    """A value that JSON cannot hold was given, returned or written; `field` is its place."""
 
 
 class PackInvalidError(RequestError):
@@ -349,6 +354,7 @@ BY_REASON: dict[str, type[PawlError]] = {
     "UNDECLARED_ARTIFACT": ArtifactError,
     "ARTIFACT_TYPE": ArtifactError,
     "DUPLICATE_ARTIFACT": ArtifactError,
+    "INVALID_JSON": InvalidJsonError,
     "PACK_INVALID": PackInvalidError,
     "BAD_VARIABLES": VariablesError,
     "CURSOR_FOREIGN": PositionError,

@@ -16,6 +16,7 @@ from pawl._errors import (
     FailStepError,
     FailTurnError,
     HandlerError,
+    InvalidJsonError,
     PawlError,
     SchemaError,
     StepFailedError,
@@ -76,7 +77,8 @@ def step_fault_of(error: BaseException, code: str = "") -> StepFault:
 
 def refused_result(why: BaseException, code: str = "") -> StepFault:
     """The error of a step whose result cannot be told: the call did happen."""
-    fault = step_fault_of(why, code or ("" if isinstance(why, PawlError) else RESULT_INVALID))
+    known = isinstance(why, PawlError) and not isinstance(why, InvalidJsonError)
+    fault = step_fault_of(why, code or ("" if known else RESULT_INVALID))
     message = _cut(f"the result was refused: {fault.message}", _MOST_MESSAGE)
     return StepFault(code=fault.code, message=message, trace=fault.trace, unknown=True)
 

@@ -12,6 +12,7 @@ from pawl._convert import from_proto
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import Flow, Handle, Operation, Send, new_id
 from pawl._history import Deletion, Erased, RunDiff, Verification
+from pawl._json_text import dump_json
 from pawl._outcomes import Started, started
 from pawl._runs import RunInfo
 from pawl._streams import Reader
@@ -49,7 +50,9 @@ class Histories:
             run_id=run_id,
             at_seq=how.at_seq,
             pack=how.pack,
-            variables_json="" if how.variables is None else wire.dump_json(dict(how.variables)),
+            variables_json=""
+            if how.variables is None
+            else dump_json(dict(how.variables), "variables"),
             artifacts=wire.artifacts(how.artifacts),
             labels=dict(how.labels or {}),
             execution=wire.number("Execution", how.execution),  # type: ignore[arg-type]

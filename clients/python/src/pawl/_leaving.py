@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pawl._requests import dump_json
+from pawl._json_text import dump_json
 from pawl._runs import ArtifactSlot
 from pawl._turn_view import TurnView
 from pawl._values import Json, JsonValue
@@ -29,7 +29,7 @@ def object_in(arguments: str) -> tuple[dict[str, Any], str]:
     try:
         given = json.loads(arguments or "{}")
         # Python reads more than there is in JSON: NaN, and halves of characters.
-        dump_json(given).encode()
+        dump_json(given, "arguments")
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are no JSON: {error}"
     if not isinstance(given, dict):

@@ -19,9 +19,9 @@ from pawl._dialect import (
     text_of,
     words_of,
 )
+from pawl._json_text import dump_json, whole_in
 from pawl._models import ModelAnswer, ModelCall, ModelFailure
 from pawl._own_items import TEXT, Own, Place, placed, places_of
-from pawl._requests import dump_json
 from pawl._values import Json, Message, Part, Usage
 
 _PARAMETERS = {name: name for name in ("temperature", "top_p", "top_k", "max_tokens")}
@@ -166,7 +166,9 @@ class MessagesDraft(Draft):
             block = piece.content_block.model_dump(exclude_none=True)
             if block["type"] == "tool_use":
                 # Some endpoints tell whole arguments at once.
-                block["input"] = dump_json(block["input"]) if block.get("input") else ""
+                block["input"] = (
+                    dump_json(whole_in(block["input"]), "input") if block.get("input") else ""
+                )
             self._blocks[piece.index] = block
         elif piece.type == "content_block_delta":
             return self._add(self._blocks[piece.index], piece.delta)

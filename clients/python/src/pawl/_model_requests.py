@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pawl import _requests as wire
+from pawl._json_text import dump_json
 from pawl._models import (
     ModelAnswer,
     ModelFailure,
@@ -96,9 +97,9 @@ def model_request(asked: ModelRequest) -> record_pb2.ModelRequest:
     if asked.system is not None:
         request.system = asked.system
     if asked.tools is not None:
-        request.tools_json = wire.dump_json(asked.tools)
+        request.tools_json = dump_json(asked.tools, "tools")
     if asked.parameters is not None:
-        request.parameters_json = wire.dump_json(asked.parameters)
+        request.parameters_json = dump_json(asked.parameters, "parameters")
     return request
 
 
@@ -132,5 +133,5 @@ def model_answer(answer: ModelAnswer) -> record_pb2.ModelAnswer:
         finish_reason=answer.finish_reason,
         model=answer.model,
         response_id=answer.response_id,
-        provider_json="" if answer.provider is None else wire.dump_json(answer.provider),
+        provider_json="" if answer.provider is None else dump_json(answer.provider, "provider"),
     )

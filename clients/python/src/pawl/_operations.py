@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from pawl._approvals import Approval
 from pawl._convert import from_proto, optional, parse_json, record_from_proto
 from pawl._enums import SteerWhen, StepDecision
 from pawl._flow import Operation, new_id
+from pawl._json_text import dump_json
 from pawl._model_calls import AnsweredModel, NotedModel, RequestedModel, ShownModel
 from pawl._model_requests import (
     answer_model_request,
@@ -88,7 +88,9 @@ class Runs:
         request = run_pb2.StartRunRequest(
             namespace=self.namespace,
             pack=what.pack,
-            variables_json="" if what.variables is None else wire.dump_json(dict(what.variables)),
+            variables_json=""
+            if what.variables is None
+            else dump_json(dict(what.variables), "variables"),
             input=wire.parts(what.input),
             execution=wire.number("Execution", execution),  # type: ignore[arg-type]
             labels=dict(what.labels or {}),
@@ -362,7 +364,7 @@ class Runs:
             step=step,
             digest=digest,
             decision="STEP_DECISION_" + word,
-            payload_json=json.dumps(payload) if word == StepDecision.EDIT else "",
+            payload_json=dump_json(payload, "payload") if word == StepDecision.EDIT else "",
             reason=reason,
             request_id=request_id or new_id(),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
@@ -11,13 +10,9 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from pawl import _values
+from pawl._json_text import dump_json, whole_text
 from pawl._runs import ArtifactSlot, RunFilter
 from pawl.v1 import record_pb2, run_pb2
-
-
-def dump_json(value: Any) -> str:
-    """Compact JSON. Raises TypeError or ValueError for what JSON cannot hold."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 @cache
@@ -36,18 +31,20 @@ def number(kind: str, word: str) -> int:
     raise LookupError(kind)
 
 
-def part(value: _values.PartLike) -> record_pb2.Part:
-    """One part of a message."""
+def part(value: _values.PartLike, field: str) -> record_pb2.Part:
+    """One part of a message. `field` is what errors call it."""
     given = _values.Part.of(value)
     message = record_pb2.Part(
         media_type=given.media_type,
         filename=given.filename,
-        metadata_json="" if given.metadata is None else dump_json(given.metadata),
+        metadata_json=""
+        if given.metadata is None
+        else dump_json(given.metadata, f"{field}.metadata"),
     )
     if given.text is not None:
-        message.text = given.text
+        message.text = whole_text(given.text, field)
     elif given.json is not None:
-        message.json = dump_json(given.json.value)
+        message.json = dump_json(given.json.value, field)
     elif given.data is not None:
         message.data = given.data
     else:
@@ -57,16 +54,18 @@ def part(value: _values.PartLike) -> record_pb2.Part:
 
 def parts(content: _values.Content | None) -> list[record_pb2.Part]:
     """The parts of any content."""
-    return [part(item) for item in _values.parts_of(content)]
+    return [part(item, f"parts[{at}]") for at, item in enumerate(_values.parts_of(content))]
 
 
 def message(value: _values.Message) -> record_pb2.Message:
     """One entry of a conversation."""
     return record_pb2.Message(
         role=value.role,
-        parts=[part(item) for item in value.parts],
-        tool_calls_json="" if value.tool_calls is None else dump_json(value.tool_calls),
-        provider_json="" if value.provider is None else dump_json(value.provider),
+        parts=parts(value.parts),
+        tool_calls_json=""
+        if value.tool_calls is None
+        else dump_json(value.tool_calls, "tool_calls"),
+        provider_json="" if value.provider is None else dump_json(value.provider, "provider"),
         refusal=value.refusal,
         tool_call_id=value.tool_call_id,
     )
@@ -77,15 +76,16 @@ def _is_json(media_type: str) -> bool:
     return bare == "application/json" or bare.endswith("+json")
 
 
-def artifact_value(value: Any, media_type: str) -> record_pb2.ArtifactValue:
-    """One value, in the form of its media type or else of its Python type."""
+def artifact_value(value: Any, media_type: str, field: str) -> record_pb2.ArtifactValue:
+    """One value, in the form of its media type or else of its Python type. `field` is what
+    errors call it."""
     if isinstance(value, _values.JsonValue):
-        return record_pb2.ArtifactValue(json=dump_json(value.value))
+        return record_pb2.ArtifactValue(json=dump_json(value.value, field))
     if isinstance(value, (bytes, bytearray)):
         return record_pb2.ArtifactValue(data=bytes(value))
     if isinstance(value, str) and not _is_json(media_type):
-        return record_pb2.ArtifactValue(text=value)
-    return record_pb2.ArtifactValue(json=dump_json(value))
+        return record_pb2.ArtifactValue(text=whole_text(value, field))
+    return record_pb2.ArtifactValue(json=dump_json(value, field))
 
 
 def artifacts(
@@ -94,7 +94,9 @@ def artifacts(
     """Artifact writes; `slots` tells the declared media types where they are known."""
     types = {slot.name: slot.media_type for slot in slots}
     return [
-        record_pb2.ArtifactWrite(name=name, value=artifact_value(value, types.get(name, "")))
+        record_pb2.ArtifactWrite(
+            name=name, value=artifact_value(value, types.get(name, ""), f"artifacts.{name}")
+        )
         for name, value in (writes or {}).items()
     ]
 
@@ -105,10 +107,10 @@ def output_piece(value: _values.OutputPiece) -> record_pb2.OutputPiece:
         id=value.id,
         name=value.name,
         description=value.description,
-        parts=[part(item) for item in value.parts],
+        parts=parts(value.parts),
         append=value.append,
         last=value.last,
-        metadata_json="" if value.metadata is None else dump_json(dict(value.metadata)),
+        metadata_json="" if value.metadata is None else dump_json(dict(value.metadata), "metadata"),
     )
 
 

@@ -15,6 +15,7 @@ from pawl import _schema
 from pawl._dialect import Ask, calls_of, text_of
 from pawl._enums import Awaiting, StepStatus
 from pawl._errors import FailTurnError, SchemaError, StepCancelledError
+from pawl._json_text import dump_json
 from pawl._leaving import Asking, Leaving, object_in
 from pawl._model_calls import Heed
 from pawl._models import (
@@ -27,7 +28,6 @@ from pawl._models import (
     ToolResult,
 )
 from pawl._outcomes import Reply
-from pawl._requests import dump_json
 from pawl._runs import Step, StepOutcome
 from pawl._turn_requests import StepCall
 from pawl._turn_view import TurnView
@@ -66,10 +66,7 @@ class Manner:
         if self.max_rounds < 1:
             raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
         for name, value in self.recorded.items():
-            try:
-                dump_json(value).encode()
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"extra.{name}: no JSON: {error}") from error
+            dump_json(value, f"extra.{name}")
         if self.schema is None:
             return
         if not isinstance(self.schema, Mapping):
@@ -77,9 +74,9 @@ class Manner:
             raise ValueError(f"response_schema: an object, not {name}")
         try:
             _schema.examine(dict(self.schema), "response_schema")
-            dump_json(dict(self.schema)).encode()
-        except (SchemaError, TypeError) as error:
+        except SchemaError as error:
             raise ValueError(f"response_schema: {error}") from error
+        dump_json(dict(self.schema), "response_schema")
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -223,7 +220,7 @@ class Talk:
             read = usage.input_tokens + usage.output_tokens
             read += _tokens("", self._history[self._counted :])
         else:
-            tools = dump_json(self._tools) if self._tools else ""
+            tools = dump_json(self._tools, "tools") if self._tools else ""
             read = _tokens(self._system + tools, self._history)
         return Usage(input_tokens=read, output_tokens=self._most_said() or DEFAULT_OUTPUT_TOKENS)
 
@@ -374,7 +371,7 @@ def _fitting(text: str, schema: Mapping[str, Json]) -> tuple[Json, str]:
     """The value of a text in JSON that fits, or what is wrong with it."""
     try:
         value = json.loads(text)
-        dump_json(value).encode()
+        dump_json(value, "the answer")
         _schema.check(value, dict(schema), "the answer")
     except SchemaError as error:
         return None, error.message

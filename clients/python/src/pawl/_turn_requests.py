@@ -9,6 +9,7 @@ from datetime import timedelta
 from pawl import _requests as wire
 from pawl._fault import StepFault
 from pawl._flow import new_id
+from pawl._json_text import dump_json
 from pawl._models import ToolCallRef
 from pawl._outcomes import Reply
 from pawl._runs import ArtifactSlot, TurnRef
@@ -102,7 +103,7 @@ def step_request(
             run_pb2.StepRequest(
                 key=call.key,
                 tool=call.tool,
-                payload_json=wire.dump_json(call.payload),
+                payload_json=dump_json(call.payload, "payload"),
                 reframe=call.reframe,
                 call=None
                 if call.call is None
@@ -147,7 +148,7 @@ def resolve_request(
             if answer.retry_after is not None:
                 request.retry_after.FromTimedelta(wait_of(answer.retry_after))
     else:
-        request.result_json = wire.dump_json(answer)
+        request.result_json = dump_json(answer, "result")
     return request
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import shutil
 import tempfile
 import time
@@ -26,6 +27,7 @@ from pawl import (
     Reply,
     Run,
     RunStatus,
+    StateError,
     Tls,
     TurnAssigned,
     UnavailableError,
@@ -259,7 +261,7 @@ async def test_a_withdrawn_token_is_asked_for_again_by_coroutines(
 
 
 async def test_a_token_that_stays_wrong(doorman: tuple[Doorman, str]) -> None:
-    """It is asked for once more, not for ever; one that is fixed, not at all."""
+    """Calls ask for it once more, not for ever; one that is fixed, not at all."""
     guard, address = doorman
     for token, calls in ((Rotating("no"), 2), ("no", 1)):
         guard.calls.clear()
@@ -270,13 +272,49 @@ async def test_a_token_that_stays_wrong(doorman: tuple[Doorman, str]) -> None:
             with pytest.raises(AuthenticationError):
                 list(client.attach("r").transitions())
             assert len(guard.calls) == 2 * calls
-        worker = Worker(address=address, token=token)
-        worker.prompt("*")(done)
-        with pytest.raises(AuthenticationError):
-            await asyncio.wait_for(worker.serve(), WAIT)
-        # A stream that is refused while its registration is on the way may look broken,
-        # and is then opened once more; what counts is that it is not opened for ever.
-        assert calls <= guard.calls.count("Work") <= 2 * calls + 1
+    guard.calls.clear()
+    worker = Worker(address=address, token="no")
+    worker.prompt("*")(done)
+    with pytest.raises(AuthenticationError):
+        await asyncio.wait_for(worker.serve(), WAIT)
+    # A stream that is refused while its registration is on the way may look broken,
+    # and is then opened once more; what counts is that it is not opened for ever.
+    assert 1 <= guard.calls.count("Work") <= 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (lambda: "no", "withdrawn"),
+        (lambda: 1 / 0, "the function raised ZeroDivisionError"),
+        (lambda: None, "the function gives a str, not NoneType"),
+    ],
+    ids=["late", "failing", "none"],
+)
+async def test_a_worker_outlives_a_token_that_is_late(
+    doorman: tuple[Doorman, str],
+    bad: Callable[[], Any],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The function gives the right token at its sixth call."""
+    _, address = doorman
+    given: list[object] = []
+
+    def token() -> str:
+        given.append(None)
+        return "two" if len(given) > 5 else bad()
+
+    worker = Worker(address=address, token=token)
+    worker.prompt("*")(done)
+    with (
+        caplog.at_level(logging.WARNING, logger="pawl.worker"),
+        pytest.raises(StateError, match="enough"),
+    ):
+        await asyncio.wait_for(worker.serve(), WAIT)
+    assert len(given) >= 6
+    warnings = [r.getMessage() for r in caplog.records if r.name == "pawl.worker"]
+    assert any("trying again: " in line and said in line for line in warnings), warnings
 
 
 # Idle connections

@@ -18,6 +18,13 @@ import { type Log, STDERR } from "./log.js";
 import { type Plain, plain } from "./plain.js";
 import { attempt, type CallOptions, type Patience } from "./retry.js";
 
+/**
+ * A bearer token, or a function that gives one for each call (for rotation). A worker asks the
+ * function until the sidecar takes what it gives, with growing pauses, and logs it; with a fixed
+ * token that is refused it ends.
+ */
+export type TokenSource = string | (() => string | Promise<string>);
+
 /** Settings that every client has. */
 export interface ClientOptions {
   /** Isolation boundary. Default: the server's "default". */
@@ -39,6 +46,7 @@ const RETRY_FOR_MS = 20_000;
 interface ConnectionSettings extends ClientOptions {
   readonly maxMessageBytes?: number;
   readonly address?: string;
+  readonly token?: TokenSource;
   /** The same way for those who drive runs; undefined: there is none but the ordinary one. */
   readonly shared?: SharedTransport;
 }
@@ -57,6 +65,8 @@ export class Connection {
   readonly address: string;
   /** Largest request, bytes. */
   readonly maxMessageBytes: number;
+  /** A function gives the token: another one after a rotation. */
+  readonly renewsToken: boolean;
 
   readonly #settings: ConnectionSettings;
   #driving: Connection | undefined;
@@ -72,6 +82,7 @@ export class Connection {
     this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
     this.log = options.log ?? STDERR;
     this.address = options.address ?? "";
+    this.renewsToken = typeof options.token === "function";
     this.patience = {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),

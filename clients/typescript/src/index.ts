@@ -13,7 +13,7 @@ export {
   type StartOptions,
 } from "./client.js";
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
-export type { ClientOptions } from "./connection.js";
+export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export type { Handlers } from "./drive.js";
 export {
@@ -58,7 +58,7 @@ export type {
   ProviderLimits,
   ToolCallRef,
 } from "./models.js";
-export { DEFAULT_ADDRESS, type NodeOptions, type Tls, type TokenSource } from "./node_transport.js";
+export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Plain } from "./plain.js";
 export type { Reply, Usage } from "./reply.js";

@@ -55,13 +55,18 @@ export class Link {
       if (this.#over.signal.aborted) {
         return;
       }
-      if (!PawlError.is(error) || isPermanent(error)) {
+      if (!PawlError.is(error) || (isPermanent(error) && !this.#mayRenew(error))) {
         throw error;
       }
       this.#missed(error);
       const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
       await sleep(pause, this.#over.signal).catch(() => undefined);
     }
+  }
+
+  /** A token that a function gives is asked for again: it may be late after a rotation. */
+  #mayRenew(error: PawlError): boolean {
+    return error.kind === "authentication" && this.#connection.renewsToken;
   }
 
   /** Ends the stream for good. */
@@ -105,7 +110,7 @@ export class Link {
 
   /** Says that there is no connection; not each time. */
   #missed(error: PawlError): void {
-    const ms = this.#outage.missed();
+    const ms = this.#outage.missed(error.reason || error.kind);
     if (ms === undefined) {
       return;
     }

@@ -5,7 +5,7 @@ import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { bytes, milliseconds } from "./bounds.js";
-import { type ClientOptions, MOST_REQUEST_BYTES } from "./connection.js";
+import { type ClientOptions, MOST_REQUEST_BYTES, type TokenSource } from "./connection.js";
 import { DriveTransport, type SharedTransport } from "./drive_transport.js";
 import { Sessions } from "./sessions.js";
 
@@ -22,9 +22,6 @@ export interface Tls {
   /** Name that the server's certificate must have. Default: the host of the address. */
   readonly serverName?: string;
 }
-
-/** A bearer token, or a function that gives one for each call. */
-export type TokenSource = string | (() => string | Promise<string>);
 
 /**
  * Settings of a client for Node.
@@ -141,8 +138,23 @@ function nameIn(address: string, thrown: unknown): unknown {
 /** Sends the token with each call. */
 export function bearer(token: TokenSource): Interceptor {
   return (next) => async (request) => {
-    const value = typeof token === "string" ? token : await token();
+    const value = typeof token === "string" ? token : await given(token);
     request.header.set("Authorization", `Bearer ${value}`);
     return next(request);
   };
+}
+
+async function given(token: () => string | Promise<string>): Promise<string> {
+  let value: unknown;
+  try {
+    value = await token();
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    const said = `token: the function threw: ${text}`;
+    throw new ConnectError(said, Code.Unauthenticated, undefined, undefined, error);
+  }
+  if (typeof value !== "string") {
+    throw new ConnectError("token: the function gives no string", Code.Unauthenticated);
+  }
+  return value;
 }

@@ -1,4 +1,4 @@
-/** When a worker says that it cannot reach its sidecar: at once, then ever less often. */
+/** When a worker says that it cannot reach its sidecar: at once for each cause, then ever less often. */
 
 /** Milliseconds between two lines. */
 const FIRST_MS = 10_000;
@@ -10,6 +10,7 @@ export class Outage {
   #since: number | undefined;
   #next = 0;
   #pause = FIRST_MS;
+  readonly #causes = new Set<string>();
 
   constructor(clock: () => number = () => performance.now()) {
     this.#clock = clock;
@@ -19,17 +20,23 @@ export class Outage {
   over(): void {
     this.#since = undefined;
     this.#pause = FIRST_MS;
+    this.#causes.clear();
   }
 
-  /** One more attempt failed. For how long there has been none, if that is to be said now. */
-  missed(): number | undefined {
+  /**
+   * One more attempt failed, by a cause in a word. For how long there has been no connection, if
+   * that is to be said now.
+   */
+  missed(cause = ""): number | undefined {
     const now = this.#clock();
     if (this.#since === undefined) {
       this.#since = now;
       this.#next = now;
     }
+    const known = this.#causes.has(cause);
+    this.#causes.add(cause);
     if (now < this.#next) {
-      return undefined;
+      return known ? undefined : now - this.#since;
     }
     this.#next = now + this.#pause;
     this.#pause = Math.min(this.#pause * 2, LONGEST_MS);

@@ -80,8 +80,6 @@ class Link:
         self.steps: dict[str, HeldStep] = {}
         self.stopping = False
         """The worker drains: no more credits are given."""
-        self._renewed = False
-        """The token was asked for anew, and not yet taken."""
         self._names: dict[str, list[str]] = {}
         self._outage = Outage()
         self._taken = asyncio.Event()
@@ -93,7 +91,8 @@ class Link:
 
     async def live(self, prompts: list[str], agents: list[str], tools: list[str]) -> None:
         """Connects for the handlers of these names, again and again. Raises PawlError
-        once the sidecar refuses the worker for good."""
+        once the sidecar refuses the worker for good. A token that it does not take is asked
+        for again, where a function gives it: it may be late after a rotation."""
         self._names = {"prompts": prompts, "agents": agents, "tools": tools}
         settings, backoff = self._settings, Backoff()
         async with open_channel(settings) as channel:
@@ -104,24 +103,29 @@ class Link:
             )
             while True:
                 try:
-                    error = await self._connect(
-                        Session(work(metadata=settings.metadata()), settings.address), backoff
-                    )
+                    call = work(metadata=await self._metadata())
+                    error = await self._connect(Session(call, settings.address), backoff)
                 except PawlError as refusal:
                     error = refusal
-                if settings.may_renew(error) and not self._renewed:
-                    self._renewed = True
-                    continue
-                if isinstance(error, _PERMANENT):
+                if isinstance(error, _PERMANENT) and not settings.may_renew(error):
                     raise error
                 self._missed(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+
+    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+        """The token; what gives it may take its time, and must not hold up handlers."""
+        patience = self._settings.timeout
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(self._settings.metadata), patience)
+        except asyncio.TimeoutError:
+            raise AuthenticationError(
+                f"token: the function has given none within {patience} s", code="UNAUTHENTICATED"
+            ) from None
 
     async def _connect(self, session: Session, backoff: Backoff) -> PawlError:
         try:
             registered = await self._register(session)
             backoff.reset()
-            self._renewed = False
             self._outage.over()
             log.info("worker %s: connected to %s", self._offer.worker_id, self._settings.address)
             self._keep(registered)
@@ -159,7 +163,7 @@ class Link:
 
     def _missed(self, error: PawlError) -> None:
         """Says that there is no connection; not each time."""
-        seconds = self._outage.missed()
+        seconds = self._outage.missed(error.reason or type(error).__name__)
         if seconds is None:
             return
         since = f" for {seconds:.0f} s" if seconds >= 1 else ""

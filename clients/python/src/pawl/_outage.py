@@ -1,4 +1,5 @@
-"""When a worker says that it cannot reach its sidecar: at once, then ever less often."""
+"""When a worker says that it cannot reach its sidecar: at once for each cause, then ever less
+often."""
 
 from __future__ import annotations
 
@@ -21,15 +22,18 @@ class Outage:
         """There is a connection."""
         self._since: float | None = None
         self._next, self._pause = 0.0, _FIRST
+        self._causes: set[str] = set()
 
-    def missed(self) -> float | None:
-        """One more attempt failed. For how many seconds there has been none, if that is
-        to be said now; else None."""
+    def missed(self, cause: str = "") -> float | None:
+        """One more attempt failed, by a cause in a word. For how many seconds there has been
+        no connection, if that is to be said now; else None."""
         now = self._clock()
         if self._since is None:
             self._since = self._next = now
+        known = cause in self._causes
+        self._causes.add(cause)
         if now < self._next:
-            return None
+            return None if known else now - self._since
         self._next = now + self._pause
         self._pause = min(self._pause * 2, _LONGEST)
         return now - self._since

@@ -21,7 +21,8 @@ _ADDRESS = re.compile(r"unix:.+|([^\s/:@?#\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}
 
 TokenSource: TypeAlias = "str | Callable[[], str]"
 """A bearer token, or what is asked for one before each call, and once more when that one
-is refused (for rotation)."""
+is refused (for rotation). A worker asks until the sidecar takes one, with growing pauses, and
+logs it; with a fixed token that is refused it ends."""
 
 KEEPALIVE = 9.0
 """Seconds between signs of life that are asked for. With the half of it that an answer may take,
@@ -121,8 +122,23 @@ class Settings:
         return isinstance(error, AuthenticationError) and callable(self.token)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Metadata of one call: the token, if there is one."""
+        """Metadata of one call: the token, if there is one. Raises AuthenticationError where
+        the function that gives it fails."""
         if self.token is None:
             return ()
-        token = self.token if isinstance(self.token, str) else self.token()
+        token = self.token if isinstance(self.token, str) else _given(self.token)
         return (("authorization", f"Bearer {token}"),)
+
+
+def _given(source: Callable[[], str]) -> str:
+    try:
+        token: object = source()
+    except Exception as error:
+        raise AuthenticationError(
+            f"token: the function raised {type(error).__name__}: {error}", code="UNAUTHENTICATED"
+        ) from error
+    if not isinstance(token, str):
+        raise AuthenticationError(
+            f"token: the function gives a str, not {type(token).__name__}", code="UNAUTHENTICATED"
+        )
+    return token

@@ -385,17 +385,20 @@ export async function populate(sidecar: Sidecar, rounds = 1): Promise<void> {
     await escalated(sidecar);
     const paused = await codegen(sidecar, { team: "search" }, "test");
     await paused.post(":pause", { note: "while the tests are moved" });
-    const failed = await codegen(sidecar, { team: "payments" }, "test");
-    await failed.post(`/turns/${await turnSeq(failed)}:fail`, {
-      attempt: 1,
-      turnToken: (await failed.post<{ turn: { token: string } }>("/turn", {})).turn.token,
-      error: { code: "NO_WORKSPACE", message: "the repository is gone" },
-    });
+    await failed(sidecar);
   }
 }
 
-async function turnSeq(run: Driver): Promise<string> {
-  return (await run.post<{ turn: { turnSeq: string } }>("/turn", {})).turn.turnSeq;
+/** Its executor fails, and no attempt would help. */
+export async function failed(sidecar: Sidecar): Promise<Driver> {
+  const run = await codegen(sidecar, { team: "payments" }, "test");
+  const { turn } = await run.post<{ turn: Turn }>("/turn", {});
+  await run.post(`/turns/${turn.turnSeq}:fail`, {
+    attempt: turn.attempt,
+    turnToken: turn.token,
+    error: { code: "NO_WORKSPACE", message: "the repository is gone" },
+  });
+  return run;
 }
 
 /** Never stops repairing: its visits are used up. */
@@ -416,7 +419,7 @@ async function exhausted(sidecar: Sidecar): Promise<void> {
 }
 
 /** Its executor fails for good until the attempts are used up. */
-async function escalated(sidecar: Sidecar): Promise<void> {
+export async function escalated(sidecar: Sidecar): Promise<Driver> {
   const run = await Driver.start(sidecar, { pack: "self-correcting", labels: { team: "data" } });
   for (let attempt = 1; attempt <= 3; attempt++) {
     const { turn } = await run.post<{ turn: Turn }>("/turn", {});
@@ -427,4 +430,5 @@ async function escalated(sidecar: Sidecar): Promise<void> {
       error: { code: "CONTEXT_TOO_LONG", message: "the model takes 200 000 tokens" },
     });
   }
+  return run;
 }

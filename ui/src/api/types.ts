@@ -225,6 +225,7 @@ export interface Run {
   lentTokens?: string;
   lentCostMicroUsd?: string;
   leased?: boolean;
+  compensating?: boolean;
   accounts?: AccountShare[];
   waitingFor?: LimitWait[];
   lastStep?: number;

@@ -7,6 +7,7 @@ import { RunFeed } from "../api/run_feed";
 import type { Artifact, Graph, Run, RunBudgets } from "../api/types";
 import { Actions } from "../parts/actions";
 import { Artifacts } from "../parts/artifacts";
+import { EndNotice } from "../parts/end_notice";
 import { countEdges } from "../parts/entry_edges";
 import { Family } from "../parts/family";
 import { Gauges } from "../parts/gauges";
@@ -25,6 +26,7 @@ import { TurnView, turnOf } from "../parts/turn_view";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useSettled } from "../parts/use_settled";
 import { useTitle } from "../parts/use_title";
+import { useUnserved } from "../parts/use_unserved";
 import { Text } from "../parts/value";
 import { isTerminal, pretty, when } from "../parts/words";
 
@@ -83,25 +85,26 @@ function Opened({ feed, run, link, last }: OpenedProps) {
   const past = live ? run : (snapshot.data?.run ?? run);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
   const look = useCallback(() => void feed.look(), [feed]);
+  const unserved = useUnserved(run);
+  const goes = !isTerminal(run.status) && unserved === "";
   const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
     <main id="main" className="run-page">
-      <RunHead run={run} link={isTerminal(run.status) ? "ended" : link}>
+      <RunHead run={run} link={isTerminal(run.status) ? "ended" : link} unserved={unserved}>
         <Actions
           run={run}
           seq={selected}
           graph={graph.data}
           document={pack.document}
-          artifacts={artifacts}
           onStale={look}
         />
       </RunHead>
-      <LimitWaits run={run} over={isTerminal(run.status)} />
+      <Notices run={run} unserved={unserved} onSeq={select} />
       <Scrubber
         last={last}
         selected={selected}
         live={live}
-        open={!isTerminal(run.status)}
+        open={goes}
         onSelect={select}
         onLive={() => select(0)}
       />
@@ -112,7 +115,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           graph={graph.data}
           last={last}
           selected={selected}
-          live={live && !isTerminal(run.status)}
+          live={live && goes}
           onState={visit}
         />
         <Records feed={feed} last={last} selected={selected} live={live} onSelect={select} />
@@ -132,6 +135,28 @@ function Opened({ feed, run, link, last }: OpenedProps) {
         />
       </div>
     </main>
+  );
+}
+
+interface NoticesProps {
+  run: Run;
+  /** What the open turn waits for, where no connected worker serves it; else empty. */
+  unserved: string;
+  onSeq: (seq: number) => void;
+}
+
+/** Why the run ended, or what it waits for. */
+function Notices({ run, unserved, onSeq }: NoticesProps) {
+  return (
+    <>
+      <EndNotice run={run} onSeq={onSeq} />
+      {unserved ? (
+        <section className="waits" aria-label="Waits for a worker">
+          {unserved}
+        </section>
+      ) : null}
+      <LimitWaits run={run} over={isTerminal(run.status)} />
+    </>
   );
 }
 

@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from "react";
 import { runPath } from "../api/client";
 import type { Document } from "../api/document";
-import type { Artifact, Graph, Run } from "../api/types";
+import type { Graph, Run } from "../api/types";
 import { useMay } from "./caller";
 import { Dialog } from "./dialog";
 import { EmitForm } from "./emit_form";
@@ -21,13 +21,12 @@ interface Props {
   seq: number;
   graph: Graph | undefined;
   document: Document;
-  artifacts: readonly Artifact[];
   /** Reads the run again: somebody heard that it has moved. */
   onStale: () => void;
 }
 
 /** What the caller may do to the run now; what it may not is not there. */
-export function Actions({ run, seq, graph, document, artifacts, onStale }: Props) {
+export function Actions({ run, seq, graph, document, onStale }: Props) {
   const may = useMay();
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
@@ -77,9 +76,7 @@ export function Actions({ run, seq, graph, document, artifacts, onStale }: Props
         />
       ) : null}
       <Steering run={run} open={open?.kind} onClose={close} />
-      {open?.kind === "fork" ? (
-        <ForkForm run={run} seq={seq} artifacts={artifacts} onClose={close} />
-      ) : null}
+      {open?.kind === "fork" ? <ForkForm run={run} seq={seq} onClose={close} /> : null}
       {open?.kind === "copy" ? (
         <Snippets run={run} seq={seq} event={events[0]} onClose={close} />
       ) : null}

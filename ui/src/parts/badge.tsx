@@ -10,9 +10,26 @@ const MARKS: Record<string, string> = {
   CANCELLED: "–",
 };
 
+interface Props {
+  status: string;
+  paused?: boolean | undefined;
+  /** No connected worker serves the open turn. */
+  unserved?: boolean;
+}
+
 /** A status by word, mark and colour, so that none of them carries it alone. */
-export function Badge({ status, paused }: { status: string; paused?: boolean | undefined }) {
+export function Badge({ status, paused, unserved = false }: Props) {
   const name = statusOf(status);
+  if (unserved) {
+    return (
+      <span className="badge waiting">
+        <span className="mark" aria-hidden="true">
+          {MARKS.WAITING}
+        </span>
+        No worker
+      </span>
+    );
+  }
   return (
     <span className={`badge ${name.toLowerCase()}`}>
       <span className="mark" aria-hidden="true">

@@ -1,9 +1,12 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { post, runPath } from "../api/client";
+import { get, post, runPath } from "../api/client";
+import { forkable } from "../api/forkable";
 import { asProblem, type Problem } from "../api/problem";
 import type { Artifact, Run } from "../api/types";
 import { Dialog } from "./dialog";
+import { Failure, Loading } from "./notices";
 import { SendRow } from "./send_row";
 import { textOfValue } from "./value";
 
@@ -11,13 +14,56 @@ interface Props {
   run: Run;
   /** Record to begin from. */
   seq: number;
-  /** Its artifacts, as of that record. */
-  artifacts: readonly Artifact[];
   onClose: () => void;
 }
 
-/** Begins a run as a copy of this one, with what is to be otherwise. */
-export function ForkForm({ run, seq, artifacts, onClose }: Props) {
+/** Where a fork can begin, with the artifacts of that record. */
+interface Start {
+  /** 0: from no record. */
+  seq: number;
+  artifacts: readonly Artifact[];
+}
+
+async function startOf(run: Run, from: number, signal: AbortSignal): Promise<Start> {
+  const seq = await forkable(run.runId, from, signal);
+  if (seq === 0) {
+    return { seq, artifacts: [] };
+  }
+  const query = { atSeq: seq, includeArtifacts: true };
+  const { artifacts = [] } = await get<Partial<Start>>(runPath(run.runId), query, signal);
+  return { seq, artifacts };
+}
+
+/**
+ * Begins a run as a copy of this one, with what is to be otherwise: at the record that is looked
+ * at, or where the run had ended there, at the newest one before the end.
+ */
+export function ForkForm({ run, seq, onClose }: Props) {
+  const asked = useQuery({
+    queryKey: ["fork", run.runId, seq],
+    queryFn: ({ signal }) => startOf(run, seq, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (asked.data && asked.data.seq > 0) {
+    return <Opened run={run} asked={seq} {...asked.data} onClose={onClose} />;
+  }
+  return (
+    <Dialog title="Fork" onClose={onClose}>
+      {asked.data ? <p>The run ended as it began: there is no record to fork it from.</p> : null}
+      {asked.error ? <Failure problem={asProblem(asked.error)} /> : null}
+      {asked.isPending ? <Loading what="Looking for a record to begin from" /> : null}
+    </Dialog>
+  );
+}
+
+interface OpenedProps extends Start {
+  run: Run;
+  /** Record that was looked at. */
+  asked: number;
+  onClose: () => void;
+}
+
+function Opened({ run, asked, seq, artifacts, onClose }: OpenedProps) {
   const [, go] = useLocation();
   const [pack, setPack] = useState("");
   const [variablesJson, setVariables] = useState("");
@@ -51,10 +97,7 @@ export function ForkForm({ run, seq, artifacts, onClose }: Props) {
           void send();
         }}
       >
-        <p>
-          A new run goes on from there with the same visits, artifacts and conversation. This one
-          stays as it is.
-        </p>
+        <Told asked={asked} seq={seq} />
         <label className="field">
           <span>
             Pack <span className="muted">id@version; empty: the same</span>
@@ -70,6 +113,24 @@ export function ForkForm({ run, seq, artifacts, onClose }: Props) {
         <SendRow busy={busy} problem={problem} verb="Fork" onClose={onClose} />
       </form>
     </Dialog>
+  );
+}
+
+/** From where the fork begins, and what becomes of both runs. */
+function Told({ asked, seq }: { asked: number; seq: number }) {
+  return (
+    <>
+      {seq < asked ? (
+        <p className="fork-earlier">
+          The run had ended at record {asked}; record {seq} is the newest one from which it can go
+          on.
+        </p>
+      ) : null}
+      <p>
+        A new run goes on from there with the same visits, artifacts and conversation. This one
+        stays as it is.
+      </p>
+    </>
   );
 }
 

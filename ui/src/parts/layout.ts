@@ -96,22 +96,31 @@ export function loop({ x, y, width, height }: Box, label: Point): string {
   return `M${x - 14},${edge} C${x - 34},${far} ${x + 34},${far} ${x + 14},${edge}`;
 }
 
-/** A line through the points with round corners. */
+/**
+ * A line through the points with round corners. Its last piece has a length: an arrowhead takes
+ * its direction from there.
+ */
 export function curve(points: readonly Point[]): string {
-  const [first, ...rest] = points;
+  const [first, ...rest] = apart(points);
   if (!first) {
     return "";
   }
-  let path = `M${first.x},${first.y}`;
-  rest.forEach((p, i) => {
-    const next = rest[i + 1];
-    if (!next) {
-      path += ` L${p.x},${p.y}`;
-      return;
-    }
+  const path = `M${first.x},${first.y}`;
+  const [only] = rest;
+  if (only && rest.length === 1) {
+    return `${path} L${only.x},${only.y}`;
+  }
+  return rest.slice(0, -1).reduce((line, p, i) => {
+    const next = rest[i + 1] ?? p;
     const middle = { x: (p.x + next.x) / 2, y: (p.y + next.y) / 2 };
     const end = i === rest.length - 2 ? next : middle;
-    path += ` Q${p.x},${p.y} ${end.x},${end.y}`;
-  });
-  return path;
+    return `${line} Q${p.x},${p.y} ${end.x},${end.y}`;
+  }, path);
 }
+
+/** The points without those that lie where the one before does. */
+const apart = (points: readonly Point[]): Point[] =>
+  points.filter((p, i) => {
+    const before = points[i - 1];
+    return !before || Math.hypot(p.x - before.x, p.y - before.y) > 0.01;
+  });

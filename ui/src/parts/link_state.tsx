@@ -4,15 +4,18 @@ const WORDS: Record<Link, string> = {
   connecting: "Connecting",
   live: "Live",
   lost: "Reconnecting",
-  ended: "Complete",
+  ended: "Ended",
 };
 
-/** Says whether what is shown is kept up to date. */
-export function LinkState({ link }: { link: Link }) {
+/**
+ * Says whether what is shown is kept up to date. Where the run waits for a worker nothing lives
+ * but the connection.
+ */
+export function LinkState({ link, waits = false }: { link: Link; waits?: boolean }) {
   return (
     <span className={`link-state ${link}`} role="status">
       <span className="dot" aria-hidden="true" />
-      {WORDS[link]}
+      {waits && link === "live" ? "Up to date" : WORDS[link]}
     </span>
   );
 }

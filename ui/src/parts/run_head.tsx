@@ -10,7 +10,7 @@ import { LinkState } from "./link_state";
 import { RenderedParts } from "./rendered";
 import { RunId } from "./run_id";
 import { textOfParts } from "./value";
-import { isTerminal, when } from "./words";
+import { isTerminal, statusOf, when } from "./words";
 
 /** Who executes the turns, by the run's word for it. */
 const EXECUTORS: Record<string, string> = {
@@ -21,22 +21,24 @@ const EXECUTORS: Record<string, string> = {
 interface Props {
   run: Run;
   link: Connection;
+  /** What the open turn waits for, where no connected worker serves it; else empty. */
+  unserved: string;
   children: ReactNode;
 }
 
 /** What a run is, what it was given and what it gave; below it what may be done. */
-export function RunHead({ run, link, children }: Props) {
+export function RunHead({ run, link, unserved, children }: Props) {
   const labels = Object.entries(run.labels ?? {});
   return (
     <header className="run-head">
       <div className="run-title">
         <h1 className="mono">{run.runId}</h1>
         <CopyButton text={run.runId} what="id" />
-        <Badge status={run.status} paused={run.paused} />
+        <Badge status={run.status} paused={run.paused} unserved={unserved !== ""} />
         {run.reason && run.reason !== "completed" ? (
           <span className="reason">{run.reason}</span>
         ) : null}
-        <LinkState link={link} />
+        <LinkState link={link} waits={unserved !== ""} />
       </div>
       <p className="meta muted">
         <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
@@ -100,7 +102,10 @@ function InAndOut({ run }: { run: Run }) {
         <RenderedParts parts={input?.body.parts} label="Input" />
         {given === "{}" ? null : <RenderedParts parts={[{ json: given }]} label="Variables" />}
       </Side>
-      <Side name={over ? "Final output" : "Last output"} gist={textOfParts(output?.body.output)}>
+      <Side
+        name={statusOf(run.status) === "COMPLETED" ? "Final output" : "Last output"}
+        gist={textOfParts(output?.body.output)}
+      >
         <RenderedParts parts={output?.body.output} label="Output" />
       </Side>
     </div>

@@ -1,0 +1,86 @@
+/** Why a run ended without success, in words; and from where it can be forked. */
+
+import { entryOf, get, kindsOf, runPath } from "./client";
+import type { Entry, Fault, Run, WireRecord } from "./types";
+
+const KINDS = kindsOf("turnFailed", "stepResolved", "ended");
+/** Records before the end that are looked at for the error that led to it. */
+const NEAR = 100;
+
+export interface Ending {
+  /** One sentence. */
+  words: string;
+  /** The error that led to the end, as it was reported. */
+  error: Fault | undefined;
+  /** The record that has the error, or else the one that ended the run. */
+  seq: number;
+}
+
+/** Reads the records of a run's end. */
+export async function ending(run: Run, signal: AbortSignal): Promise<Ending> {
+  const afterSeq = Math.max(0, Number(run.seq) - NEAR);
+  const page = await get<{ records?: WireRecord[] }>(
+    `${runPath(run.runId)}/transitions`,
+    { kinds: KINDS, afterSeq, pageSize: NEAR },
+    signal,
+  );
+  return endingOf(run.reason ?? "", (page.records ?? []).map(entryOf));
+}
+
+/** The reason of an end in words, with the record of the error that led to it. */
+export function endingOf(reason: string, entries: readonly Entry[]): Ending {
+  const end = entries.findLast((e) => e.kind === "ended");
+  const cause = causeOf(reason, entries);
+  return {
+    words: `${sentence(reason)}${lost(end)}`,
+    error: cause?.body.error,
+    seq: cause?.seq ?? end?.seq ?? 0,
+  };
+}
+
+/** The last record of an error of the kind that the reason names. */
+function causeOf(reason: string, entries: readonly Entry[]): Entry | undefined {
+  const [name, of] = split(reason);
+  if (name === "turn_failed") {
+    return entries.findLast((e) => e.kind === "turnFailed" && e.body.error);
+  }
+  if (name === "tool_error" || name === "model_error") {
+    return entries.findLast(
+      (e) => e.kind === "stepResolved" && e.body.error && (of === "" || e.body.tool === of),
+    );
+  }
+  return undefined;
+}
+
+const WORDS: Record<string, (of: string) => string> = {
+  turn_failed: () => "The turn failed, and no further attempt follows.",
+  turn_undeliverable: () =>
+    "The turn was handed out again and again, and each time the worker's connection broke.",
+  protocol_violation: () => "An answer came to a call that was never made.",
+  tool_error: (of) => `A call of the tool ${of} failed.`,
+  model_error: (of) => `A call of the model ${of} failed.`,
+  approval_timeout: (of) => `A call of the tool ${of} was held, and no decision came in time.`,
+  outcome: (of) => `The run reached the state ${of}, which ends it so.`,
+};
+
+function sentence(reason: string): string {
+  const [name, of] = split(reason);
+  const words = WORDS[name];
+  if (words) {
+    return words(of);
+  }
+  return of === "" ? `The budget ${name} was used up.` : `The budget ${name} of ${of} was used up.`;
+}
+
+function lost(end: Entry | undefined): string {
+  const { event, intendedState } = end?.body ?? {};
+  if (!event) {
+    return "";
+  }
+  return ` The event ${event}${intendedState ? `, which leads to ${intendedState},` : ""} was not taken.`;
+}
+
+function split(reason: string): [string, string] {
+  const at = reason.indexOf(":");
+  return at < 0 ? [reason, ""] : [reason.slice(0, at), reason.slice(at + 1)];
+}

@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { ending } from "../api/ending";
+import type { Run } from "../api/types";
+import { isTerminal, statusOf, statusWord } from "./words";
+
+/** The head says all about these ends. */
+const WANTED = ["COMPLETED", "CANCELLED"];
+
+/** Says at the top why a run ended without success. */
+export function EndNotice({ run, onSeq }: { run: Run; onSeq: (seq: number) => void }) {
+  const status = statusOf(run.status);
+  const shown = isTerminal(run.status) && !WANTED.includes(status);
+  const asked = useQuery({
+    queryKey: ["ending", run.runId, run.seq],
+    queryFn: ({ signal }) => ending(run, signal),
+    enabled: shown,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (!shown) {
+    return null;
+  }
+  const { words, error, seq } = asked.data ?? {};
+  return (
+    <section className={`end-notice ${status.toLowerCase()}`} aria-label="Why the run ended">
+      <p>
+        <b>{statusWord(status)}.</b> {words ?? run.reason}
+      </p>
+      {error ? (
+        <p className="end-error">
+          <b className="mono">{error.code}</b> {error.message}
+        </p>
+      ) : null}
+      {seq ? (
+        <button type="button" className="link" onClick={() => onSeq(seq)}>
+          Record #{seq}
+        </button>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { get } from "../api/client";
+import type { Run, WorkerList } from "../api/types";
+import { number, statusOf } from "./words";
+
+/** Workers come and go without a record that this page could follow. */
+const EVERY_MS = 2_000;
+
+/** What a run waits for whose open turn no connected worker serves; empty: it does not. */
+export function useUnserved(run: Run): string {
+  const asked = useQuery({
+    queryKey: ["unserved", run.runId],
+    queryFn: ({ signal }) => unserved(run, signal),
+    refetchInterval: EVERY_MS,
+    staleTime: 0,
+    enabled:
+      statusOf(run.status) === "RUNNING" && run.execution !== "EXECUTION_CALLER" && !run.paused,
+  });
+  return asked.data === undefined || statusOf(run.status) !== "RUNNING" || run.paused
+    ? ""
+    : words(run, asked.data);
+}
+
+/** How many workers are connected while none serves the run's turn; -1: one does. */
+async function unserved(run: Run, signal: AbortSignal): Promise<number> {
+  const query = { "filter.unserved": true, "filter.runIdPrefix": run.runId, pageSize: 1 };
+  const [list, workers] = await Promise.all([
+    get<{ runs?: Run[] }>("/v1/runs", query, signal),
+    get<WorkerList>("/v1/workers", {}, signal),
+  ]);
+  return list.runs?.length ? (workers.totalWorkers ?? 0) : -1;
+}
+
+function words(run: Run, connected: number): string {
+  if (connected < 0) {
+    return "";
+  }
+  const who = connected === 0 ? "none is connected" : `${number(connected)} connected, none does`;
+  return `Waiting for a worker that serves ${run.pack.id}@${run.pack.version}/${run.state} (${who})`;
+}

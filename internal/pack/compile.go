@@ -12,7 +12,6 @@ import (
 
 // Defaults of engine.x_pawl.
 const (
-	defaultLease       = 60 * time.Second
 	defaultPending     = 8
 	defaultToolTimeout = 300 * time.Second
 	defaultToolCalls   = 10
@@ -118,7 +117,7 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 // workflow; a prompt-backed agent of a pack without one has the defaults.
 func (p *Pack) compileEngine(g *machine.Graph) {
 	x := p.XPawl()
-	g.Lease = secondsOr(x.LeaseSec, defaultLease)
+	g.Lease = secondsOr(x.LeaseSec, 0)
 	g.MaxPendingSteps = clampInt(valueOr(x.MaxPendingSteps, defaultPending))
 	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
 	g.WallExcludesWaiting = x.WallTimeExcludesWaiting

@@ -104,7 +104,7 @@ func checkGraph(t testing.TB, g *machine.Graph) {
 			}
 		}
 	}
-	if g.Retry.MaxAttempts < 1 || g.Retry.Initial <= 0 || g.Retry.Max < g.Retry.Initial || g.Lease <= 0 || g.MaxPendingSteps < 1 {
+	if g.Retry.MaxAttempts < 1 || g.Retry.Initial <= 0 || g.Retry.Max < g.Retry.Initial || g.Lease < 0 || g.MaxPendingSteps < 1 {
 		t.Fatalf("settings: %+v", g)
 	}
 }

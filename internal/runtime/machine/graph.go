@@ -62,7 +62,7 @@ type Graph struct {
 	Retry     RetryPolicy
 	// ModelCalls is nil where the pack says nothing of them.
 	ModelCalls *Calls `json:",omitempty"`
-	// Lease is how long a worker holds a turn without a heartbeat.
+	// Lease is how long a worker holds a turn without a heartbeat; 0 = the operator says.
 	Lease time.Duration
 	// MaxPendingSteps bounds the open steps of a run (x_pawl.max_pending_steps).
 	MaxPendingSteps int

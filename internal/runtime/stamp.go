@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"cmp"
-	"strconv"
+	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
@@ -121,9 +121,8 @@ func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
 	tool := t.program.Graph.Tools[r.Tool]
 	for _, name := range [...]string{r.Tool, tool.Reconcile, tool.Compensate} {
 		if name != "" && !t.e.allow.Admits(name) {
-			return &machine.Denial{
-				Code: "TOOL_NOT_ALLOWED", Message: "the operator's allowlist does not admit tool " + strconv.Quote(name),
-			}
+			message := fmt.Sprintf("the operator's allowlist does not admit tool %q (serve --allow-tool %[1]s)", name)
+			return &machine.Denial{Code: machine.ToolNotAllowed, Message: message}
 		}
 	}
 	return request.Denial(t.program, r)

@@ -69,25 +69,35 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 const maxLines = 256
 
 // RunLog writes a line for each run that ends other than well, and at debug level for
-// all others: a log that is read slowly holds up no commit.
+// all others; and one for each tool that is denied to a pack. A log that is read slowly holds up
+// no commit.
 type RunLog struct {
-	log   *slog.Logger
-	lines chan *machine.State
+	log     *slog.Logger
+	lines   chan func(context.Context)
+	denials *denials
 }
 
 // NewRunLog makes a log of runs.
 func NewRunLog(log *slog.Logger) *RunLog {
-	return &RunLog{log: log, lines: make(chan *machine.State, maxLines)}
+	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), denials: newDenials()}
 }
 
 // Observe takes note of a commit. It never waits.
 func (l *RunLog) Observe(b *machine.Batch) {
+	l.denials.each(b, l.denied(b.State))
 	if !b.State.Status.Terminal() || !ends(b) || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
 		return
 	}
+	l.later(func(ctx context.Context) { l.write(ctx, b.State) })
+}
+
+// later lets a line be written by Run; false: too many wait.
+func (l *RunLog) later(line func(context.Context)) bool {
 	select {
-	case l.lines <- b.State:
+	case l.lines <- line:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -110,14 +120,14 @@ func levelOf(s machine.Status) slog.Level {
 func (l *RunLog) Run(ctx context.Context) {
 	for {
 		select {
-		case s := <-l.lines:
-			l.write(ctx, s)
+		case line := <-l.lines:
+			line(ctx)
 			continue
 		default:
 		}
 		select {
-		case s := <-l.lines:
-			l.write(ctx, s)
+		case line := <-l.lines:
+			line(ctx)
 		case <-ctx.Done():
 			return
 		}

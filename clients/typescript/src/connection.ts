@@ -8,6 +8,7 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
+import { Denials } from "./denials.js";
 import type { SharedTransport } from "./drive_transport.js";
 import { ControlService } from "./gen/pawl/v1/control_pb.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
@@ -65,6 +66,8 @@ export class Connection {
   readonly address: string;
   /** Largest request, bytes. */
   readonly maxMessageBytes: number;
+  /** Warns of tools that are denied. */
+  readonly denials: Denials;
   /** A function gives the token: another one after a rotation. */
   readonly renewsToken: boolean;
 
@@ -81,6 +84,7 @@ export class Connection {
     this.namespace = options.namespace ?? "";
     this.maxMessageBytes = options.maxMessageBytes ?? MOST_REQUEST_BYTES;
     this.log = options.log ?? STDERR;
+    this.denials = new Denials(this.log);
     this.address = options.address ?? "";
     this.renewsToken = typeof options.token === "function";
     this.patience = {

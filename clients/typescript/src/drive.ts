@@ -1,5 +1,6 @@
 /** Driving a run: fetch the turn, call the handler, complete or fail the turn. */
 
+import type { Denials } from "./denials.js";
 import { Ending } from "./ending.js";
 import { failTurn, PawlError } from "./errors.js";
 import type { HandlersOf } from "./exact.js";
@@ -31,6 +32,7 @@ export class Driver {
   readonly #signal: AbortSignal | undefined;
   readonly #wanted: { readonly signal: AbortSignal };
   readonly #log: Log;
+  readonly #denials: Denials;
   readonly #errors: unknown[] = [];
   /** Of the turn that was completed here; undefined: another one may have been since. */
   #output: readonly Part[] | undefined;
@@ -38,7 +40,7 @@ export class Driver {
   constructor(
     run: RunTurns,
     handler: Handlers,
-    options: { tools?: Tools; signal?: AbortSignal; log: Log },
+    options: { tools?: Tools; signal?: AbortSignal; log: Log; denials: Denials },
   ) {
     this.#run = run;
     this.#handler = handler;
@@ -46,6 +48,7 @@ export class Driver {
     this.#signal = options.signal;
     this.#wanted = options.signal ? { signal: options.signal } : new Ending();
     this.#log = options.log;
+    this.#denials = options.denials;
   }
 
   /** The whole loop. */
@@ -80,7 +83,9 @@ export class Driver {
     if (!info.turn) {
       throw new PawlError("server", "an open turn without identity");
     }
-    const holder = new Holder(this.#run, info.turn, info.artifactSlots, this.#tools, this.#signal);
+    const holder = new Holder(this.#run, info.turn, info.artifactSlots, this.#tools, this.#signal, {
+      denied: (calls, outcomes) => this.#denials.take(info.pack?.id ?? "", calls, outcomes),
+    });
     let reply: Reply;
     try {
       reply = replyOf(await this.#handlerOf(info)(new Turn(holder, info, this.#wanted)));

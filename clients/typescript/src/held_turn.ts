@@ -2,6 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { AwaitedSteps } from "./awaited_steps.js";
+import type { Denials } from "./denials.js";
 import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
 import {
@@ -45,14 +46,22 @@ export class HeldTurn extends Held implements TurnHost {
   /** Steps that the execution has asked for. */
   asked = 0;
   readonly #ask: Ask;
+  readonly #denials: Denials;
   readonly #awaited = new AwaitedSteps();
   readonly #idleness: Idleness;
   #suspending: Promise<void> | undefined;
   readonly #output = new TurnOutput((piece) => this.#send(piece));
 
   /** `suspendAfterMs`: see WorkerOptions; 0: never. */
-  constructor(assignment: TurnAssignment, lease: TurnLease, ask: Ask, suspendAfterMs: number) {
+  constructor(
+    assignment: TurnAssignment,
+    lease: TurnLease,
+    ask: Ask,
+    suspendAfterMs: number,
+    denials: Denials,
+  ) {
     super();
+    this.#denials = denials;
     this.lease = lease;
     this.info = plain(GetTurnResponseSchema, assignment.turn ?? create(GetTurnResponseSchema));
     this.agent = assignment.agent;
@@ -104,8 +113,10 @@ export class HeldTurn extends Held implements TurnHost {
       const value = { ...turnTarget("", this.ref), requests, requestId };
       return { item: { case: "requestStep", value } };
     });
-    const outcomes = answer.case === "requestStep" ? answer.value.outcomes : [];
-    return outcomes.map((outcome) => plain(StepOutcomeSchema, outcome));
+    const told = answer.case === "requestStep" ? answer.value.outcomes : [];
+    const outcomes = told.map((outcome) => plain(StepOutcomeSchema, outcome));
+    this.#denials.take(this.info.pack?.id ?? "", calls, outcomes);
+    return outcomes;
   }
 
   settle(step: Step, _call: StepCall, timeoutMs: number | undefined): Promise<Step> {

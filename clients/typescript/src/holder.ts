@@ -43,6 +43,10 @@ export class Holder implements TurnHost {
     readonly slots: Slots,
     readonly tools: Tools,
     readonly signal: AbortSignal | undefined,
+    readonly told: {
+      /** Gets what became of the calls that were asked for. */
+      denied(calls: readonly StepCall[], outcomes: readonly Plain<StepOutcome>[]): void;
+    },
   ) {}
 
   /** Makes a call of the turn; a token that a restart fenced is replaced. */
@@ -89,6 +93,7 @@ export class Holder implements TurnHost {
   async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
     const options = { id: newId(), signal: this.signal };
     const answer = await this.withToken((turn) => this.run.requestSteps(turn, calls, options));
+    this.told.denied(calls, answer.outcomes);
     return answer.outcomes;
   }
 

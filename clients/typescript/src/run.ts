@@ -52,7 +52,8 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
     try {
       const run = new RunTurns(connection, this.id);
       const tools = options.tools as Tools;
-      const how = { tools, signal: options.signal, log: connection.log };
+      const { log, denials } = connection;
+      const how = { tools, signal: options.signal, log, denials };
       const result = await new Driver(run, handler as Handlers, how).drive();
       return result as unknown as RunResult<P>;
     } finally {

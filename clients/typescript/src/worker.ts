@@ -2,6 +2,7 @@
 
 import { brand } from "./brand.js";
 import type { Connection } from "./connection.js";
+import type { Denials } from "./denials.js";
 import type { Exact } from "./exact.js";
 import { Executor } from "./executor.js";
 import type { WorkerRegistered, WorkResponse } from "./gen/pawl/v1/worker_pb.js";
@@ -46,6 +47,7 @@ export class Worker<P extends PackTypes = AnyPack> {
   readonly #tasks = new Set<Promise<void>>();
   readonly #link: Link;
   readonly #log: Log;
+  readonly #denials: Denials;
   readonly #executor: Executor;
   #heartbeat: Heartbeat | undefined;
   #draining = false;
@@ -55,6 +57,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     this.#settings = workerSettings(options);
     this.id = options.workerId ?? `typescript-${newId()}`;
     this.#log = connection.log;
+    this.#denials = connection.denials;
     this.#link = new Link(connection, {
       id: this.id,
       registration: () => this.#registration(),
@@ -225,8 +228,9 @@ export class Worker<P extends PackTypes = AnyPack> {
 
   #take({ item }: WorkResponse): void {
     if (item.case === "turn" && item.value.lease) {
+      const { lease } = item.value;
       const { suspendAfterMs } = this.#settings;
-      const held = new HeldTurn(item.value, item.value.lease, this.#link.ask, suspendAfterMs);
+      const held = new HeldTurn(item.value, lease, this.#link.ask, suspendAfterMs, this.#denials);
       this.#holdings.turns.add(held);
       this.#heartbeat?.taken(held);
       this.#spawn(held, this.#executor.turn(held));

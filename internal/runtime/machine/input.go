@@ -301,6 +301,14 @@ type StepRequest struct {
 // Denial is why a step was refused before it got a number.
 type Denial struct{ Code, Message string }
 
+// Codes of the policy of tools.
+const (
+	// ToolNotAllowed: the operator's allowlist, or that of a run above, does not name it.
+	ToolNotAllowed = "TOOL_NOT_ALLOWED"
+	// ToolBlocked: the prompt's blocklist, or that of a run above, names it.
+	ToolBlocked = "TOOL_BLOCKED"
+)
+
 // Fault is an error as data. Trace is where the reporter's code raised it, for whoever
 // mends that code; "" = not told.
 type Fault struct{ Code, Message, Trace string }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from pawl._denials import warn_denied
 from pawl._enums import RecordKind, StepStatus, StepVerdict
 from pawl._errors import (
     DeadlineError,
@@ -164,6 +165,7 @@ class Holder:
             lambda turn: self.runs.request_steps(turn, keyed, request_id)
         )
         outcomes: tuple[StepOutcome, ...] = answer.outcomes
+        warn_denied(self.info.pack.id, calls, outcomes)
         return outcomes
 
     def _keyed(self, call: StepCall) -> StepCall:

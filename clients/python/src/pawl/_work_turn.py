@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pawl._async_turn import AsyncTurn
 from pawl._awaiting import together
 from pawl._convert import from_proto
+from pawl._denials import warn_denied
 from pawl._enums import StepStatus
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import check_timeout, new_id
@@ -138,7 +139,9 @@ class WorkTurn(AsyncTurn):
                 request_step=step_request("", held.ref(), keyed, request_id)
             ),
         )
-        return tuple(from_proto(outcome) for outcome in receipt.request_step.outcomes)
+        outcomes = tuple(from_proto(outcome) for outcome in receipt.request_step.outcomes)
+        warn_denied(self.info.pack.id, calls, outcomes)
+        return outcomes
 
     def _keyed(self, call: StepCall) -> StepCall:
         if call.call is not None:

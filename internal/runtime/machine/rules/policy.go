@@ -19,12 +19,12 @@ func (t *txn) denied(name string) *machine.Denial {
 		return nil
 	}
 	if t.s.Policy.Blocks(name) {
-		return &machine.Denial{Code: "TOOL_BLOCKED", Message: fmt.Sprintf("the blocklist of the run that delegated names tool %q", name)}
+		return &machine.Denial{Code: machine.ToolBlocked, Message: fmt.Sprintf("the blocklist of the run that delegated names tool %q", name)}
 	}
 	tool := t.g.Tools[name]
 	for _, needed := range [...]string{name, tool.Reconcile, tool.Compensate} {
 		if needed != "" && !t.s.Policy.Admits(needed) {
-			return &machine.Denial{Code: "TOOL_NOT_ALLOWED", Message: fmt.Sprintf("the allowlist of the run that delegated does not admit tool %q", needed)}
+			return &machine.Denial{Code: machine.ToolNotAllowed, Message: fmt.Sprintf("the allowlist of the run that delegated does not admit tool %q", needed)}
 		}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	case p == nil || !p.Tools[a.Tool]:
 		return &machine.Denial{Code: "TOOL_NOT_LISTED", Message: fmt.Sprintf("the prompt of state %q does not list tool %q", t.s.Current, a.Tool)}
 	case p.Blocklist[a.Tool]:
-		return &machine.Denial{Code: "TOOL_BLOCKED", Message: fmt.Sprintf("the prompt's blocklist names tool %q", a.Tool)}
+		return &machine.Denial{Code: machine.ToolBlocked, Message: fmt.Sprintf("the prompt's blocklist names tool %q", a.Tool)}
 	}
 	if denial := t.denied(a.Tool); denial != nil {
 		return denial

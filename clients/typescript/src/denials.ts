@@ -1,0 +1,49 @@
+/** What a client says of tools that the policy of tools refuses: the model alone hears else. */
+
+import type { StepOutcome } from "./gen/pawl/v1/run_pb.js";
+import type { Log } from "./log.js";
+import type { Plain } from "./plain.js";
+
+const POLICY = ["TOOL_NOT_ALLOWED", "TOOL_BLOCKED"];
+const MOST = 10_000;
+
+/** Warns of each tool that the operator or the pack denies, once for each pack and tool. */
+export class Denials {
+  readonly #log: Log;
+  readonly #warned = new Set<string>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Looks at what became of calls of a run of the pack. */
+  take(
+    pack: string,
+    calls: readonly { readonly tool: string }[],
+    outcomes: readonly Plain<StepOutcome>[],
+  ): void {
+    for (const [at, { denial }] of outcomes.entries()) {
+      const tool = calls[at]?.tool ?? "";
+      if (denial && POLICY.includes(denial.code) && this.#first(JSON.stringify([pack, tool]))) {
+        // Where the sidecar has not said what admits the tool.
+        const silent = denial.code === "TOOL_NOT_ALLOWED" && !denial.message.includes(FLAG);
+        const remedy = silent ? ` (serve the sidecar of that run with ${FLAG} ${tool})` : "";
+        const why = `${denial.code}: ${denial.message}${remedy}`;
+        this.#log.warn(`pack ${pack}: tool ${tool} is denied: ${why}`);
+      }
+    }
+  }
+
+  #first(key: string): boolean {
+    if (this.#warned.has(key)) {
+      return false;
+    }
+    if (this.#warned.size >= MOST) {
+      this.#warned.clear();
+    }
+    this.#warned.add(key);
+    return true;
+  }
+}
+
+const FLAG = "--allow-tool";

@@ -27,6 +27,7 @@ from pawl import (
     blob_ref,
 )
 from pawl import _blobs as blobs
+from pawl._advice import repeatable
 from pawl._blobs import Download
 from pawl.testing import Sidecar
 from pawl.v1 import run_pb2
@@ -266,5 +267,7 @@ def test_a_download_proves_what_it_read() -> None:
 
 
 def test_a_contended_upload_is_tried_again() -> None:
-    assert blobs._may_help(ConflictError("busy", reason="UPLOAD_CONTENDED"))
-    assert not blobs._may_help(ConflictError("taken", reason="PACK_VERSION_TAKEN"))
+    busy = ConflictError("busy", code="ABORTED", reason="UPLOAD_CONTENDED")
+    taken = ConflictError("taken", code="ALREADY_EXISTS", reason="PACK_VERSION_TAKEN")
+    assert repeatable(busy)
+    assert not repeatable(taken)

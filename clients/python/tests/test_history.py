@@ -154,7 +154,7 @@ def test_records_with_the_run_as_of_each(client: Client) -> None:
 
 def test_a_file_is_not_read_anew_from_its_midst() -> None:
     reader = RunFile(namespace="", run_id="r")
-    away: PawlError = UnavailableError("away")
+    away: PawlError = UnavailableError("away", code="UNAVAILABLE")
     assert reader.pause(away) > 0
     assert reader.read(run_pb2.ExportRunResponse(data=b"x")) == b"x"
     with pytest.raises(UnavailableError):

@@ -74,9 +74,9 @@ def operation() -> Operation[str]:
 @pytest.mark.parametrize(
     "error",
     [
-        UnavailableError("away"),
-        CommitUnknownError("who knows"),
-        OverloadedError("busy", retry_after=0.001),
+        UnavailableError("away", code="UNAVAILABLE"),
+        CommitUnknownError("who knows", code="UNAVAILABLE"),
+        OverloadedError("busy", code="RESOURCE_EXHAUSTED", retry_after=0.001),
         error_of("ABORTED", "again", reason="PACK_CONTENDED"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from pawl import AsyncTurn, Worker
 from pawl.v1 import worker_pb2, worker_pb2_grpc
@@ -42,6 +43,9 @@ class Stream:
         )
         registered.heartbeat_interval.FromMilliseconds(20)
         await self._context.write(worker_pb2.WorkResponse(registered=registered))
+
+    async def say(self, response: worker_pb2.WorkResponse) -> None:
+        await self._context.write(response)
 
     async def step(self, step: int, delivery: int) -> None:
         lease = worker_pb2.StepLease(
@@ -187,3 +191,42 @@ async def test_only_the_delivery_that_is_kept_goes_on() -> None:
         return worker
 
     await play(build, first, second)
+
+
+async def test_an_answer_that_there_is_no_room_for_is_told_again() -> None:
+    """Told as an error, or forgotten, the call would be made again although it happened."""
+    told: list[tuple[int, str]] = []
+
+    def answers(request: worker_pb2.WorkRequest) -> bool:
+        if request.HasField("resolve_step"):
+            told.append((request.id, request.resolve_step.result_json))
+        return request.HasField("resolve_step")
+
+    async def refuses(stream: Stream) -> None:
+        await stream.registered()
+        await stream.step(1, 1)
+        for refusals in range(4):
+            await stream.until(answers)
+            receipt = worker_pb2.WorkReceipt(id=told[-1][0])
+            if refusals < 3:
+                receipt.error.CopyFrom(no_room())
+            await stream.say(worker_pb2.WorkResponse(receipt=receipt))
+        # The place of the step is free again.
+        await stream.until(lambda request: request.credits.steps == 1)
+
+    def build(address: str) -> Worker:
+        worker = Worker(address=address, worker_id="w", drain_timeout=0)
+        worker.tool("book")(lambda payload: {"seat": 1})
+        return worker
+
+    await play(build, refuses)
+    assert [text for _, text in told] == ['{"seat":1}'] * 4
+
+
+def no_room() -> status_pb2.Status:
+    status = status_pb2.Status(code=code_pb2.RESOURCE_EXHAUSTED, message="no room")
+    status.details.add().Pack(error_details_pb2.ErrorInfo(reason="DISK_LOW", domain="pawl.dev"))
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromMilliseconds(1)
+    status.details.add().Pack(retry)
+    return status

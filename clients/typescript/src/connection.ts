@@ -90,6 +90,7 @@ export class Connection {
     this.patience = {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
+      renewsToken: this.renewsToken,
     };
   }
 

@@ -1,11 +1,13 @@
 /** What a worker says when it connects again, and in its heartbeats, to a scripted sidecar. */
 
 import { createServer, type Http2Server } from "node:http2";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { anyPack, durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { afterEach, expect, test } from "vitest";
 import { Gate } from "./fixture.js";
+import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
 import {
   type TurnLeaseSchema,
   type WorkerRegistration,
@@ -190,3 +192,40 @@ test("only the delivery that is kept goes on, and heartbeats name each", async (
     },
   );
 });
+
+// Told as an error, or forgotten, the call would be made again although it happened.
+test("an answer that there is no room for is told again, and not as an error", async () => {
+  const told: string[] = [];
+  const answers: (request: WorkRequest) => boolean = ({ id, item }) => {
+    if (item.case === "resolveStep" && item.value.answer.case === "resultJson") {
+      told.push(`${id > 0n}: ${item.value.answer.value}`);
+      asked = id;
+    }
+    return item.case === "resolveStep";
+  };
+  let asked = 0n;
+  await play(
+    (client) =>
+      client.worker({ workerId: "w", drainTimeoutMs: 0 }).tool("book", () => ({ seat: 1 })),
+    async function* (stream) {
+      yield registered();
+      yield step(1, 1n);
+      for (let refusals = 0; refusals < 3; refusals += 1) {
+        await stream.until(answers);
+        yield { item: { case: "receipt", value: { id: asked, error: noRoom() } } };
+      }
+      await stream.until(answers);
+      yield { item: { case: "receipt", value: { id: asked } } };
+      // The place of the step is free again.
+      await stream.until(({ credits }) => credits?.steps === 1);
+    },
+  );
+  expect(told).toEqual(Array(4).fill('true: {"seat":1}'));
+});
+
+function noRoom() {
+  const info = create(ErrorInfoSchema, { reason: "DISK_LOW", domain: "pawl.dev" });
+  const retry = create(RetryInfoSchema, { retryDelay: durationFromMs(1) });
+  const details = [anyPack(ErrorInfoSchema, info), anyPack(RetryInfoSchema, retry)];
+  return { code: Code.ResourceExhausted, message: "no room", details };
+}

@@ -1,5 +1,6 @@
 /** Driving a run: fetch the turn, call the handler, complete or fail the turn. */
 
+import { repeatable } from "./advice.js";
 import type { Denials } from "./denials.js";
 import { Ending } from "./ending.js";
 import { failTurn, PawlError } from "./errors.js";
@@ -160,7 +161,6 @@ function isAnswersFault(error: unknown): boolean {
   if (!PawlError.is(error)) {
     return error instanceof TypeError || error instanceof RangeError;
   }
-  return !["unavailable", "permission", "authentication", "cancelled", "deadline"].includes(
-    error.kind,
-  );
+  const others = ["permission", "authentication", "cancelled", "deadline"];
+  return !repeatable(error) && !others.includes(error.kind);
 }

@@ -98,7 +98,10 @@ export class PawlError extends Error {
   override readonly name = "PawlError";
   /** What went wrong, in one word. */
   readonly kind: ErrorKind;
-  /** Name of the gRPC status, for example "NOT_FOUND"; empty: no server said anything. */
+  /**
+   * Name of the gRPC status, for example "NOT_FOUND"; empty: no server said anything, as of a call
+   * that the caller cancelled.
+   */
   readonly code: string;
   /** Stable word of the server (or of a tool, or of a handler); empty: none. */
   readonly reason: string;
@@ -259,12 +262,18 @@ const LOST = new Set([
   Code.Unimplemented,
 ]);
 
+/** What the gRPC library makes of errors that are not its own. */
+const OWN: readonly Code[] = [Code.Unknown, Code.Internal];
+
 /** The error of a failed call. `signal` is the caller's own, if it gave one. */
 export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   if (PawlError.is(thrown)) {
     return thrown;
   }
   const error = ConnectError.from(thrown);
+  if (PawlError.is(error.cause)) {
+    return error.cause;
+  }
   const info = error.findDetails(ErrorInfoSchema)[0];
   const tooLarge = TOO_LARGE.exec(error.rawMessage);
   if (!info && tooLarge) {
@@ -272,10 +281,12 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   }
   const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
   const code = lost ? Code.Unavailable : error.code;
+  // What is thrown here, as by a function of the program, has a cause that is no break.
+  const own = !info && !lost && OWN.includes(code) && error.cause instanceof Error;
   const retry = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   const winner = error.findDetails(RecordSchema)[0];
   return new PawlError(KINDS[code] ?? "server", error.rawMessage, {
-    code: codeName(code),
+    code: own ? "" : codeName(code),
     reason: info?.reason,
     metadata: info?.metadata,
     violations: error.findDetails(BadRequestSchema).flatMap((bad) => bad.fieldViolations),

@@ -7,7 +7,7 @@ import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
 import { replyOf } from "./reply.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
-import { newId, sleep } from "./retry.js";
+import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import { traced } from "./tracing.js";
 import { Turn } from "./turn.js";
@@ -120,34 +120,15 @@ export class Executor {
 
   async #resolve(held: HeldStep, answer: Answer): Promise<void> {
     try {
-      await this.#tell(held, answerOf(answer));
+      await this.#host.ask(() => held.resolution(answerOf(answer)), held);
     } catch (error) {
       if (held.revoked || "error" in answer) {
         throw error;
       }
       // The result cannot be taken (too large, no JSON), and the call did happen.
       this.#host.told(error, held);
-      await this.#tell(held, answerOf({ error: refusedResult(error) }));
-    }
-  }
-
-  /**
-   * Answers a step, again while the sidecar asks to come back: what the tool did it did, and
-   * who forgets a step that was not answered says that it never had it.
-   */
-  async #tell(held: HeldStep, value: ReturnType<typeof answerOf>): Promise<void> {
-    for (;;) {
-      try {
-        await this.#host.ask(() => held.resolution(value), held);
-        return;
-      } catch (error) {
-        const pause = PawlError.is(error) ? error.retryAfterMs : undefined;
-        if (!pause) {
-          throw error;
-        }
-        this.#host.told(error, held);
-        await sleep(pause, held.signal);
-      }
+      const refused = answerOf({ error: refusedResult(error) });
+      await this.#host.ask(() => held.resolution(refused), held);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
+import { repeatable } from "./advice.js";
 import { milliseconds } from "./bounds.js";
 import { errorOf, PawlError } from "./errors.js";
 import type {
@@ -54,7 +55,7 @@ class Reconnects {
     }
     const now = performance.now();
     this.#lostAt ??= now;
-    if (error.kind !== "unavailable" || now - this.#lostAt >= this.#patienceMs) {
+    if (!repeatable(error) || now - this.#lostAt >= this.#patienceMs) {
       throw error;
     }
     return Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
@@ -75,8 +76,10 @@ export async function* follow<T>(
         yield* once(runs, reader, reconnects, end.signal);
         return;
       } catch (thrown) {
-        const error = end.signal.aborted ? aborted(end.signal) : errorOf(thrown);
-        await sleep(reconnects.pause(error), end.signal);
+        if (end.signal.aborted) {
+          throw aborted(end.signal);
+        }
+        await sleep(reconnects.pause(errorOf(thrown)), end.signal);
       }
     }
   } finally {

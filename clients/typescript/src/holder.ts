@@ -1,5 +1,6 @@
 /** Whoever holds one turn of a run that the caller drives. */
 
+import { repeatable } from "./advice.js";
 import { PawlError } from "./errors.js";
 import type { StepResolved } from "./gen/pawl/v1/record_pb.js";
 import { RecordKind, StepStatus, StepVerdict } from "./gen/pawl/v1/record_pb.js";
@@ -295,9 +296,7 @@ async function outcomeOf(tool: Tool, { payload }: Step, call: ToolCall): Promise
 /** Whether a result was refused for good: it is too large, no JSON, or not what its place takes. */
 function isRefusal(error: unknown): boolean {
   return (
-    PawlError.is(error) &&
-    !error.retryAfterMs &&
-    ["request", "limit", "server"].includes(error.kind)
+    PawlError.is(error) && !repeatable(error) && ["request", "limit", "server"].includes(error.kind)
   );
 }
 

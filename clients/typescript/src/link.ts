@@ -1,6 +1,7 @@
 /** A worker's connection to its sidecar, over as many streams as it takes. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { repeatable } from "./advice.js";
 import type { Connection } from "./connection.js";
 import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
@@ -10,9 +11,10 @@ import type {
   WorkReceipt,
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
+import { textOf } from "./handler_fault.js";
 import { unless } from "./held.js";
 import { Outage } from "./outage.js";
-import { aborted, Backoff, repeatable, sleep } from "./retry.js";
+import { aborted, Backoff, sleep } from "./retry.js";
 import { lost, Session, type WorkInit } from "./session.js";
 import { later } from "./timer.js";
 
@@ -27,9 +29,6 @@ export interface LinkHost {
   /** Something came in that is no receipt. */
   take(response: WorkResponse): void;
 }
-
-/** Kinds of errors that end a stream and that no new stream can help. */
-const PERMANENT = ["request", "authentication", "permission", "not_found", "state", "server"];
 
 /** Keeps a registered stream open until it is closed. */
 export class Link {
@@ -55,7 +54,8 @@ export class Link {
       if (this.#over.signal.aborted) {
         return;
       }
-      if (!PawlError.is(error) || (isPermanent(error) && !this.#mayRenew(error))) {
+      if (!PawlError.is(error) || !(repeatable(error) || this.#mayRenew(error))) {
+        this.#connection.log.warn(`worker ${this.#host.id}: ends for good: ${textOf(error)}`);
         throw error;
       }
       this.#missed(error);
@@ -160,8 +160,4 @@ class Connected {
   readonly promise = new Promise<void>((resolve) => {
     this.open = resolve;
   });
-}
-
-function isPermanent(error: PawlError): boolean {
-  return PERMANENT.includes(error.kind) || error.reason === "WORKER_REPLACED";
 }

@@ -2,18 +2,20 @@
 
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
+import { repeatable } from "./advice.js";
 import { errorOf } from "./errors.js";
-import { ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
-import { attempt, repeatable, sleep } from "./retry.js";
+import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
+import { attempt, sleep } from "./retry.js";
 
-function overloaded(reason: string) {
+function overloaded(reason: string, waits = false) {
   return new ConnectError("no", Code.ResourceExhausted, undefined, [
     { desc: ErrorInfoSchema, value: { reason, domain: "pawl.dev" } },
+    ...(waits ? [{ desc: RetryInfoSchema, value: { retryDelay: { nanos: 1 } } }] : []),
   ]);
 }
 
 describe("a call", () => {
-  const patience = { timeoutMs: 5_000, retryForMs: 2_000 };
+  const patience = { timeoutMs: 5_000, retryForMs: 2_000, renewsToken: false };
 
   test("is repeated while that may help, and no longer", async () => {
     const answers = [new ConnectError("away", Code.Unavailable), overloaded("MAX_LABELS")];
@@ -22,11 +24,11 @@ describe("a call", () => {
     await expect(call).rejects.toMatchObject({ kind: "limit", reason: "MAX_LABELS" });
     expect(calls).toBe(2);
     const hopeless = attempt(() => Promise.reject(new ConnectError("away", Code.Unavailable)), {
+      ...patience,
       timeoutMs: 100,
-      retryForMs: 2_000,
     });
     await expect(hopeless).rejects.toMatchObject({ kind: "unavailable" });
-    expect(repeatable(errorOf(overloaded("QUEUE_FULL")))).toBe(true);
+    expect(repeatable(errorOf(overloaded("QUEUE_FULL", true)))).toBe(true);
   });
 
   test("asks for whole milliseconds that do not grow", async () => {

@@ -1,6 +1,7 @@
 /** Calling with repetitions: the same request, with the same id, until it is answered. */
 
 import type { CallOptions as RpcOptions } from "@connectrpc/connect";
+import { repeatable } from "./advice.js";
 import { milliseconds } from "./bounds.js";
 import { errorOf, PawlError } from "./errors.js";
 import { later } from "./timer.js";
@@ -19,6 +20,8 @@ export interface Patience {
   readonly timeoutMs: number;
   /** How long a call is repeated while the sidecar is away or asks to wait. */
   readonly retryForMs: number;
+  /** Whether a function gives the token: each repetition may have another one. */
+  readonly renewsToken: boolean;
 }
 
 /** Random bytes for ids, fetched for many at once: asking costs more than the bytes. */
@@ -60,13 +63,6 @@ export class Backoff {
   }
 }
 
-const OVERLOADED = ["QUEUE_FULL", "OVERLOADED", "RATE_LIMITED", "PACK_CONTENDED"];
-
-/** Whether the same request with the same id may help a little later. */
-export function repeatable(error: PawlError): boolean {
-  return error.kind === "unavailable" || OVERLOADED.includes(error.reason);
-}
-
 /** Lets `ms` milliseconds pass. Rejects with a PawlError when the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -91,10 +87,7 @@ export function aborted(signal?: { readonly reason: unknown }): PawlError {
   if (PawlError.is(signal?.reason)) {
     return signal.reason;
   }
-  return new PawlError("cancelled", "the call was cancelled", {
-    code: "CANCELLED",
-    cause: signal?.reason,
-  });
+  return new PawlError("cancelled", "the call was cancelled", { cause: signal?.reason });
 }
 
 /** Makes a call, and repeats it with the very same request while that may help. */
@@ -116,10 +109,14 @@ export async function attempt<T>(
     try {
       return await make({ signal, timeoutMs: left });
     } catch (thrown) {
-      const error = signal?.aborted ? aborted(signal) : errorOf(thrown, signal);
+      if (signal?.aborted) {
+        throw aborted(signal);
+      }
+      const error = errorOf(thrown);
       const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
       const passed = performance.now() - start + pause;
-      if (!repeatable(error) || passed > Math.min(timeoutMs, patience.retryForMs)) {
+      const again = repeatable(error, patience.renewsToken);
+      if (!again || passed > Math.min(timeoutMs, patience.retryForMs)) {
         throw error;
       }
       await sleep(pause, signal);

@@ -11,6 +11,7 @@ import {
 } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { createGrpcTransport } from "@connectrpc/connect-node";
+import { PawlError } from "./errors.js";
 import { every, later, type Timer } from "./timer.js";
 
 type SessionManager = NonNullable<Parameters<typeof createGrpcTransport>[0]["sessionManager"]>;
@@ -70,7 +71,7 @@ export class Sessions implements SessionManager {
   /** Ends the connections and what is under way on them. The next request opens a new one. */
   abort(): void {
     for (const line of this.#open) {
-      line.end(new ConnectError("connection aborted", Code.Canceled));
+      line.end(closed());
     }
   }
 
@@ -195,4 +196,10 @@ const NO_HTTP2 =
 
 function silent(): ConnectError {
   return new ConnectError("the connection gave no sign of life", Code.Unavailable);
+}
+
+/** Why what was under way ended: the caller closed the client, and no server said anything. */
+function closed(): ConnectError {
+  const why = new PawlError("cancelled", "the client was closed");
+  return new ConnectError(why.message, Code.Canceled, undefined, undefined, why);
 }

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from pawl._advice import repeatable
 from pawl._convert import from_proto
 from pawl._errors import DeadlineError, PawlError, ServerError, StreamGapError
-from pawl._flow import Backoff, Flow, Handle, Send, Sleep, new_id, repeatable
+from pawl._flow import Backoff, Flow, Handle, Send, Sleep, new_id
 from pawl._settings import Settings
 from pawl._streams import Reader
 from pawl._values import BlobHead, BlobPiece, blob_ref
@@ -140,7 +141,7 @@ class Upload:
             except PawlError as error:
                 pause = max(backoff.next(), error.retry_after or 0.0)
                 waited += pause
-                if not _may_help(error) or waited > self.settings.retry_for:
+                if not repeatable(error) or waited > self.settings.retry_for:
                     raise
                 self._doubtful = True
             yield Sleep(pause)
@@ -189,11 +190,6 @@ def checked(piece: Any) -> bytes:
     if not isinstance(piece, (bytes, bytearray, memoryview)):
         raise TypeError(f"the pieces of a blob are bytes, not {type(piece).__name__}")
     return bytes(piece)
-
-
-def _may_help(error: PawlError) -> bool:
-    # The stream that was lost may still be ending at the server.
-    return repeatable(error) or error.reason == "UPLOAD_CONTENDED"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -165,7 +165,7 @@ class Commands:
     def close(self) -> None:
         """The client ended the stream, so that nobody asks again; as `end`."""
         if self._over is None:
-            self._finish(CallCancelledError("the client was closed", code="CANCELLED"))
+            self._finish(CallCancelledError("the client was closed"))
 
     def _finish(self, over: Exception) -> None:
         self._over = over

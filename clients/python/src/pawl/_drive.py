@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from pawl._advice import repeatable
 from pawl._denials import warn_denied
 from pawl._enums import RecordKind, StepStatus, StepVerdict
 from pawl._errors import (
+    AuthenticationError,
+    CallCancelledError,
     DeadlineError,
     FailTurnError,
     HandlerError,
     LimitError,
     NoOpenTurnError,
     PawlError,
+    PermissionDeniedError,
     RequestError,
     RunPausedError,
     RunTerminalError,
@@ -27,7 +31,6 @@ from pawl._errors import (
     StepMismatchError,
     TurnStaleError,
     TurnTokenError,
-    UnavailableError,
 )
 from pawl._fault import deliberate, fault_of, refused_result, rejects, step_fault_of, text_of
 from pawl._flow import Flow, Follow, Handle, Operation, Sleep, attempt, attempt_both, new_id
@@ -49,6 +52,13 @@ _ANSWERS = (RecordKind.STEP_RESOLVED, RecordKind.STEP_CANCELLED, RecordKind.ENDE
 _NEWS = (*_ANSWERS, RecordKind.STEP_DECIDED, RecordKind.RESUMED)
 _RELEASES = (StepVerdict.APPROVED, StepVerdict.EDITED)
 _MOST_REFETCHES = 5
+_NOT_OF_THE_ANSWER = (
+    PermissionDeniedError,
+    AuthenticationError,
+    CallCancelledError,
+    DeadlineError,
+)
+"""Errors of a completion that say nothing of what the handler answered with."""
 _REFUSALS = (RequestError, LimitError, ServerError, TypeError, ValueError)
 """How a result is refused that is too large, no JSON, or not what its place takes."""
 
@@ -264,7 +274,8 @@ class Holder:
         try:
             answer = yield from self._tell(step, call, result)
         except _REFUSALS as error:
-            if isinstance(result, Fault) or getattr(error, "retry_after", None):
+            again = isinstance(error, PawlError) and repeatable(error)
+            if isinstance(result, Fault) or again:
                 raise
             # The call did happen: made again with the turn, it would happen twice.
             answer = yield from self._tell(step, call, refused_result(error))
@@ -429,9 +440,11 @@ class Driver:
         except (RunTerminalError, TurnStaleError) as error:
             self.errors.append(error)
             return True, None
-        except (UnavailableError, TurnTokenError):
+        except _NOT_OF_THE_ANSWER:
             raise
         except (PawlError, TypeError, ValueError) as error:
+            if isinstance(error, PawlError) and repeatable(error):
+                raise
             # What the handler answered with cannot be taken; its turn failed.
             yield from self._fail(holder, error)
             return True, None

@@ -66,8 +66,8 @@ class PawlError(Exception):
     """Base of all errors of this package.
 
     `code` is the gRPC status name, `reason` the stable word of the server (both empty
-    where no server said anything), `metadata` what the server told for programs, and
-    `retry_after` how many seconds it asked to wait, or None.
+    where no server said anything, as of a call that the caller cancelled), `metadata` what
+    the server told for programs, and `retry_after` how many seconds it asked to wait, or None.
     """
 
     def __init__(

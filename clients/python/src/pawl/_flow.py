@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from pawl._errors import OverloadedError, PawlError, UnavailableError
+from pawl._advice import repeatable
+from pawl._errors import PawlError
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -112,13 +113,6 @@ class Backoff:
     def reset(self) -> None:
         """Starts again after a success."""
         self.bound = 0.05
-
-
-def repeatable(error: PawlError) -> bool:
-    """Whether the same request with the same id may help a little later."""
-    return isinstance(error, (UnavailableError, OverloadedError)) or (
-        error.reason == "PACK_CONTENDED"
-    )
 
 
 def check_timeout(timeout: float | None) -> None:

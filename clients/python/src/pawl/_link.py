@@ -8,19 +8,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pawl._advice import repeatable
 from pawl._awaiting import open_channel
 from pawl._convert import seconds
 from pawl._errors import (
     AuthenticationError,
     DeadlineError,
-    NotFoundError,
     PawlError,
-    PermissionDeniedError,
-    RequestError,
-    ServerError,
-    StateError,
     UnavailableError,
-    WorkerReplacedError,
 )
 from pawl._flow import Backoff, new_id
 from pawl._held import Held, HeldStep, HeldTurn, stale
@@ -30,15 +25,6 @@ from pawl._settings import Settings, version
 from pawl.v1 import worker_pb2
 
 log = logging.getLogger("pawl.worker")
-_PERMANENT = (
-    RequestError,
-    AuthenticationError,
-    PermissionDeniedError,
-    NotFoundError,
-    StateError,
-    WorkerReplacedError,
-    ServerError,
-)
 
 
 def _delivery(lease: worker_pb2.TurnLease) -> tuple[str, int, int, int]:
@@ -107,7 +93,8 @@ class Link:
                     error = await self._connect(Session(call, settings.address), backoff)
                 except PawlError as refusal:
                     error = refusal
-                if isinstance(error, _PERMANENT) and not settings.may_renew(error):
+                if not repeatable(error) and not settings.may_renew(error):
+                    log.warning("worker %s: ends for good: %s", self._offer.worker_id, error)
                     raise error
                 self._missed(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
@@ -275,14 +262,19 @@ class Link:
         self, held: Held, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
         """Makes a request under the lease as it is, again while the connection breaks
-        on it. Raises the receipt's error, or DeadlineError if the work was revoked."""
-        last: Session | None = None
+        on it or the sidecar asks to come back. Raises the receipt's error, or DeadlineError
+        if the work was revoked."""
+        last, backoff = None, Backoff()
         while True:
             session = await self._current(held, last)
             try:
                 return await session.ask(make())
             except SessionOverError:
                 last = session
+            except PawlError as error:
+                if not repeatable(error):
+                    raise
+                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 
     async def _current(self, held: Held, last: Session | None) -> Session:
         """The session, once there is another one than `last`."""

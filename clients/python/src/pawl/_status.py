@@ -6,7 +6,7 @@ import grpc
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from pawl._convert import record_from_proto
-from pawl._errors import PawlError, SeqMismatchError, UnavailableError, error_of
+from pawl._errors import CallCancelledError, PawlError, SeqMismatchError, UnavailableError, error_of
 from pawl.v1 import record_pb2
 
 _DETAILS = "grpc-status-details-bin"
@@ -18,6 +18,9 @@ _LOST_STREAM = (
     "socket closed",
     "internal error from core",  # What grpc.aio says of a write that met the break.
 )
+
+_OWN_CANCELS = ("Locally cancelled by application!", "Channel closed!")
+"""What gRPC says of a call that this process ended; no server said CANCELLED."""
 
 _NO_HTTP2 = (
     "what listens there answers without HTTP/2, so it is no gRPC port; take the address that "
@@ -60,6 +63,8 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
     code, text = call.code().name, f"sidecar at {address}: {call.details() or call.code().name}"
     if "http1.x" in text:
         return UnavailableError(f"sidecar at {address}: {_NO_HTTP2}", code=code)
+    if code == "CANCELLED" and any(words in text for words in _OWN_CANCELS):
+        return CallCancelledError(text)
     # A connection that breaks under a call is told in several ways.
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)

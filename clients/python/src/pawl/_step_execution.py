@@ -76,9 +76,6 @@ class StepExecution:
                 return
             except PawlError as error:
                 self._report("its answer", error)
-                if error.retry_after:
-                    await asyncio.sleep(error.retry_after)
-                    continue
                 if isinstance(answer, Fault) or isinstance(error, PermissionDeniedError):
                     return
                 answer = refused_result(error)

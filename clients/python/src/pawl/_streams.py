@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 from google.protobuf.message import Message
 
 from pawl import _requests as wire
+from pawl._advice import repeatable
 from pawl._convert import record_from_proto
 from pawl._errors import PawlError, StreamGapError
-from pawl._flow import Backoff, repeatable
+from pawl._flow import Backoff
 from pawl._outcomes import snapshot
 from pawl._position import Position
 from pawl._records import Record

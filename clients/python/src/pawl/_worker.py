@@ -209,13 +209,14 @@ class Worker:
             if not life.done():
                 await self._drain()
         finally:
-            for task in (life, stopping, *self._tasks):
+            for task in (stopping, *self._tasks):
                 task.cancel()
             self._running.close()
             self._loop = None
-            results = await asyncio.gather(life, stopping, *self._tasks, return_exceptions=True)
-        if isinstance(results[0], Exception):
-            raise results[0]
+            await _over(life)
+            await asyncio.gather(stopping, *self._tasks, return_exceptions=True)
+        if not life.cancelled() and (error := life.exception()) is not None:
+            raise error
 
     async def _drain(self) -> None:
         await self._link.tell(worker_pb2.WorkRequest(drain=worker_pb2.WorkerDrain()))
@@ -265,6 +266,14 @@ class Worker:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _over(life: asyncio.Task[None]) -> None:
+    """Ends a link. Until Python 3.12 `asyncio.wait_for` may lose a cancellation that comes
+    with what it waits for, so it is said again."""
+    while not life.done():
+        life.cancel()
+        await asyncio.wait({life}, timeout=0.5)
 
 
 def _fresh_id() -> str:

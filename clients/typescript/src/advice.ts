@@ -1,0 +1,72 @@
+/**
+ * What to do with an error: the table of docs/api.md, "What to do with an error". A test compares
+ * the two, and the Python client has the same one.
+ */
+
+import type { PawlError } from "./errors.js";
+
+/**
+ * - repeat: the same call with the same id, a little later
+ * - reconnect: the same over a new stream
+ * - give up: the same call would meet the same answer
+ */
+export type Advice = "repeat" | "reconnect" | "give up";
+
+/**
+ * A row: the code, the reasons it is about, and what to do. "any": whatever the reason is, or
+ * without one; "none": without a reason, as the gRPC library and proxies tell a broken stream;
+ * "waits": whatever it is, if the server says how long to wait.
+ */
+export type AdviceRow = readonly [
+  code: string,
+  reasons: readonly string[] | "any" | "none" | "waits",
+  advice: Advice,
+];
+
+/** The first row that fits holds. */
+export const ADVICE: readonly AdviceRow[] = [
+  ["ABORTED", ["WORKER_REPLACED", "CONSUMER_REPLACED"], "give up"],
+  ["ABORTED", ["PACK_CONTENDED", "UPLOAD_CONTENDED", "SUBSCRIPTION_CONTENDED"], "repeat"],
+  ["PERMISSION_DENIED", ["TURN_TOKEN_STALE"], "give up"],
+  ["UNAUTHENTICATED", ["TOKEN_EXPIRED"], "repeat"],
+  ["UNIMPLEMENTED", ["OPERATION_UNKNOWN"], "repeat"],
+  ["UNAVAILABLE", "any", "reconnect"],
+  ["DEADLINE_EXCEEDED", "any", "repeat"],
+  ["CANCELLED", "any", "reconnect"],
+  ["UNKNOWN", "none", "reconnect"],
+  ["INTERNAL", "none", "reconnect"],
+  ["RESOURCE_EXHAUSTED", "waits", "repeat"],
+  ["any", "any", "give up"],
+];
+
+/**
+ * What to do with an error that a server or the gRPC library told. One of this package's own has
+ * no code and is given up: the caller's own cancellation is among them.
+ */
+export function adviceOf(error: PawlError): Advice {
+  const row = ADVICE.find(([code, reasons]) => {
+    return (code === "any" || code === error.code) && fits(error, reasons);
+  });
+  return row?.[2] ?? "give up";
+}
+
+function fits({ reason, retryAfterMs }: PawlError, reasons: AdviceRow[1]): boolean {
+  switch (reasons) {
+    case "any":
+      return true;
+    case "none":
+      return reason === "";
+    case "waits":
+      return retryAfterMs !== undefined;
+    default:
+      return reasons.includes(reason);
+  }
+}
+
+/**
+ * Whether the same request with the same id may help a little later. `renewsToken`: another token
+ * goes with it, if there is one by then.
+ */
+export function repeatable(error: PawlError, renewsToken = false): boolean {
+  return adviceOf(error) !== "give up" && (error.kind !== "authentication" || renewsToken);
+}

@@ -25,6 +25,7 @@ from pawl import (
     Fault,
     Reply,
     RunStatus,
+    SchemaError,
     StepFailedError,
     StepResolved,
     Turn,
@@ -32,6 +33,7 @@ from pawl import (
     Worker,
     current_call,
 )
+from pawl._typed import bind
 from pawl.testing import Sidecar
 from workers import ended, serving, variant
 
@@ -446,3 +448,73 @@ async def test_an_answer_given_by_hand(here: Client) -> None:
     for answer, final, after in ((1, True, None), (1, False, 1.0), (fault, True, 1.0)):
         with pytest.raises(ValueError, match="of a Fault"):
             run.resolve_step(1, "add", answer, attempt=1, final=final, retry_after=after)
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    radius: float = Field(alias="r")
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    side: float
+
+
+class Drawing(BaseModel):
+    title: str = Field(alias="drawingTitle")
+    shapes: list[Annotated[Circle | Square, Field(discriminator="kind")]]
+
+
+DRAWN: Any = {"drawingTitle": "d", "shapes": [{"kind": "square", "side": 2.0}]}
+ROUND: Any = {"drawingTitle": "d", "shapes": [{"kind": "circle", "r": 1.0}]}
+
+
+def copied(payload: Drawing) -> Drawing:
+    return payload
+
+
+def stretched(payload: Drawing) -> Drawing:
+    """Pydantic does not check what is assigned."""
+    shape = payload.shapes[0]
+    if isinstance(shape, Circle):
+        shape.radius = "a secret"  # type: ignore[assignment]
+    return payload
+
+
+def drawn(drawing: dict[str, Any]) -> Drawing:
+    return drawing  # type: ignore[return-value]
+
+
+def test_results_have_the_aliases_of_arguments() -> None:
+    for payload in (DRAWN, ROUND):
+        assert bind("draw", copied).function(payload) == payload
+
+
+def bad(shape: dict[str, Any]) -> Any:
+    return {"drawingTitle": "d", "shapes": [DRAWN["shapes"][0], shape]}
+
+
+@pytest.mark.parametrize(
+    ("function", "payload", "place", "said"),
+    [
+        (copied, bad({"kind": "circle", "r": "x"}), "$.shapes[1].r", "of circle: "),
+        (copied, bad({"kind": "circle"}), "$.shapes[1].r", "of circle: Field required"),
+        (copied, bad({"kind": "oval"}), "$.shapes[1]", "Input tag 'oval' found using 'kind'"),
+        (copied, bad({"r": 1}), "$.shapes[1]", "Unable to extract tag"),
+        (stretched, ROUND, "$.shapes[0].r", "of circle: Input should be a valid number"),
+        (
+            drawn,
+            {"drawing": bad({"kind": "square", "side": "x"})},
+            "$.shapes[1].side",
+            "of square: ",
+        ),
+    ],
+)
+def test_a_faulty_member_of_a_union_is_named(
+    function: Any, payload: Any, place: str, said: str
+) -> None:
+    with pytest.raises(SchemaError) as caught:
+        bind("draw", function).function(payload)
+    assert caught.value.field == place
+    assert f"at {place}: {said}" in caught.value.message
+    assert "secret" not in caught.value.message

@@ -262,6 +262,7 @@ class FakeLink:
 def a_turn(link: FakeLink) -> tuple[HeldTurn, WorkTurn]:
     assignment = worker_pb2.TurnAssignment()
     assignment.turn.turn.turn_seq = 1
+    assignment.turn.pack.id = "steps"
     held = HeldTurn(assignment)
     return held, WorkTurn(link, held, SOON)  # type: ignore[arg-type]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Sequence
 
 from pawl._runs import StepOutcome
@@ -15,7 +14,6 @@ log = logging.getLogger("pawl")
 _POLICY = ("TOOL_NOT_ALLOWED", "TOOL_BLOCKED")
 _MOST = 10_000
 _warned: set[tuple[str, str]] = set()
-_lock = threading.Lock()
 
 
 def warn_denied(pack: str, calls: Sequence[StepCall], outcomes: Sequence[StepOutcome]) -> None:
@@ -41,10 +39,10 @@ def _remedy(denial: Denial, tool: str) -> str:
 
 
 def _first(pack: str, tool: str) -> bool:
-    with _lock:
-        if (pack, tool) in _warned:
-            return False
-        if len(_warned) >= _MOST:
-            _warned.clear()
-        _warned.add((pack, tool))
-        return True
+    # Of two threads at once both may be the first: a second line does no harm.
+    if (pack, tool) in _warned:
+        return False
+    if len(_warned) >= _MOST:
+        _warned.clear()
+    _warned.add((pack, tool))
+    return True

@@ -36,7 +36,8 @@ class PydanticForm:
             # As JSON and strictly: a date is a text, but no number is.
             value = self.taken.validate_json(json.dumps(_integral(payload)), strict=True)
         except ValidationError as error:
-            raise _misfit(INVALID_ARGUMENTS, f"arguments of tool {self.tool}", error) from None
+            what = f"arguments of tool {self.tool}"
+            raise _misfit(INVALID_ARGUMENTS, what, error, payload) from None
         return ((value,), {}) if self.whole else ((), value)
 
     def result(self, value: Any) -> Json:
@@ -44,12 +45,28 @@ class PydanticForm:
         what = f"result of tool {self.tool}"
         try:
             fitting = self.given.validate_python(value)
-            told: Json = self.given.dump_python(fitting, mode="json", warnings="error")
+            told: Json = self.given.dump_python(
+                fitting, mode="json", by_alias=True, warnings="error"
+            )
         except ValidationError as error:
-            raise _misfit(RESULT_INVALID, what, error) from None
+            raise _misfit(RESULT_INVALID, what, error, _plain(value)) from None
         except PydanticSerializationError as error:
-            raise SchemaError(f"{what}: {error}", reason=RESULT_INVALID) from None
+            self._check(what, fitting)
+            text = str(error).partition("[")[0].strip()
+            raise SchemaError(f"{what}: {text}", reason=RESULT_INVALID) from None
         return told
+
+    def _check(self, what: str, value: Any) -> None:
+        """Names what does not fit in an instance, whose members pydantic does not check when
+        it is given: made without a check, or changed since. Raises SchemaError."""
+        try:
+            plain = self.given.dump_python(value, mode="json", by_alias=True, warnings="none")
+        except PydanticSerializationError:
+            return
+        try:
+            self.given.validate_json(json.dumps(plain))
+        except ValidationError as error:
+            raise _misfit(RESULT_INVALID, what, error, plain) from None
 
 
 def form(tool: str, signature: inspect.Signature, whole: inspect.Parameter | None) -> PydanticForm:
@@ -94,15 +111,48 @@ def _integral(value: Json) -> Json:
     return value
 
 
-def _misfit(reason: str, what: str, error: ValidationError) -> SchemaError:
-    """Names each place, and what was expected there; not what was found, which may be
-    nobody's to read."""
+def _plain(value: Any) -> Any:
+    """A value as pydantic's places name it: an instance by its fields."""
+    try:
+        return TypeAdapter(Any).dump_python(value, mode="json", by_alias=True, warnings="none")
+    except PydanticSerializationError:
+        return None
+
+
+def _misfit(reason: str, what: str, error: ValidationError, value: Any) -> SchemaError:
+    """Names each place, the member of a union that is meant there, and what was expected; not
+    what was found, which may be nobody's to read. `value` is what did not fit."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    places = tuple((_place(fault["loc"]), fault["msg"]) for fault in faults)
+    places = tuple(_named(fault["loc"], fault["type"], fault["msg"], value) for fault in faults)
     text = "; ".join(f"at {place}: {said}" for place, said in places)
     return SchemaError(
         f"{what}: {text}", reason=reason, metadata={"field": places[0][0]}, violations=places
     )
+
+
+def _named(location: tuple[int | str, ...], kind: str, said: str, value: Any) -> tuple[str, str]:
+    """A place in the value, and what is said of it. Pydantic has the tags of unions among the
+    names of a place; they are told apart by the value."""
+    path: list[int | str] = []
+    tags: list[str] = []
+    for index, word in enumerate(location):
+        if _has(value, word):
+            path.append(word)
+            value = value[word]
+        elif kind == "missing" and index == len(location) - 1:
+            path.append(word)
+        elif isinstance(word, str) and isinstance(value, (dict, list)):
+            tags.append(word)
+        else:
+            path.append(word)
+    member = f"of {' of '.join(reversed(tags))}: " if tags else ""
+    return _place(tuple(path)), f"{member}{said}"
+
+
+def _has(value: Any, word: int | str) -> bool:
+    if isinstance(value, list):
+        return isinstance(word, int) and word < len(value)
+    return isinstance(value, dict) and word in value
 
 
 def _place(location: tuple[int | str, ...]) -> str:

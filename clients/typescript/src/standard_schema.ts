@@ -39,8 +39,10 @@ export async function fitting<Output>(
   if (!checked.issues) {
     return checked.value;
   }
-  const violations = checked.issues.map(({ path, message }) => {
-    return { field: place(path ?? []), description: message };
+  const violations = checked.issues.flatMap(chosen).map(({ path, message }) => {
+    const keys = (path ?? []).map(keyOf);
+    const tags = tagsOn(schema, value, keys).map((tag) => `of ${tag}: `);
+    return { field: place(keys), description: `${tags.reverse().join("")}${message}` };
   });
   const text = violations.map(({ field, description }) => `at ${field}: ${description}`).join("; ");
   const field = violations[0]?.field ?? "$";
@@ -48,10 +50,88 @@ export async function fitting<Output>(
 }
 
 /** Where it is, in the words of JSON paths: $.items[2].name */
-function place(path: NonNullable<Issue["path"]>): string {
-  const words = path.map((part) => {
-    const key = typeof part === "object" ? part.key : part;
-    return typeof key === "number" ? `[${key}]` : `.${String(key)}`;
-  });
+function place(keys: readonly PropertyKey[]): string {
+  const words = keys.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`));
   return `$${words.join("")}`;
+}
+
+function keyOf(part: PropertyKey | { readonly key: PropertyKey }): PropertyKey {
+  return typeof part === "object" ? part.key : part;
+}
+
+/**
+ * The issue, or those of the one alternative of a union that the value means: none of its constants
+ * differ. Zod has the issues of all alternatives in `errors`.
+ */
+function chosen(issue: Issue): readonly Issue[] {
+  const { errors } = issue as { readonly errors?: unknown };
+  const sets = Array.isArray(errors) ? (errors as (Issue & { code?: unknown })[][]) : [];
+  const meant = sets.filter((set) => {
+    return (
+      set.length > 0 &&
+      !set.some(({ code, path }) => code === "invalid_value" && path?.length === 1)
+    );
+  });
+  return meant.length === 1
+    ? (meant[0] ?? []).map((one) => ({
+        ...one,
+        path: [...(issue.path ?? []), ...(one.path ?? [])],
+      }))
+    : [issue];
+}
+
+/** What is read of a schema of zod, which alone tells what the tag of a union is. */
+interface ZodDef {
+  readonly shape?: { readonly [name: string]: unknown };
+  readonly element?: unknown;
+  readonly innerType?: unknown;
+  readonly in?: unknown;
+  readonly discriminator?: string;
+  readonly options?: readonly unknown[];
+}
+
+/** The tags of the discriminated unions on the way to a place, the outermost first. */
+function tagsOn(schema: unknown, value: unknown, keys: readonly PropertyKey[]): string[] {
+  const tags: string[] = [];
+  let [at, here] = [schema, value];
+  for (const key of keys) {
+    const { shape, element } = defOf(memberOf(at, here, tags));
+    at = shape?.[String(key)] ?? element;
+    here =
+      typeof here === "object" ? (here as { [key: PropertyKey]: unknown } | null)?.[key] : here;
+  }
+  return tags;
+}
+
+/** The schema below wrappers and unions that a value is to fit, and their tags. */
+function memberOf(schema: unknown, value: unknown, tags: string[]): unknown {
+  let at = schema;
+  for (;;) {
+    const { innerType, in: first, discriminator, options } = defOf(at);
+    if (discriminator === undefined || !options) {
+      if (innerType === undefined && first === undefined) {
+        return at;
+      }
+      at = innerType ?? first;
+      continue;
+    }
+    const tag = (value as { [name: string]: unknown } | null | undefined)?.[discriminator];
+    const member = options.find((option) => hasTag(option, discriminator, tag));
+    if (member === undefined) {
+      return undefined;
+    }
+    tags.push(String(tag));
+    at = member;
+  }
+}
+
+function hasTag(option: unknown, discriminator: string, tag: unknown): boolean {
+  const literal = defOf(option).shape?.[discriminator];
+  const { values } =
+    (literal as { _zod?: { values?: ReadonlySet<unknown> } } | undefined)?._zod ?? {};
+  return values?.has(tag) ?? false;
+}
+
+function defOf(schema: unknown): ZodDef {
+  return (schema as { _zod?: { def?: ZodDef } } | undefined)?._zod?.def ?? {};
 }

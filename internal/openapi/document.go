@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,6 +24,8 @@ const statusRef = "#/components/schemas/google.rpc.Status"
 //   - Every operation answers errors as google.rpc.Status.
 //   - Streams are newline-delimited JSON, or server-sent events.
 //   - StartRun and ForkRun take variables as real JSON.
+//   - A schema has one type: 64-bit numbers are strings, as answers have them, and what may be
+//     unset is left out. Generators for typed languages take no others.
 //   - The paths that are no RPC (health, this document) are there.
 func Finish(raw []byte) ([]byte, error) {
 	var doc object
@@ -46,6 +49,7 @@ func Finish(raw []byte) ([]byte, error) {
 		}
 	}
 	plainPaths(paths)
+	oneType(doc)
 	tidyTexts(doc)
 	return json.MarshalIndent(doc, "", "  ")
 }
@@ -218,6 +222,48 @@ func plainPaths(paths object) {
 		"operationId": "Describe", "summary": "This document.", "security": open,
 		"responses": object{"200": object{"description": "OpenAPI 3.1.", "content": object{"application/json": object{"schema": object{"type": "object"}}}}},
 	}}
+}
+
+// oneType gives each schema that has several types one. The bounds of a number that is
+// written as a string are said in its description.
+func oneType(value any) {
+	switch v := value.(type) {
+	case object:
+		if types, ok := v["type"].([]any); ok {
+			types = slices.DeleteFunc(types, func(name any) bool { return name == "null" })
+			if slices.Contains(types, any("string")) && slices.Contains(types, any("integer")) {
+				numberAsString(v)
+				types = []any{"string"}
+			}
+			if len(types) == 1 {
+				v["type"] = types[0]
+			}
+		}
+		for _, inner := range v {
+			oneType(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			oneType(inner)
+		}
+	}
+}
+
+// numberAsString writes a schema of a 64-bit number as ProtoJSON has it.
+func numberAsString(schema object) {
+	pattern, text := "^-?[0-9]+$", fmt.Sprint(cmp.Or[any](schema["description"], ""))
+	if least, ok := schema["minimum"].(float64); ok {
+		text += fmt.Sprintf("\nAt least %.0f.", least)
+		if least >= 0 {
+			pattern = "^[0-9]+$"
+		}
+	}
+	if most, ok := schema["maximum"].(float64); ok {
+		text += fmt.Sprintf("\nAt most %.0f.", most)
+	}
+	schema["pattern"], schema["description"] = pattern, strings.TrimSpace(text)
+	delete(schema, "minimum")
+	delete(schema, "maximum")
 }
 
 // constraint is a rule that the generator appends to a description as text.

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -94,5 +95,44 @@ func TestTheDocumentIsFinished(t *testing.T) {
 	}
 	if start, _ := at(doc, "components", "schemas", "pawl.v1.StartRunRequest", "properties"); start["variables"] == nil || start["agent"] == nil {
 		t.Errorf("StartRunRequest has %v", start)
+	}
+}
+
+// TestSchemasHaveOneType: no schema is a union of types, and a number that is written as a
+// string has no bounds of a number. Generators for Go, Rust and Java refuse both.
+func TestSchemasHaveOneType(t *testing.T) {
+	t.Parallel()
+	var doc any
+	if err := json.Unmarshal(gen.OpenAPI, &doc); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	var walk func(path string, value any)
+	walk = func(path string, value any) {
+		switch v := value.(type) {
+		case object:
+			switch kind := v["type"].(type) {
+			case []any:
+				t.Errorf("%s: types %v, want one", path, kind)
+			case string:
+				if seen++; kind != "integer" && kind != "number" && (v["minimum"] != nil || v["maximum"] != nil) {
+					t.Errorf("%s: a %s with bounds of a number", path, kind)
+				}
+				if v["format"] == "int64" && (kind != "string" || v["pattern"] == nil) {
+					t.Errorf("%s: a 64-bit number that is a %s with the pattern %v", path, kind, v["pattern"])
+				}
+			}
+			for name, inner := range v {
+				walk(path+"/"+name, inner)
+			}
+		case []any:
+			for i, inner := range v {
+				walk(fmt.Sprintf("%s/%d", path, i), inner)
+			}
+		}
+	}
+	walk("", doc)
+	if seen < 1000 {
+		t.Errorf("only %d schemas", seen)
 	}
 }

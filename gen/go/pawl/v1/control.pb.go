@@ -991,7 +991,8 @@ type Schedule struct {
 	// Its id in the file. The request id of an instant's run is "schedule/", this, "/" and the
 	// instant; its label pawl.schedule is this.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// Five fields of cron, or a word like "@daily".
+	// Five fields of cron, or a word like "@daily". With a day of the month and a day of the
+	// week, neither of them *, it fires on the days that either names, as cron does.
 	Cron string `protobuf:"bytes,2,opt,name=cron,proto3" json:"cron,omitempty"`
 	// Name of the zone whose clock counts.
 	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`

@@ -551,7 +551,8 @@ export type Schedule = Message<"pawl.v1.Schedule"> & {
   scheduleId: string;
 
   /**
-   * Five fields of cron, or a word like "@daily".
+   * Five fields of cron, or a word like "@daily". With a day of the month and a day of the
+   * week, neither of them *, it fires on the days that either names, as cron does.
    *
    * @generated from field: string cron = 2;
    */

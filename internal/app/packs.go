@@ -34,8 +34,7 @@ func (e *PackError) Error() string {
 // Unwrap gives the refusal.
 func (e *PackError) Unwrap() error { return e.Err }
 
-// registerPacks registers files in order and returns their names. Their
-// warnings are counted in the log, and told one by one at level debug.
+// registerPacks registers files in order and returns their names. Their warnings are counted and told in the log.
 func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {
@@ -50,9 +49,7 @@ func (t *tenure) registerPacks(ctx context.Context, paths []string) ([]string, e
 		if err != nil {
 			return names, &PackError{Path: path, Diagnostics: got.Diagnostics, Err: err}
 		}
-		for _, d := range got.Diagnostics {
-			t.opts.log.Debug("pack warning", "file", path, "line", d.Line, "column", d.Column, "code", d.Code, "message", d.Message)
-		}
+		pack.LogWarnings(ctx, t.opts.log, path, got.Diagnostics)
 		names = append(names, got.Row.ID+"@"+got.Row.Version)
 		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
 	}

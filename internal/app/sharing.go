@@ -456,6 +456,7 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 		if err := a.offerPack(ctx, content); err != nil {
 			return names, &PackError{Path: path, Err: err}
 		}
+		pack.LogWarnings(ctx, a.opts.log, path, found)
 		names = append(names, loaded.ID+"@"+loaded.Version)
 	}
 	return names, nil

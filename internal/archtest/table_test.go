@@ -66,6 +66,7 @@ var table = []rule{
 	{dir: "internal/pack", may: []string{machineDir, strictDir, "internal/prompt", "internal/pack/source", "internal/pack/cost", "internal/condition"}},
 	{dir: "internal/pack/source"},
 	{dir: "internal/pack/cost", may: []string{"internal/pack/source"}},
+	{dir: "internal/pack/feature"},
 	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},
 	{dir: "internal/diagram", may: []string{machineDir, "internal/pack", "internal/pack/source"}},
 	{dir: "internal/store", may: []string{machineDir, rulesDir, "internal/pgurl"}, wire: true},

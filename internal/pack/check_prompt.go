@@ -3,6 +3,7 @@ package pack
 import (
 	"encoding/json"
 	"regexp"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 	"github.com/pawl-dev/pawl/internal/pack/source"
@@ -31,6 +32,7 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 	c.variables(at("variables"), p.Variables)
 	c.evals(at("evals"), p.Evals)
+	c.validators(key, at("validators"), p.Validators)
 	c.media(at("media"), p.Media)
 	use := c.promptTemplates(key, p)
 	c.p.uses[key] = use
@@ -39,6 +41,21 @@ func (c *checker) prompt(key string, p *Prompt) {
 			c.f.warn(ruleArtifact, at("system_template"), "Declare it in a state, or it is always empty.",
 				"the template uses the artifact %s, which no state declares", quote(a))
 		}
+	}
+}
+
+// validators warns of those that are on: whatever executes turns is handed them, and neither the
+// sidecar nor the clients look at them.
+func (c *checker) validators(key, at string, list []Validator) {
+	var types []string
+	for i := range list {
+		if list[i].Enabled == nil || *list[i].Enabled {
+			types = append(types, quote(list[i].Type))
+		}
+	}
+	if len(types) > 0 {
+		c.f.warn(ruleUnenforced, at, "Check the output in your own handler, or hold the calls that matter by x_pawl.tools.TOOL.approve; enabled: false says that you know.",
+			"the validators of the prompt %s are not enforced: %s", quote(key), strings.Join(types, ", "))
 	}
 }
 

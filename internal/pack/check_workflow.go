@@ -53,8 +53,45 @@ func (c *checker) state(name string, s *State) {
 	case !s.Terminal && len(s.OnEvent) == 0:
 		c.f.warn("PP0009-7", at(), "Say terminal: true, or declare events.", "the state %s has no events and is taken as terminal", quote(name))
 	}
+	if s.Terminal || len(s.OnEvent) == 0 {
+		c.offeredAgain(name, s, at("prompt_task"))
+	}
 	c.stateSkills(at("skills"), s.Skills)
 	c.stateArtifacts(name, s)
+}
+
+// offeredAgain warns of tools that a terminal state offers to a model that had them already. A turn
+// of a terminal state is one more turn: a model that calls what it is offered does the effect twice.
+func (c *checker) offeredAgain(name string, s *State, at string) {
+	earlier := map[string]bool{}
+	for other, state := range c.doc.Workflow.States {
+		if other != name && !state.Terminal && len(state.OnEvent) > 0 {
+			for _, tool := range c.offered(state) {
+				earlier[tool] = true
+			}
+		}
+	}
+	for _, tool := range c.offered(s) {
+		if earlier[tool] && len(c.p.XPawl().Tools[tool].Dedupe) == 0 {
+			c.f.warn(ruleOffered, at, "Give the terminal state a prompt without the tool, or the tool x_pawl.tools.TOOL.dedupe if it may act once only.",
+				"the terminal state %s offers the tool %s again, and a model that calls what it is offered does its effect twice", quote(name), quote(tool))
+		}
+	}
+}
+
+// offered are the tools of the pack that a state's turns may call.
+func (c *checker) offered(s *State) []string {
+	p := c.doc.Prompts[s.PromptTask]
+	if p == nil || p.ToolPolicy != nil && p.ToolPolicy.ToolChoice == "none" {
+		return nil
+	}
+	var tools []string
+	for _, tool := range p.Tools {
+		if c.doc.Tools[tool] != nil && (p.ToolPolicy == nil || !slices.Contains(p.ToolPolicy.Blocklist, tool)) {
+			tools = append(tools, tool)
+		}
+	}
+	return tools
 }
 
 // stateWork checks what a state runs: a prompt, or a composition (RFC 0010).

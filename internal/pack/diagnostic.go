@@ -2,7 +2,9 @@ package pack
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
@@ -156,3 +158,19 @@ func (f *findings) sorted() []Diagnostic {
 
 // quote renders a name from the document inside a message.
 func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
+
+// LogWarnings logs what was found in the pack of a file that was registered: all of it at level
+// debug, and in one line at level warn what its author relies on and what does not hold here.
+func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Diagnostic) {
+	var loud []string
+	for _, d := range found {
+		if d.Code == ruleUnenforced || d.Code == ruleOffered {
+			loud = append(loud, fmt.Sprintf("%d:%d %s: %s", d.Line, d.Column, d.Code, d.Message))
+			continue
+		}
+		log.DebugContext(ctx, "pack warning", "file", file, "line", d.Line, "column", d.Column, "code", d.Code, "message", d.Message)
+	}
+	if len(loud) > 0 {
+		log.WarnContext(ctx, "pack warnings", "file", file, "warnings", loud)
+	}
+}

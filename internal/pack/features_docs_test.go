@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/pack/feature"
 )
 
 // TestFeatureTableInDocs: the table of docs/semantics.md is the one that the
@@ -21,13 +23,13 @@ func TestFeatureTableInDocs(t *testing.T) {
 	if !ok || !closed || !ended {
 		t.Fatalf("%s has no %q and %q", path, begin, end)
 	}
-	if got == FeatureTable() {
+	if got == feature.Table() {
 		return
 	}
 	if !*rewrite {
 		t.Fatalf("the feature table of %s is not that of the code: go test ./internal/pack -run FeatureTableInDocs -rewrite", path)
 	}
-	if err := os.WriteFile(path, []byte(head+begin+marker+"-->\n"+FeatureTable()+end+tail), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(head+begin+marker+"-->\n"+feature.Table()+end+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/pack/feature"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/prompt"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -142,7 +143,7 @@ var featureTests = map[string]func(*testing.T){
 	"prompts.*.tool_policy.max_rounds |":               sameBut(`prompts.a.tool_policy = {}`, `prompts.a.tool_policy = {"max_rounds":1}`),
 	"prompts.*.pipeline |":                             handed(`prompts.a.pipeline = {"stages":["x"]}`, "/prompts/a/pipeline/stages/0"),
 	"prompts.*.parameters |":                           handed(`prompts.a.parameters = {"temperature":0.5,"top_k":null}`, "/prompts/a/parameters/top_k"),
-	"prompts.*.validators |":                           handed(`prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`, "/prompts/a/validators/0/params/a"),
+	"prompts.*.validators |":                           finds(ruleUnenforced, w, `prompts.a.validators = [{"type":"x","enabled":true,"params":{"a":1}}]`),
 	"prompts.*.evals |":                                handed(`prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "/prompts/a/evals/0/id"),
 	"prompts.*.tested_models |":                        handed(`prompts.a.tested_models = [{"provider":"p","model":"m","date":"2026-01-01"}]`, "/prompts/a/tested_models/0/model"),
 	"prompts.*.model_overrides |":                      handed(`prompts.a.model_overrides = {"m":{"system_template":"Yo {{v}}"}}`, "/prompts/a/model_overrides/m/system_template"),
@@ -208,7 +209,7 @@ func sameBut(first, second string) func(*testing.T) {
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	rows := map[string]bool{}
-	for _, f := range Features() {
+	for _, f := range feature.Rows() {
 		key := strings.TrimSpace(f.Path + " | " + f.When)
 		if f.When == "" {
 			key = f.Path + " |"
@@ -241,7 +242,7 @@ func TestFeatureTableIsComplete(t *testing.T) {
 	}
 	var missing []string
 	walkSchema(s.doc.(map[string]any), s.doc.(map[string]any), "", 0, func(path string) {
-		for _, f := range features {
+		for _, f := range feature.Rows() {
 			if path == f.Path || strings.HasPrefix(path, f.Path+".") || strings.HasPrefix(path, f.Path+"[]") || strings.HasPrefix(f.Path, path) {
 				return
 			}
@@ -251,7 +252,7 @@ func TestFeatureTableIsComplete(t *testing.T) {
 	if len(missing) > 0 {
 		t.Errorf("no row for %v", missing)
 	}
-	if table := FeatureTable(); strings.Count(table, "\n") != len(features)+2 || !strings.Contains(table, "| `id` |  | *enforced* |") {
+	if table := feature.Table(); strings.Count(table, "\n") != len(feature.Rows())+2 || !strings.Contains(table, "| `id` |  | *enforced* |") {
 		t.Errorf("table:\n%s", table)
 	}
 }

@@ -40,6 +40,8 @@ const (
 	ruleAgents     = "PPPAWL-31"
 	ruleStepKind   = "PPPAWL-32"
 	rulePrice      = "PPPAWL-33"
+	ruleUnenforced = "PPPAWL-34"
+	ruleOffered    = "PPPAWL-35"
 
 	schemaPrefix = "PPSCHEMA-"
 )
@@ -77,6 +79,8 @@ var rules = []Rule{
 	{ruleAgents, true, false, "agents start in at most 256 different states"},
 	{ruleStepKind, true, false, "a step's kind is known or has a vendor prefix"},
 	{rulePrice, false, true, "a pack with a budget of cost prices the models that its prompts have overrides for"},
+	{ruleUnenforced, false, true, "a prompt has no validators, which nothing here enforces"},
+	{ruleOffered, false, true, "a terminal state does not offer again, without dedupe, a tool that an earlier state offers"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},

@@ -1,4 +1,4 @@
-package pack
+package feature
 
 import (
 	"slices"
@@ -20,8 +20,8 @@ const (
 	Warned Treatment = "warned"
 )
 
-// Feature is one row of the table of what is supported.
-type Feature struct {
+// Row is one row of the table of what is supported.
+type Row struct {
 	// Path of the fields in the document: "*" stands for any key, "[]" for any
 	// element. A path covers everything below it that has no row of its own.
 	Path string
@@ -32,9 +32,9 @@ type Feature struct {
 	Note string
 }
 
-// features is the table; a test walks the schema and finds every field in it,
+// rows is the table; a test walks the schema and finds every field in it,
 // and every row has a test of what it says.
-var features = []Feature{
+var rows = []Row{
 	{"$schema", "", HandedOn, "not followed; `--strict` names the schema"},
 	{"id", "", Enforced, "with `version` it names one digest for ever"},
 	{"name", "", HandedOn, ""},
@@ -69,7 +69,7 @@ var features = []Feature{
 	{"prompts.*.tool_policy.max_rounds", "", HandedOn, ""},
 	{"prompts.*.pipeline", "", HandedOn, ""},
 	{"prompts.*.parameters", "", HandedOn, ""},
-	{"prompts.*.validators", "", HandedOn, ""},
+	{"prompts.*.validators", "", Warned, "handed on, and enforced by nothing here"},
 	{"prompts.*.evals", "", HandedOn, ""},
 	{"prompts.*.tested_models", "", HandedOn, ""},
 	{"prompts.*.model_overrides", "", HandedOn, "the template of an override is checked, not rendered; with `max_cost_usd` its model needs a price"},
@@ -115,14 +115,14 @@ var features = []Feature{
 	{"compositions", "that no reachable state uses", Warned, "checked and kept"},
 }
 
-// Features lists what becomes of every field of the format.
-func Features() []Feature { return slices.Clone(features) }
+// Rows lists what becomes of every field of the format.
+func Rows() []Row { return slices.Clone(rows) }
 
-// FeatureTable renders [Features] as a Markdown table.
-func FeatureTable() string {
+// Table renders [Rows] as a Markdown table.
+func Table() string {
 	var b strings.Builder
 	b.WriteString("| field | values | treatment | note |\n|---|---|---|---|\n")
-	for _, f := range features {
+	for _, f := range rows {
 		b.WriteString("| `" + f.Path + "` | " + f.When + " | *" + string(f.Treatment) + "* | " + f.Note + " |\n")
 	}
 	return b.String()

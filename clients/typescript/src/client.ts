@@ -15,7 +15,7 @@ import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
 import type { Tools } from "./holder.js";
 import { toJsonText } from "./json_text.js";
-import { DEFAULT_ADDRESS, type NodeOptions, nodeTransport } from "./node_transport.js";
+import { type NodeOptions, nodeTransport, withEnvironment } from "./node_transport.js";
 import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
@@ -82,8 +82,9 @@ export class PawlClient extends BaseClient {
   readonly #sessions: Sessions;
 
   constructor(options: NodeOptions = {}) {
-    const { transport, shared, sessions } = nodeTransport(options);
-    super(transport, { ...options, address: options.address ?? DEFAULT_ADDRESS, shared });
+    const settings = withEnvironment(options);
+    const { transport, shared, sessions } = nodeTransport(settings);
+    super(transport, { ...settings, shared });
     this.#sessions = sessions;
   }
 

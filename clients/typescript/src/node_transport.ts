@@ -1,5 +1,6 @@
 /** The connection to a sidecar from Node: gRPC over TCP or a Unix socket. */
 
+import { readFile } from "node:fs/promises";
 import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
@@ -30,8 +31,9 @@ export interface Tls {
  *     const far = new PawlClient({ address: "pawl.internal:7291", tls: {}, token: "..." });
  */
 export interface NodeOptions extends ClientOptions {
-  /** "HOST:PORT" or "unix:PATH". Default 127.0.0.1:7291. */
+  /** "HOST:PORT" or "unix:PATH". Default: PAWL_ADDR, else 127.0.0.1:7291. */
   readonly address?: string;
+  /** Default: what the file PAWL_TOKEN_FILE holds, else PAWL_TOKEN, else none. */
   readonly token?: TokenSource;
   /** Default: no TLS. */
   readonly tls?: Tls;
@@ -60,6 +62,19 @@ const MOST_ANSWER_BYTES = 64 << 20;
 
 /** A URL is none: its scheme would be asked for as a host. */
 const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
+
+/**
+ * The settings with what the environment says where they say nothing, as for the command line:
+ * PAWL_ADDR; the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
+ */
+export function withEnvironment(options: NodeOptions): NodeOptions & { readonly address: string } {
+  const { PAWL_ADDR, PAWL_TOKEN, PAWL_TOKEN_FILE } = process.env;
+  const address = options.address ?? PAWL_ADDR ?? DEFAULT_ADDRESS;
+  const file = PAWL_TOKEN_FILE || undefined;
+  const fromFile = file && (async () => (await readFile(file, "utf8")).trim());
+  const token = options.token ?? (fromFile || PAWL_TOKEN || undefined);
+  return { ...options, address, token };
+}
 
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { STEPS } from "./fixture.js";
-import type { Reply, TokenSource, Turn } from "./index.js";
-import { RunStatus } from "./index.js";
+import type { PawlError, Reply, TokenSource, Turn } from "./index.js";
+import { PawlClient, RunStatus } from "./index.js";
 import { Sidecar } from "./testing.js";
 
 const directory = mkdtempSync(join(tmpdir(), "pawl-token-"));
@@ -93,5 +93,42 @@ describe("a token that is rotated", () => {
       reason: "TOKEN_UNKNOWN",
     });
     client.close();
+  });
+});
+
+describe("a client without settings", () => {
+  const clear = () => {
+    for (const name of ["PAWL_ADDR", "PAWL_TOKEN", "PAWL_TOKEN_FILE"]) {
+      delete process.env[name];
+    }
+  };
+  beforeEach(clear);
+  afterAll(clear);
+  const called = async (options = {}) => {
+    using client = new PawlClient(options);
+    return await client.caller().then(
+      ({ principal }) => principal,
+      (error: PawlError) => error.kind,
+    );
+  };
+
+  test("takes those of the environment", async () => {
+    process.env.PAWL_ADDR = sidecar.address;
+    expect(await called()).toBe("authentication");
+    process.env.PAWL_TOKEN = FIRST;
+    expect(await called()).toBe("app");
+    // The file goes before the variable, what is given before both.
+    const held = join(directory, "token");
+    process.env.PAWL_TOKEN_FILE = held;
+    writeFileSync(held, "wrong-token-0123456789\n");
+    expect(await called()).toBe("authentication");
+    expect(await called({ token: FIRST })).toBe("app");
+    writeFileSync(held, `${FIRST}\n`);
+    expect(await called()).toBe("app");
+  });
+
+  test("refuses an address that is none", () => {
+    process.env.PAWL_ADDR = "";
+    expect(() => new PawlClient()).toThrow('address: HOST:PORT or unix:PATH, not ""');
   });
 });

@@ -15,7 +15,7 @@ from pawl._output import OutputReader
 from pawl._pack_operations import Packs
 from pawl._position import Position
 from pawl._runs import OutputPosition, RunFilter, RunInfo
-from pawl._settings import DEFAULT_ADDRESS, KEEPALIVE, Settings, Tls, TokenSource
+from pawl._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
 from pawl._streams import Tail
 from pawl._values import BlobHead, Content, Json
 
@@ -26,7 +26,7 @@ class BaseClient:
     def __init__(
         self,
         *,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         namespace: str = "",
         token: TokenSource | None = None,
         tls: Tls | None = None,
@@ -36,9 +36,9 @@ class BaseClient:
         max_message_bytes: int = 64 << 20,
     ) -> None:
         self._settings = Settings(
-            address=address,
+            address=address_of(address),
             namespace=namespace,
-            token=token,
+            token=token_of(token),
             tls=tls,
             timeout=timeout,
             retry_for=retry_for,

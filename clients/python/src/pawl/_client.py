@@ -29,8 +29,9 @@ from pawl._values import BlobHead, BlobPiece, Content, Json
 class Client(Caller):
     """A client of one sidecar that blocks. Safe to share between threads.
 
-    `address` is "HOST:PORT" or "unix:PATH" (default 127.0.0.1:7291). `token` is a bearer
-    token or a function that returns one. `timeout` bounds each call in seconds,
+    `address` is "HOST:PORT" or "unix:PATH" (default: PAWL_ADDR, else 127.0.0.1:7291). `token` is
+    a bearer token or a function that returns one (default: what the file PAWL_TOKEN_FILE holds,
+    else PAWL_TOKEN, else none), as for the command line. `timeout` bounds each call in seconds,
     repetitions included; `retry_for` how long a call is repeated while the sidecar is
     away or asks to wait. Every writing call has an idempotency id that is kept over its
     repetitions, so that it takes effect once.

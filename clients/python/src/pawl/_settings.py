@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,23 @@ a connection that is dead is noticed within 13.5 s: before calls are given up. A
 on those who ask every 5 s."""
 
 _LEAST_KEEPALIVE = 6.0
+
+
+def address_of(given: str | None) -> str:
+    """The address that was given, else PAWL_ADDR, else the default: as for the command line."""
+    return os.environ.get("PAWL_ADDR", DEFAULT_ADDRESS) if given is None else given
+
+
+def token_of(given: TokenSource | None) -> TokenSource | None:
+    """The token that was given, else what the file PAWL_TOKEN_FILE holds at each call, else
+    PAWL_TOKEN: as for the command line."""
+    if given is not None:
+        return given
+    if file := os.environ.get("PAWL_TOKEN_FILE"):
+        return lambda: Path(file).read_text().strip()
+    return os.environ.get("PAWL_TOKEN") or None
+
+
 _MEBIBYTE = 1 << 20
 
 

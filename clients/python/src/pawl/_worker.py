@@ -17,7 +17,7 @@ from pawl._handlers import F, Handlers, ToolEntry, awaits, into, put
 from pawl._held import Held, HeldStep, HeldTurn
 from pawl._link import Link, Offer
 from pawl._running import Running
-from pawl._settings import DEFAULT_ADDRESS, KEEPALIVE, Settings, Tls, TokenSource
+from pawl._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
 from pawl._step_execution import StepExecution
 from pawl._tool_check import PackSource, check_tools
 from pawl._turn_execution import TurnExecution
@@ -65,7 +65,7 @@ class Worker:
     def __init__(
         self,
         *,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         namespace: str = "",
         token: TokenSource | None = None,
         tls: Tls | None = None,
@@ -90,7 +90,11 @@ class Worker:
             if seconds is not None and seconds <= 0:
                 raise ValueError(f"{name}: more than 0 or None, not {seconds}")
         self._settings = Settings(
-            address=address, namespace=namespace, token=token, tls=tls, keepalive=keepalive
+            address=address_of(address),
+            namespace=namespace,
+            token=token_of(token),
+            tls=tls,
+            keepalive=keepalive,
         )
         self.id = worker_id or _fresh_id()
         self._offer = Offer(

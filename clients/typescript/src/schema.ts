@@ -1,6 +1,6 @@
 /** JSON Schema checks of tool payloads and results. */
 
-import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import { PawlError } from "./errors.js";
 import { toJsonText } from "./json_text.js";
 import type { Json } from "./plain.js";
@@ -14,11 +14,34 @@ export function checkSchema(value: Json, schema: Json, what: string): void {
   if (validate(JSON.parse(toJsonText(value, what)))) {
     return;
   }
-  const fault = validate.errors?.[0];
+  const fault = meant(validate.errors ?? []);
   const field = fault?.instancePath || "/";
   throw new PawlError("schema", `${what}: at ${field}: ${fault?.message ?? "does not fit"}`, {
     reason: "SCHEMA",
     metadata: { field },
+  });
+}
+
+/**
+ * The first error that is not of an alternative of a union which the value does not mean: one
+ * that has another constant.
+ */
+function meant(errors: readonly ErrorObject[]): ErrorObject | undefined {
+  if (!errors.some(({ keyword }) => keyword === "oneOf" || keyword === "anyOf")) {
+    return errors[0];
+  }
+  return errors.find((error) => !isTag(error) && !hasOtherTag(error)) ?? errors.at(-1);
+}
+
+function isTag({ keyword }: ErrorObject): boolean {
+  return keyword === "const" || keyword === "enum";
+}
+
+function hasOtherTag({ parentSchema, data }: ErrorObject): boolean {
+  const properties = Object.entries(parentSchema?.properties ?? {});
+  return properties.some(([name, property]) => {
+    const tag = (property as { const?: unknown }).const;
+    return tag !== undefined && (data as { [name: string]: unknown } | null)?.[name] !== tag;
   });
 }
 
@@ -36,7 +59,7 @@ function compile(schema: Json, what: string): ValidateFunction {
   let validate: ValidateFunction;
   try {
     // A compiler of its own: schemas of different packs may share an $id.
-    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    const ajv = new Ajv2020({ strict: false, validateFormats: false, verbose: true });
     validate = ajv.compile(JSON.parse(key) as object | boolean);
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);

@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { ArtifactSchema, RecordSchema } from "./gen/pawl/v1/record_pb.js";
 import { RunSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
-import { plain } from "./plain.js";
+import { type Json, plain } from "./plain.js";
 import { checkSchema } from "./schema.js";
 import { json, partsOf, textOf, writesOf } from "./values.js";
 
@@ -63,6 +63,25 @@ test("messages are read as plain values", () => {
   const step = plain(StepSchema, create(StepSchema, {}));
   expect([step.payload, step.result]).toEqual([undefined, undefined]);
   expect(plain(RecordSchema, create(RecordSchema)).body).toEqual({ case: undefined });
+});
+
+test("a schema names the place in the member of a union that is meant", () => {
+  const member = (tag: string, name: string): Json => ({
+    type: "object",
+    properties: { kind: { const: tag }, [name]: { type: "number" } },
+    required: ["kind", name],
+  });
+  const $defs = { circle: member("circle", "r"), square: member("square", "side") };
+  const refs = [{ $ref: "#/$defs/circle" }, { $ref: "#/$defs/square" }];
+  for (const oneOf of [refs, Object.values($defs)]) {
+    const schema = { $defs, type: "object", properties: { shape: { oneOf } } };
+    const says = (shape: Json) => () => checkSchema({ shape }, schema, "payload");
+    expect(says({ kind: "circle", r: "x" })).toThrow("payload: at /shape/r: must be number");
+    expect(says({ kind: "square", side: "x" })).toThrow("payload: at /shape/side: must be number");
+    expect(says({ kind: "square" })).toThrow(/^payload: at \/shape: .*'side'/);
+    expect(says({ kind: "oval" })).toThrow("payload: at /shape: must match exactly one schema");
+    says({ kind: "circle", r: 1 })();
+  }
 });
 
 test("a schema names the first place that does not fit", () => {

@@ -33,6 +33,22 @@ func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	return lines
 }
 
+// Cost is an amount of money that tokens came to: tokens that cost nothing are those of a model
+// without a price.
+func Cost(tokens, micro int64) string {
+	if micro == 0 && tokens != 0 {
+		return "no price"
+	}
+	return Dollars(micro)
+}
+
+// amount of tokens that cost nothing is that of a model without a price, not one of $0.
 func amount(tokens, costMicro int64) string {
-	return fmt.Sprintf("%d tokens, %s", tokens, Dollars(costMicro))
+	switch {
+	case costMicro != 0:
+		return fmt.Sprintf("%d tokens, %s", tokens, Dollars(costMicro))
+	case tokens != 0:
+		return fmt.Sprintf("%d tokens (no price)", tokens)
+	}
+	return "0 tokens"
 }

@@ -59,7 +59,7 @@ func printAccounts(p *cli.Printer, all []*pawlv1.Account) error {
 	}
 	for _, a := range all {
 		p.Printf("%s\n", a.GetName())
-		p.Printf("  cost    %s settled, %s reserved of %s\n", cli.Dollars(a.GetSettledCostMicroUsd()), cli.Dollars(a.GetReservedCostMicroUsd()), of(cli.Dollars(a.GetMaxCostMicroUsd()), a.GetMaxCostMicroUsd()))
+		p.Printf("  cost    %s settled, %s reserved of %s\n", cli.Cost(a.GetSettledTokens(), a.GetSettledCostMicroUsd()), cli.Cost(a.GetReservedTokens(), a.GetReservedCostMicroUsd()), of(cli.Dollars(a.GetMaxCostMicroUsd()), a.GetMaxCostMicroUsd()))
 		p.Printf("  tokens  %d settled, %d reserved of %s\n", a.GetSettledTokens(), a.GetReservedTokens(), of(fmt.Sprint(a.GetMaxTokens()), a.GetMaxTokens()))
 		if a.GetRefused() > 0 {
 			p.Printf("  refused %d since the sidecar began\n", a.GetRefused())

@@ -28,6 +28,7 @@ func (o *overlay) runtime() error {
 
 var runtimeExchanges = map[string][]exchange{
 	"runtime/proc.go": {
+		{old: "batch *[256]guintptr", new: "batch *[1 << 14]guintptr"},
 		// Nobody is interrupted because time passed: a goroutine runs until it waits or yields.
 		{old: "const forcePreemptNS = 10 * 1000 * 1000 // 10ms", new: "const forcePreemptNS = 1 << 60"},
 		// Who is in a system call keeps the processor.
@@ -54,10 +55,15 @@ var runtimeExchanges = map[string][]exchange{
 		{old: "\t\tj := cheaprandn(uint32(norder + 1))", new: "\t\tj := uint32(simRand() % uint64(norder+1))"},
 	},
 	// Who waits for a lock waits for another goroutine of the simulation, which may sleep.
-	"runtime/runtime2.go": {{
-		old: "\twaitReasonSyncCondWait:          true,\n",
-		new: "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n",
-	}},
+	"runtime/runtime2.go": {
+		{
+			old: "\twaitReasonSyncCondWait:          true,\n",
+			new: "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n",
+		},
+		// Half of a queue that is full goes to the queue of all processors, which is looked at every
+		// 61st time that anybody is scheduled, those of no simulation counted: here none is full.
+		{old: "runq     [256]guintptr", new: "runq     [1 << 14]guintptr"},
+	},
 	// A lock is where two goroutines meet: some other one may run before it is taken, and
 	// after it was given back.
 	"internal/sync/mutex.go": {

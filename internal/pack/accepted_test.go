@@ -7,8 +7,9 @@ import "testing"
 func TestYoungerRulesTakeNoPackBack(t *testing.T) {
 	t.Parallel()
 	for code, change := range map[string]string{
-		ruleBudgetKey:  `workflow.engine.budget.max_total_visit = 3`,
-		ruleToolSchema: `tools.t.parameters = {"type":"object","properties":{},` + doubling(24, "allOf")[1:],
+		ruleBudgetKey:   `workflow.engine.budget.max_total_visit = 3`,
+		"PPSCHEMA-enum": `metadata = {"governance":{"autonomy_level":"full"}}`,
+		ruleToolSchema:  `tools.t.parameters = {"type":"object","properties":{},` + doubling(24, "allOf")[1:],
 		"PP0010-15": `compositions.c = {"version":1,"steps":[{"id":"p","kind":"parallel","branches":[{"id":"x","kind":"tool","tool":"t","depends_on":["y"]},` +
 			`{"id":"y","kind":"tool","tool":"t","depends_on":["x"]}],"reduce":{"strategy":"append","into":"o"}}]}`,
 	} {

@@ -182,6 +182,10 @@ var ruleCases = []ruleCase{
 	{ruleXPawl, e, "/workflow/engine/x_pawl/prices/m/output", `workflow.engine.x_pawl = {"prices":{"m":{"input":1,"output":1000001}}}`, "maximum"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/prices/m/cached", `workflow.engine.x_pawl = {"prices":{"m":{"input":1,"output":1,"cached":"2"}}}`, "want number"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/prices/", `workflow.engine.x_pawl = {"prices":{"":{"input":1,"output":1}}}`, "1 to 256 bytes"},
+	{"PPSCHEMA-enum", e, "/metadata/governance/autonomy_level", `metadata = {"governance":{"autonomy_level":"full"}}`, "acts_with_approval"},
+	{"PPSCHEMA-additionalProperties", e, "/metadata/governance/riskiness", `metadata = {"governance":{"riskiness":"low"}}`, "riskiness"},
+	{"PPSCHEMA-required", e, "/metadata/governance/obligations/0", `metadata = {"governance":{"obligations":[{"id":"o","obligation":"x"}]}}`, "controls"},
+	{"PPSCHEMA-pattern", e, "/metadata/governance/reviews/0/cadence", `metadata = {"governance":{"reviews":[{"id":"r","type":"t","owner":"team","cadence":"P"}]}}`, ""},
 	{ruleUnenforced, w, "/prompts/a/validators", `prompts.a.validators = [{"type":"banned_words","enabled":true},{"type":"length","enabled":false}]`, `prompt "a" are not enforced: "banned_words"`},
 	{ruleOffered, w, "/workflow/states/e/prompt_task", `workflow.states.e.prompt_task = "a"
 		workflow.states.e.artifacts = {"x":{"type":"text/plain"}}`, `terminal state "e" offers the tool "t" again`},
@@ -450,6 +454,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		"media with configuration":   `prompts.a.media = {"enabled":true,"supported_types":["image","text"],"image":{"max_size_mb":1}}`,
 		"same eval id in two scopes": `evals = [{"id":"x","type":"y","trigger":"every_turn"}]` + "\n" + `prompts.a.evals = [{"id":"x","type":"y","trigger":"every_turn"}]`,
 		"template with inner spaces": `template_engine.syntax = "{{ variable }}"`,
+		"governance":                 `metadata = {"governance":{"autonomy_level":"suggests","reviews":[{"id":"r","type":"t","owner":"team","cadence":"P1Y"}],"obligations":[{"id":"o","obligation":"x","controls":[{"external":"y"}]}],"extensions":{"a":1}}}`,
 		"features we have":           `template_engine.features = ["basic_substitution","fragments"]`,
 		"metadata is open":           `metadata = {"domain":"x","language":"en","anything":{"deep":[1,null]}}`,
 	} {

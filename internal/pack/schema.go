@@ -138,6 +138,10 @@ func fileFaults(found *findings, faults []schemaFault) {
 			found.warn(code, f.pointer, f.hint, "%s", f.msg)
 			continue
 		}
+		if strings.HasPrefix(f.pointer, "/metadata/governance") {
+			found.tightened(code, f.pointer, f.hint, "%s", f.msg)
+			continue
+		}
 		found.err(code, f.pointer, f.hint, "%s", f.msg)
 	}
 }

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import grpc
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from pawl._convert import record_from_proto
-from pawl._errors import CallCancelledError, PawlError, SeqMismatchError, UnavailableError, error_of
+from pawl._errors import (
+    CallCancelledError,
+    LimitError,
+    PawlError,
+    SeqMismatchError,
+    UnavailableError,
+    error_of,
+)
 from pawl.v1 import record_pb2
 
 _DETAILS = "grpc-status-details-bin"
@@ -61,6 +70,8 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
         if key == _DETAILS and isinstance(value, bytes):
             return error_from_status(status_pb2.Status.FromString(value))
     code, text = call.code().name, f"sidecar at {address}: {call.details() or call.code().name}"
+    if (sizes := _TOO_LARGE.search(text)) is not None:
+        return _too_large(sizes, code, address)
     if "http1.x" in text:
         return UnavailableError(f"sidecar at {address}: {_NO_HTTP2}", code=code)
     if code == "CANCELLED" and any(words in text for words in _OWN_CANCELS):
@@ -69,3 +80,28 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)
     return error_of(code, text)
+
+
+_TOO_LARGE = re.compile(r"(\S+) message larger than max \((\d+) vs\. (\d+)\)")
+"""How gRPC itself refuses a message: who sent or received it, its size and the bound."""
+
+
+def _too_large(sizes: re.Match[str], code: str, address: str) -> LimitError:
+    """A message that one of both sides does not take, in words of ours."""
+    side, got, limit = sizes.groups()
+    texts = {
+        "Sent": f"request: {got} bytes, this client sends at most {limit} (max_message_bytes); "
+        "keep large content beside the run with put_blob",
+        "Received": f"answer: {got} bytes, this client reads at most {limit}; raise "
+        "max_message_bytes",
+    }
+    server = (
+        f"request: {got} bytes are more than the sidecar at {address} takes; lower them, keep "
+        "large content beside the run with put_blob, or raise serve --limits-message-bytes"
+    )
+    return LimitError(
+        texts.get(side, server),
+        code=code,
+        reason="MESSAGE_TOO_LARGE",
+        metadata={"limit": limit, "got": got},
+    )

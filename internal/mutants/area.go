@@ -37,10 +37,13 @@ type text struct{ file, name, old, with string }
 const (
 	partSQL    = "internal/store/pgkv/statements.go"
 	membersSQL = "internal/store/pgkv/members/statements.go"
+	starters   = "internal/runtime/consent/prepare.go"
 )
 
-// texts are the guards of the statements that fence a partition.
+// texts are the guards of the statements that fence a partition, and the walk from a child to its parents that
+// says which principals started a run.
 var texts = []text{
+	{starters, "starters: the parents'", "!ok || start.Parent == nil || start.Parent.Origin != \"\" {", "!ok || start.RunID != \"\" {"},
 	{partSQL, "commit: owner", "WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING", "WHERE id = $1 AND $2::text IS NOT NULL AND epoch = $3 AND commit_no = $4 - 1 RETURNING"},
 	{partSQL, "commit: epoch", "WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING", "WHERE id = $1 AND owner = $2 AND $3::bigint IS NOT NULL AND commit_no = $4 - 1 RETURNING"},
 	{partSQL, "commit: number", "WHERE id = $1 AND owner = $2 AND epoch = $3 AND commit_no = $4 - 1 RETURNING", "WHERE id = $1 AND owner = $2 AND epoch = $3 RETURNING"},

@@ -193,12 +193,15 @@ func (t text) mutant(root string) (mutant, error) {
 		return mutant{}, fmt.Errorf("%s: %s: the text stands %d times in the file, want once: %q", t.file, t.name, n, t.old)
 	}
 	dir := filepath.ToSlash(filepath.Dir(t.file))
-	tests := []string{dir}
-	if t.file == membersSQL {
-		tests = append(tests, "internal/cluster/node")
+	at := area{dir: dir, tests: []string{dir}, postgres: true}
+	switch t.file {
+	case membersSQL:
+		at.tests = append(at.tests, "internal/cluster/node")
+	case starters:
+		at.tests, at.postgres = append(at.tests, "internal/runtime", "internal/a2a"), false
 	}
 	return mutant{
-		area: area{dir: dir, tests: tests, postgres: true},
+		area: at,
 		name: t.file + ": " + t.name, file: t.file,
 		source: []byte(strings.Replace(string(source), t.old, t.with, 1)),
 	}, nil

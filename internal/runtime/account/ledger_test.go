@@ -359,3 +359,48 @@ func TestListAndFigures(t *testing.T) {
 		t.Error("no ledger has accounts")
 	}
 }
+
+// TestNoLedger: without accounts a step is the machine's, and nothing is held.
+func TestNoLedger(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, nil, "A", acme)
+	if r.ask(1<<40) == 0 {
+		t.Error("a call is refused where there are no accounts")
+	}
+	result, hold, err := r.l.Step(r.g, r.s, machine.Input{At: noon.UnixNano(), Command: machine.CompleteTurn{TurnSeq: 99, Attempt: 1}, Semantics: machine.Current})
+	if err == nil || hold.ledger != nil || result.Batch != nil {
+		t.Errorf("an input for no turn: %+v, %v", result.Batch, err)
+	}
+}
+
+// TestRefusedInputHoldsNothing: the ledger changes nothing for an input that the machine refuses.
+func TestRefusedInputHoldsNothing(t *testing.T) {
+	t.Parallel()
+	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxCostMicro: 100}), nil)
+	r := newRun(t, l, "A", acme)
+	ask := r.asked(60)
+	ask.TurnSeq += 7
+	if _, err := r.take(ask, true); err == nil {
+		t.Error("a call of a turn that there is not is taken")
+	}
+	wants(t, l, "tenant=acme/day", 0, 0)
+}
+
+// TestNamed: an account's name leads to the entry of its own label, window and zone.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	table := tableOf(t,
+		Account{Label: "team", Window: Day, MaxTokens: 1}, Account{Label: "tenant", Window: Day, MaxTokens: 2},
+		Account{Label: "tenant", Window: Day, Zone: "Europe/Berlin", MaxTokens: 3}, Account{Window: Day, MaxTokens: 4})
+	for name, want := range map[string]int64{
+		"team=red/day": 1, "tenant=acme/day": 2, "tenant=acme/day@Europe/Berlin": 3, "/day": 4, "tenant=acme/month": 0, "other=x/day": 0,
+	} {
+		var got int64
+		if _, entry := table.named(name); entry != nil {
+			got = entry.MaxTokens
+		}
+		if got != want {
+			t.Errorf("%s leads to the entry with %d tokens, want %d", name, got, want)
+		}
+	}
+}

@@ -116,8 +116,13 @@ func TestStoppedProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	driving, ended := context.WithCancel(ctx)
+	go func() {
+		p.wait.Wait()
+		ended()
+	}()
 	for range 3 {
-		play.AwaitCount(ctx, &p.acked, p.acked.Load()+5)
+		play.AwaitCount(driving, &p.acked, p.acked.Load()+5) // The scripts may end before the workers' run.
 		play.AwaitCount(ctx, &c.turns, min(c.turns.Load()+5, workerVisits))
 		signalled(t, s, syscall.SIGSTOP)
 		<-time.After(1200 * time.Millisecond) // Longer than a lease.

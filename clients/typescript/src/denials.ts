@@ -24,7 +24,7 @@ export class Denials {
   ): void {
     for (const [at, { denial }] of outcomes.entries()) {
       const tool = calls[at]?.tool ?? "";
-      if (denial && POLICY.includes(denial.code) && this.#first(JSON.stringify([pack, tool]))) {
+      if (denial && POLICY.includes(denial.code) && this.#first(`${pack} ${tool}`)) {
         // Where the sidecar has not said what admits the tool.
         const silent = denial.code === "TOOL_NOT_ALLOWED" && !denial.message.includes(FLAG);
         const remedy = silent ? ` (serve the sidecar of that run with ${FLAG} ${tool})` : "";

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -20,6 +21,8 @@ type play struct {
 	workers map[string]*worker
 	// calls are those that are not waited for yet, by name.
 	calls map[string]call
+	// entries is the file in which the tools of all drivers write down that they were called.
+	entries string
 }
 
 // way is what stands between clients and the sidecar.
@@ -36,6 +39,9 @@ type call struct {
 
 // open gives the scenario its sidecar, way, client and pack.
 func (p *play) open() error {
+	if err := p.openLedger(); err != nil {
+		return err
+	}
 	if len(p.scenario.Flags)+len(p.scenario.Scopes) > 0 {
 		flags := p.scenario.Flags
 		if len(flags) == 0 {
@@ -79,7 +85,7 @@ func (p *play) address() string {
 
 // reset points a driver at the sidecar and lets it forget what was.
 func (p *play) reset(d *driver) error {
-	r, err := d.call("reset", map[string]any{"address": p.address(), "token": p.sidecar.token})
+	r, err := d.call("reset", map[string]any{"address": p.address(), "token": p.sidecar.token, "ledger": p.entries})
 	if err != nil {
 		return err
 	}
@@ -216,6 +222,9 @@ func (p *play) close() error {
 	}
 	if p.via != nil {
 		faults = append(faults, p.via.close())
+	}
+	if p.entries != "" {
+		faults = append(faults, os.Remove(p.entries))
 	}
 	if p.own {
 		faults = append(faults, p.sidecar.verify())

@@ -35,6 +35,7 @@ var runnerVerbs = map[string]func(*play, step) (any, error){
 	"freeze":     (*play).freeze,
 	"join":       (*play).join,
 	"kill":       (*play).killWorker,
+	"ledger":     (*play).ledger,
 	"release":    (*play).release,
 	"restart":    (*play).restart,
 	"stop":       (*play).stopWorker,

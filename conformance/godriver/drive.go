@@ -19,7 +19,7 @@ import (
 // something from outside.
 func (d *driver) drive(ctx context.Context, a args) (any, error) {
 	id := d.runID(a)
-	p := newPlayer(a.script, d.out, d.holds)
+	p := d.player(a.script)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	stream, err := d.openDriving(ctx)
@@ -101,41 +101,25 @@ type ownHost struct {
 
 // step asks for a call and makes it here.
 func (h *ownHost) step(ctx context.Context, c stepCall) (string, error) {
-	ref := h.info.GetTurn()
 	h.asked++
 	c.Key = named(c.Key, fmt.Sprintf("call-%d", h.asked))
-	got, err := again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
-		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
-		Requests: callsOf([]stepCall{c}), RequestId: or(""),
-	})
+	outcomes, err := h.request(ctx, []stepCall{c})
 	if err != nil {
 		return "", err
 	}
-	outcome := got.GetOutcomes()[0]
+	outcome := outcomes[0]
 	if denial := outcome.GetDenial(); denial != nil {
 		return "", &worker.Failure{Code: denial.GetCode(), Message: denial.GetMessage()}
 	}
-	step := outcome.GetStep()
-	if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
-		return step.GetResultJson(), nil
-	}
-	return h.answer(ctx, step)
-}
-
-func (h *ownHost) answer(ctx context.Context, step *pawlv1.Step) (string, error) {
-	result, failed := h.p.tool(ctx, step.GetTool(), toolCall{step.GetPayloadJson(), step.GetStep(), step.GetAttempt(), step.GetIdempotencyKey()})
-	req := &pawlv1.ResolveStepRequest{
-		RunId: h.info.GetTurn().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
-		TurnToken: h.info.GetTurn().GetToken(), Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},
-	}
-	if failed != nil {
-		failure := failureOf(failed)
-		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: failure.Code, Message: failure.Message}}
-	}
-	if _, err := again(ctx, h.d.client().ResolveStep, req); err != nil {
+	outcome, err = h.finish(ctx, outcome, c)
+	if err != nil {
 		return "", err
 	}
-	return string(result), failed
+	step := outcome.GetStep()
+	if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
+		return "", &worker.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+	}
+	return step.GetResultJson(), nil
 }
 
 func (h *ownHost) set(ctx context.Context, values map[string]json.RawMessage) error {
@@ -177,23 +161,17 @@ func (h *ownHost) calls(ctx context.Context, model uint32, calls []stepCall) ([]
 	for i := range calls {
 		calls[i].Call = &callRef{ModelStep: model, Index: int32(i)}
 	}
-	ref := h.info.GetTurn()
-	got, err := again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
-		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
-		Requests: callsOf(calls), RequestId: or(""),
-	})
+	outcomes, err := h.request(ctx, calls)
 	if err != nil {
 		return nil, err
 	}
 	var group errgroup.Group
-	for _, o := range got.GetOutcomes() {
-		if o.GetStep().GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING {
-			group.Go(func() error {
-				result, err := h.answer(ctx, o.GetStep())
-				o.Step.ResultJson = result
-				return err
-			})
-		}
+	for i, asked := range outcomes {
+		group.Go(func() error {
+			o, err := h.finish(ctx, asked, calls[i])
+			outcomes[i] = o
+			return err
+		})
 	}
-	return got.GetOutcomes(), group.Wait()
+	return outcomes, group.Wait()
 }

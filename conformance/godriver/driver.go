@@ -27,6 +27,8 @@ type driver struct {
 	mu      sync.Mutex
 	conn    *grpc.ClientConn
 	address string
+	// ledger is the file in which tools write down that they were called.
+	ledger string
 	// runs are ids by name, turns what GetTurn gave by name.
 	runs  map[string]string
 	turns map[string]*pawlv1.GetTurnResponse
@@ -113,7 +115,7 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	if d.conn != nil {
 		_ = d.conn.Close()
 	}
-	d.conn, d.address = conn, a.Address
+	d.conn, d.address, d.ledger = conn, a.Address, a.Ledger
 	d.runs, d.turns, d.tails = map[string]string{}, map[string]*pawlv1.GetTurnResponse{}, map[string]*tail{}
 	d.digests = map[seen]string{}
 	d.holds = newHolds()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"sync"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -62,13 +63,16 @@ type player struct {
 	script script
 	out    *output
 	holds  *holds
+	ledger string
 
 	mu    sync.Mutex
 	count map[string]int
 }
 
-func newPlayer(s script, out *output, h *holds) *player {
-	return &player{script: s, out: out, holds: h, count: map[string]int{}}
+func (d *driver) player(s script) *player {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &player{script: s, out: d.out, holds: d.holds, ledger: d.ledger, count: map[string]int{}}
 }
 
 // next gives the act of the execution that begins.
@@ -160,6 +164,9 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	p.out.event(map[string]any{
 		"kind": "tool", "tool": name, "payload": parsed(c.payload), "step": c.step, "attempt": c.attempt, "idempotency_key": c.once,
 	})
+	if err := p.enter(name, c); err != nil {
+		return nil, err
+	}
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
 	}
@@ -172,6 +179,20 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 		return json.RawMessage("null"), nil
 	}
 	return act.Result, nil
+}
+
+// enter writes down outside that a tool was called, in one write.
+func (p *player) enter(name string, c toolCall) error {
+	line, err := json.Marshal(map[string]any{"tool": name, "step": c.step, "attempt": c.attempt, "payload": parsed(c.payload)})
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(p.ledger, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return errors.Join(err, file.Close())
 }
 
 func (p *player) acts(tool string) []toolAct { return p.script.Tools[tool] }

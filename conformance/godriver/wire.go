@@ -15,6 +15,7 @@ import (
 type args struct {
 	Address   string            `json:"address"`
 	AuthToken string            `json:"token"`
+	Ledger    string            `json:"ledger"`
 	Pack      string            `json:"pack"`
 	Content   string            `json:"content"`
 	Filename  string            `json:"filename"`

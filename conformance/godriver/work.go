@@ -10,7 +10,7 @@ import (
 
 // worker begins to work.
 func (d *driver) worker(_ context.Context, a args) (any, error) {
-	p := newPlayer(a.script, d.out, d.holds)
+	p := d.player(a.script)
 	capacity := max(a.Capacity, 1)
 	cfg := worker.Config{
 		Conn: d.conn, ID: named(a.WorkerID, a.Name), Packs: a.Packs, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,

@@ -35,6 +35,7 @@ class Driver:
         if self._client is not None:
             self._client.close()
         self._address, self._token_given = args["address"], args.get("token") or None
+        self._ledger: str = args["ledger"]
         self._client = pawl.Client(address=self._address, token=self._token_given)
         self._runs: dict[str, pawl.Run] = {}
         self._turns: dict[str, pawl.TurnInfo] = {}
@@ -276,7 +277,7 @@ class Driver:
         return canon(self._run(args).verify())
 
     def drive(self, args: Args) -> Any:
-        player = Player(args, self._holds)
+        player = Player(args, self._holds, self._ledger)
         run = self._run(args)
         handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
         tools = {name: player.tool(name) for name in args.get("tools", {})}
@@ -312,7 +313,9 @@ class Driver:
     # Workers
 
     def worker(self, args: Args) -> None:
-        self._worker = serve(args, self._address, self._token_given, self._holds, self._served)
+        self._worker = serve(
+            args, self._address, self._token_given, self._holds, self._ledger, self._served
+        )
 
     def release(self, args: Args) -> None:
         self._holds.release(args["name"])

@@ -2,6 +2,8 @@
 of which the last is repeated."""
 
 import base64
+import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -41,8 +43,8 @@ class Holds:
 class Player:
     """Plays a script and reports what it does."""
 
-    def __init__(self, script: Mapping[str, Any], holds: Holds) -> None:
-        self._script, self._holds = script, holds
+    def __init__(self, script: Mapping[str, Any], holds: Holds, ledger: str) -> None:
+        self._script, self._holds, self._ledger = script, holds, ledger
         self._lock = threading.Lock()
         self._count: Counter[str] = Counter()
 
@@ -111,6 +113,7 @@ class Player:
             attempt=call.attempt,
             idempotency_key=call.idempotency_key,
         )
+        self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload)
         if "hold" in act:
             self._holds.wait(act["hold"])
         if "raise" in act:
@@ -121,6 +124,14 @@ class Player:
                 raise pawl.FailStepError(code, message, unknown=True)
             raise pawl.FailTurnError(code, message)
         return act.get("result")
+
+    def _enter(self, **line: Any) -> None:
+        """Writes down outside that a tool was called, in one write."""
+        file = os.open(self._ledger, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(file, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(file)
 
 
 def reply(act: Mapping[str, Any]) -> pawl.Reply:

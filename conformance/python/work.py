@@ -16,6 +16,7 @@ def serve(
     address: str,
     token: str | None,
     holds: Holds,
+    ledger: str,
     served: threading.Event,
 ) -> pawl.Worker:
     """Begins to work in a thread of its own; tells by an event how that ended."""
@@ -33,7 +34,7 @@ def serve(
         drain_timeout=args.get("drain_ms", 30_000) / 1000,
         on_error=lambda error: event("error", **fault(error)),
     )
-    player = Player(args, holds)
+    player = Player(args, holds, ledger)
     for name in args.get("turns", {}):
         worker.prompt(name)(player.turn("turn", name))
     for name in args.get("agents", {}):

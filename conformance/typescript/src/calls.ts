@@ -23,6 +23,7 @@ import { type Served, serve } from "./work.js";
 export interface Args extends ReplyArgs, Script, Came, ControlArgs {
   readonly address?: string;
   readonly token?: string;
+  readonly ledger?: string;
   readonly content?: string;
   readonly filename?: string;
   readonly pack?: string;
@@ -80,6 +81,7 @@ const WAIT_SECONDS = 45;
 export class Driver {
   #client: PawlClient | undefined;
   #address = "";
+  #ledger = "";
   #runs = new Map<string, Run>();
   #turns = new Map<string, TurnInfo>();
   #tails = new Map<string, Tail>();
@@ -90,7 +92,7 @@ export class Driver {
   /** Every verb by its name. */
   readonly verbs: Readonly<Record<string, Verb>> = {
     ping: () => undefined,
-    reset: (args) => this.#reset(args.address ?? "", args.token || undefined),
+    reset: (args) => this.#reset(args),
     register: async ({ content = "", filename }) =>
       canon((await this.#clientNow.registerPack(content, { filename })).pack),
     start: (args) => this.#start(args),
@@ -151,7 +153,7 @@ export class Driver {
     },
     watched: ({ name = "watch", count = 0 }) => this.#tails.get(name)?.wait(count),
     worker: (args) => {
-      this.#served = serve(this.#clientNow, args, this.#holds);
+      this.#served = serve(this.#clientNow, args, this.#holds, this.#ledger);
     },
     release: ({ name = "" }) => this.#holds.release(name),
     stop: () => this.#served?.stop(),
@@ -166,10 +168,11 @@ export class Driver {
   }
 
   /** Points the driver at a sidecar and forgets all names. */
-  #reset(address: string, token?: string): void {
+  #reset({ address = "", token, ledger = "" }: Args): void {
     this.#client?.close();
     this.#address = address;
-    this.#client = new PawlClient({ address, token });
+    this.#ledger = ledger;
+    this.#client = new PawlClient({ address, token: token || undefined });
     this.#runs = new Map();
     this.#turns = new Map();
     this.#tails = new Map();
@@ -278,7 +281,7 @@ export class Driver {
   }
 
   async #drive(args: Args): Promise<unknown> {
-    const player = new Player(args, this.#holds);
+    const player = new Player(args, this.#holds, this.#ledger);
     const handlers = Object.keys(args.turns ?? {}).map((name) => [
       name,
       player.turn("turns", name),

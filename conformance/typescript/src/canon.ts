@@ -10,6 +10,7 @@ import {
   RunStatus,
   StepKind,
   StepStatus,
+  StepVerdict,
   textOf,
 } from "@pawl/client";
 
@@ -20,6 +21,7 @@ const WORDS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   kind: StepKind,
   mode: ArtifactMode,
   status: RunStatus,
+  verdict: StepVerdict,
 };
 
 /** A value as JSON: fields in snake_case, words of enums, artifacts by their value. */

@@ -3,6 +3,7 @@
  * of which the last is repeated.
  */
 
+import { appendFileSync } from "node:fs";
 import {
   type ArtifactLike,
   type Artifacts,
@@ -102,6 +103,7 @@ export class Player {
   constructor(
     readonly script: Script,
     readonly holds: Holds,
+    readonly ledger: string,
   ) {}
 
   #next<Act>(kind: string, name: string, acts: readonly Act[] = []): Act {
@@ -160,6 +162,8 @@ export class Player {
       const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
       const { step, attempt, idempotencyKey: idempotency_key } = call;
       event("tool", { tool: name, payload, step, attempt, idempotency_key });
+      // Written down outside, in one write.
+      appendFileSync(this.ledger, `${JSON.stringify({ tool: name, step, attempt, payload })}\n`);
       if (act.hold !== undefined) {
         await this.holds.wait(act.hold);
       }

@@ -20,6 +20,7 @@ export function serve(
     readonly packs?: readonly string[];
   },
   holds: Holds,
+  ledger: string,
 ): Served {
   const worker = client.worker({
     workerId: args.worker_id ?? args.name,
@@ -32,7 +33,7 @@ export function serve(
     drainTimeoutMs: args.drain_ms,
     onError: (error) => event("error", fault(error)),
   });
-  const player = new Player(args, holds);
+  const player = new Player(args, holds, ledger);
   for (const name of Object.keys(args.turns ?? {})) {
     worker.prompt(name, player.turn("turns", name));
   }

@@ -322,6 +322,10 @@ func TestServerSentEvents(t *testing.T) {
 				t.Fatalf("event %v, want %v", got, want)
 			}
 		}
+		again := r.httpCall(ctx, "GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", whole[4].id)
+		if body := readAll(t, again); again.StatusCode != http.StatusNoContent || len(body) > 0 {
+			t.Errorf("who connects again after the end has %d %q, want 204", again.StatusCode, body)
+		}
 	}
 }
 

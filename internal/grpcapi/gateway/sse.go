@@ -27,13 +27,17 @@ const (
 	runStreamPath = "/v1/runs/{run_id}/transitions:stream"
 )
 
+// endID is the id of the event "end". A browser's EventSource connects again after every stream; the answer to one
+// that has this id is 204, after which it stays closed (HTML standard, section 9.2.3).
+const endID = "end"
+
 // eventStream serves StreamTransitions as server-sent events to those who ask
 // for text/event-stream; others get newline-delimited JSON from the library.
 //
 // Records come as plain messages, sign of life as event "heartbeat", the end of
 // the stream as event "end" and an error as event "fault" with a
 // google.rpc.Status. `id:` is the cursor: a browser that reconnects sends it as
-// Last-Event-ID and misses nothing.
+// Last-Event-ID and misses nothing. That of the event "end" is [endID].
 type eventStream struct {
 	runs  pawlv1.RunServiceClient
 	other http.Handler
@@ -43,6 +47,10 @@ type eventStream struct {
 func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !wantsEvents(r) {
 		e.other.ServeHTTP(w, r)
+		return
+	}
+	if r.Header.Get("Last-Event-ID") == endID {
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	req, err := streamRequest(r)
@@ -91,7 +99,7 @@ func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *paw
 // writeEvent writes one item, or what ended the stream.
 func writeEvent(w io.Writer, item *pawlv1.StreamTransitionsResponse, ended error) error {
 	if errors.Is(ended, io.EOF) {
-		_, err := io.WriteString(w, "event: end\ndata: {}\n\n")
+		_, err := io.WriteString(w, "id: "+endID+"\nevent: end\ndata: {}\n\n")
 		return err
 	}
 	if ended != nil {

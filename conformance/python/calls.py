@@ -1,5 +1,6 @@
 """The verbs, each by the client's own call."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -277,11 +278,21 @@ class Driver:
         return canon(self._run(args).verify())
 
     def drive(self, args: Args) -> Any:
+        if args.get("mode") == "async":
+            return asyncio.run(self._drive_async(args))
         player = Player(args, self._holds, self._ledger)
         run = self._run(args)
         handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
         tools = {name: player.tool(name) for name in args.get("tools", {})}
         return canon(run.drive(handlers, tools=tools).run)
+
+    async def _drive_async(self, args: Args) -> Any:
+        player = Player(args, self._holds, self._ledger)
+        handlers = {name: player.async_turn(name) for name in args.get("turns", {})}
+        tools = {name: player.tool(name) for name in args.get("tools", {})}
+        async with pawl.AsyncClient(address=self._address, token=self._token_given) as client:
+            run = client.attach(self._run(args).id)
+            return canon((await run.drive(handlers, tools=tools)).run)
 
     # Records
 

@@ -90,6 +90,21 @@ class Player:
 
         return handle
 
+    def async_turn(self, name: str) -> Callable[[pawl.AsyncTurn], Any]:
+        """The handler of a prompt in a loop of asyncio: its steps, then the reply."""
+
+        async def handle(turn: pawl.AsyncTurn) -> pawl.Reply:
+            act = self._next("turn", name)
+            for call in act.get("steps", ()):
+                try:
+                    await turn.step(call["tool"], call.get("payload", {}), key=call.get("key", ""))
+                except pawl.PawlError:
+                    if not call.get("catch"):
+                        raise
+            return reply(act)
+
+        return handle
+
     def _step(self, turn: pawl.Turn, call: Mapping[str, Any]) -> None:
         try:
             result = turn.step(call["tool"], call.get("payload", {}), key=call.get("key", ""))

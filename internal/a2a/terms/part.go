@@ -3,6 +3,9 @@ package terms
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -36,6 +39,9 @@ func PartsFromProto(at string, parts []*a2apb.Part) ([]machine.Part, error) {
 
 func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 	out := machine.Part{MediaType: p.GetMediaType(), Filename: p.GetFilename(), Metadata: ObjectFromProto(p.GetMetadata())}
+	if err := notJSON(at+".metadata", structpb.NewStructValue(p.GetMetadata())); err != nil {
+		return out, err
+	}
 	switch c := p.GetContent().(type) {
 	case *a2apb.Part_Text:
 		out.Kind, out.Text = machine.PartText, c.Text
@@ -47,11 +53,37 @@ func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 		}
 		out.Kind, out.Text = machine.PartURI, c.Url
 	case *a2apb.Part_Data:
+		if err := notJSON(at+".data", c.Data); err != nil {
+			return out, err
+		}
 		out.Kind, out.Data = machine.PartJSON, ValueFromProto(c.Data)
 	default:
 		return out, &PartError{At: at, Msg: "has no content; want one of text, raw, url, data"}
 	}
 	return out, nil
+}
+
+// notJSON finds a number that JSON does not have: gRPC carries NaN and infinities, and their names are texts in JSON.
+func notJSON(at string, v *structpb.Value) error {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		if math.IsNaN(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return &PartError{At: at, Msg: fmt.Sprintf("is %v; want a number that JSON has", k.NumberValue)}
+		}
+	case *structpb.Value_ListValue:
+		for i, item := range k.ListValue.GetValues() {
+			if err := notJSON(fmt.Sprintf("%s[%d]", at, i), item); err != nil {
+				return err
+			}
+		}
+	case *structpb.Value_StructValue:
+		for _, name := range slices.Sorted(maps.Keys(k.StructValue.GetFields())) {
+			if err := notJSON(at+"."+name, k.StructValue.GetFields()[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ValueFromProto is compact JSON of a value.

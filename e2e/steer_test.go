@@ -329,10 +329,12 @@ func (s *speaker) look() {
 		if req := r.GetStepRequested(); req.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && req.GetModel() != nil {
 			asked[req.GetStep()] = r.GetSeq()
 		}
-		if s.resting[last.GetSeq()] && r.GetSteered() == nil && r.GetModelNoted() == nil {
+		// What a late answer of a stopped call cost, or that it came: neither takes the run further.
+		late := r.GetModelNoted() != nil || r.GetNoted().GetCall() == "AnswerModel"
+		if s.resting[last.GetSeq()] && r.GetSteered() == nil && !late {
 			s.t.Errorf("%s: behind the stop %d there is %v", s.name, last.GetSeq(), r)
 		}
-		if r.GetModelNoted() == nil {
+		if !late {
 			last = r
 		}
 	}

@@ -27,6 +27,9 @@ func bombs() map[string]string {
 		"prompts": prefix + strings.TrimSuffix(numbered(12_000, `"p%d":{"id":"x","name":"n","system_template":"{{v}}"},`), ",") + "}}",
 		"states": prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` +
 			strings.TrimSuffix(numbered(9_000, `"s%d":{"prompt_task":"a","max_visits":9,"on_max_visits":"s1","on_event":{"A":"s2","B":"zz"}},`), ",") + "}}}",
+		"offered again": prefix + `"a":{"id":"a","name":"A","version":"1.0.0","system_template":"x","tools":[` + strings.TrimSuffix(numbered(200, `"t%d",`), ",") + `]}},"tools":{` +
+			strings.TrimSuffix(numbered(200, `"t%d":{"name":"t","description":"d"},`), ",") + `},"workflow":{"version":2,"entry":"s0","states":{` +
+			strings.TrimSuffix(numbered(6_000, `"s%[1]d":{"prompt_task":"a","on_event":{"A":"e%[1]d"}},"e%[1]d":{"prompt_task":"a","terminal":true},`), ",") + "}}}",
 		"chain":         prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + chain(9_000) + "}}}",
 		"dense":         prefix + prompt1 + `},"workflow":{"version":2,"entry":"s0","states":{` + dense(180) + "}}}",
 		"tools":         prefix + prompt1 + `},"tools":{` + strings.TrimSuffix(numbered(8_000, `"t%d":{"name":"t","description":"d","parameters":{"type":"object","properties":{}}},`), ",") + "}}",

@@ -18,6 +18,8 @@ type checker struct {
 	lists map[string]string
 	// listed are the tools that some prompt lists.
 	listed map[string]bool
+	// earlier are the tools that states with events offer; nil until needed.
+	earlier map[string]bool
 	// requireBounded makes an endless loop an error.
 	requireBounded bool
 	// sources are the skill sources, sorted; nil until needed.

@@ -44,8 +44,8 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 }
 
-// validators warns of those that are on: whatever executes turns is handed them, and neither the
-// sidecar nor the clients look at them.
+// validators warns of those that are on: the program that executes a turn gets them, and neither the
+// sidecar nor the clients apply them.
 func (c *checker) validators(key, at string, list []Validator) {
 	var types []string
 	for i := range list {

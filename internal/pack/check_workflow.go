@@ -63,16 +63,18 @@ func (c *checker) state(name string, s *State) {
 // offeredAgain warns of tools that a terminal state offers to a model that had them already. A turn
 // of a terminal state is one more turn: a model that calls what it is offered does the effect twice.
 func (c *checker) offeredAgain(name string, s *State, at string) {
-	earlier := map[string]bool{}
-	for other, state := range c.doc.Workflow.States {
-		if other != name && !state.Terminal && len(state.OnEvent) > 0 {
-			for _, tool := range c.offered(state) {
-				earlier[tool] = true
+	if c.earlier == nil {
+		c.earlier = map[string]bool{}
+		for _, state := range c.doc.Workflow.States {
+			if !state.Terminal && len(state.OnEvent) > 0 {
+				for _, tool := range c.offered(state) {
+					c.earlier[tool] = true
+				}
 			}
 		}
 	}
 	for _, tool := range c.offered(s) {
-		if earlier[tool] && len(c.p.XPawl().Tools[tool].Dedupe) == 0 {
+		if c.earlier[tool] && len(c.p.XPawl().Tools[tool].Dedupe) == 0 {
 			c.f.warn(ruleOffered, at, "Give the terminal state a prompt without the tool, or the tool x_pawl.tools.TOOL.dedupe if it may act once only.",
 				"the terminal state %s offers the tool %s again, and a model that calls what it is offered does its effect twice", quote(name), quote(tool))
 		}

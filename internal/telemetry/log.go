@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 
+	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -72,19 +74,25 @@ const maxLines = 256
 // all others; and one for each tool that is denied to a pack. A log that is read slowly holds up
 // no commit.
 type RunLog struct {
-	log     *slog.Logger
-	lines   chan func(context.Context)
-	denials *denials
+	log   *slog.Logger
+	lines chan func(context.Context)
+	mu    sync.Mutex
+	// warned are the pairs of pack and tool that the log has a warning of.
+	warned *cache.LRU[[2]string, struct{}]
 }
 
 // NewRunLog makes a log of runs.
 func NewRunLog(log *slog.Logger) *RunLog {
-	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), denials: newDenials()}
+	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), warned: newWarned()}
 }
 
 // Observe takes note of a commit. It never waits.
 func (l *RunLog) Observe(b *machine.Batch) {
-	l.denials.each(b, l.denied(b.State))
+	for i := range b.Records {
+		if body, ok := b.Records[i].Body.(*machine.StepRejected); ok {
+			l.denied(b.State, body)
+		}
+	}
 	if !b.State.Status.Terminal() || !ends(b) || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
 		return
 	}

@@ -42,13 +42,9 @@ func Cost(tokens, micro int64) string {
 	return Dollars(micro)
 }
 
-// amount of tokens that cost nothing is that of a model without a price, not one of $0.
 func amount(tokens, costMicro int64) string {
-	switch {
-	case costMicro != 0:
-		return fmt.Sprintf("%d tokens, %s", tokens, Dollars(costMicro))
-	case tokens != 0:
-		return fmt.Sprintf("%d tokens (no price)", tokens)
+	if tokens == 0 && costMicro == 0 {
+		return "0 tokens"
 	}
-	return "0 tokens"
+	return fmt.Sprintf("%d tokens, %s", tokens, Cost(tokens, costMicro))
 }

@@ -536,7 +536,8 @@ class RunServiceServicer(object):
         are ignored are OK and change nothing, and an unknown run is
         IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
 
-        Errors: PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
+        Errors: FAILED_PRECONDITION (STEP_HELD: a person has not decided about the call),
+        PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
         INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: final, retry_after or unknown of a
         result, or of an error final beside one of the others), RESOURCE_EXHAUSTED
         (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). Whoever made the call and has its result

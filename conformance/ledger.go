@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// openLedger makes the file in which the tools write down that they were called. What
-// stands there happened, whatever the sidecar or a client says of it.
+// openLedger makes the file to which the tools append each of their calls. A line in it proves a
+// call, also where the sidecar or a client reports none.
 func (p *play) openLedger() error {
 	file, err := os.CreateTemp("", "pawl-ledger-*")
 	if err != nil {

@@ -17,8 +17,8 @@ type web struct {
 	listener net.Listener
 }
 
-// newWeb is the listener of a port for something, "HTTP" for example, which tells gRPC clients
-// where they belong.
+// newWeb is the listener of a port, for example the "HTTP" port. It answers gRPC clients with the
+// address of gRPC.
 func newWeb(s *Server, port string, handler http.Handler) web {
 	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
 	return web{server: gateway.NewServer(handler, headerBytes)}

@@ -13,9 +13,9 @@ import type { PawlError } from "./errors.js";
 export type Advice = "repeat" | "reconnect" | "give up";
 
 /**
- * A row: the code, the reasons it is about, and what to do. "any": whatever the reason is, or
- * without one; "none": without a reason, as the gRPC library and proxies tell a broken stream;
- * "waits": whatever it is, if the server says how long to wait.
+ * A row: the code, its reasons, and what to do. "any": with every reason and without one; "none":
+ * without a reason, as the gRPC library and proxies report a broken stream; "waits": with every
+ * reason, if the server says how long to wait.
  */
 export type AdviceRow = readonly [
   code: string,
@@ -40,8 +40,8 @@ export const ADVICE: readonly AdviceRow[] = [
 ];
 
 /**
- * What to do with an error that a server or the gRPC library told. One of this package's own has
- * no code and is given up: the caller's own cancellation is among them.
+ * What to do with an error that a server or the gRPC library reported. An error of this package has
+ * no code and is given up: the caller's own cancellation is one.
  */
 export function adviceOf(error: PawlError): Advice {
   const row = ADVICE.find(([code, reasons]) => {

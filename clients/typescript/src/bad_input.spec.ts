@@ -154,7 +154,7 @@ describe("a turn handler", () => {
 });
 
 describe("a tool", () => {
-  // Last: the reason of the error that the program is told, where that is another one.
+  // Last: the reason of the error that the program gets, where it is another one.
   const faults: [string, unknown, object, string, string?][] = [
     ["throws", () => Promise.reject(new RangeError("no")), {}, "RangeError"],
     ["never returns", () => new Promise(() => undefined), {}, "HANDLER_TIMEOUT"],

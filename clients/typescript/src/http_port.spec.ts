@@ -1,4 +1,4 @@
-/** Who has the address of something else than the gRPC port is told so, and lives on. */
+/** A program with the address of another port gets an error that says so, and lives on. */
 
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -9,7 +9,7 @@ import { isHalved, isPlain, whole } from "./whole.js";
 
 /** How deep objects and arrays nest in what the sidecar takes, the outermost counted. */
 const DEEPEST = 128;
-/** Bounds how much of a place is told, characters. */
+/** The longest place that an error names, characters. */
 const LONGEST_PLACE = 256;
 
 /**
@@ -49,7 +49,7 @@ class Writer {
     try {
       return this.#write(value);
     } catch (thrown) {
-      // A getter or a toJSON of somebody else, which may throw anything.
+      // A getter or a toJSON of the program threw, perhaps something that is no Error.
       throw PawlError.is(thrown, "INVALID_JSON") ? thrown : this.#refusal("it throws", thrown);
     }
   }

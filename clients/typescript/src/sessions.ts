@@ -109,7 +109,7 @@ class Line {
       session.on("error", over);
       session.once("close", over);
       session.once("connect", (_, socket) => {
-        // An alert of TLS that comes before the first stream is told to the socket alone.
+        // Only the socket reports an alert of TLS that comes before the first stream.
         socket.once("error", over);
         this.#watch(intervalMs);
       });

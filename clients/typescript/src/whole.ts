@@ -33,7 +33,7 @@ function repaired(value: unknown): unknown {
   return Object.fromEntries(entries.map(([name, item]) => [whole(name), repaired(item)]));
 }
 
-/** Whether an object has nothing but its own properties, of whichever realm. */
+/** Whether an object has nothing but its own properties; objects of other realms count too. */
 export function isPlain(value: object): boolean {
   const made = Object.getPrototypeOf(value);
   return made === null || Object.getPrototypeOf(made) === null;

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Signpost answers the gRPC calls that come to a port for HTTP: with where they belong.
+// Signpost answers each gRPC call that comes to a port for HTTP with the address of gRPC.
 type Signpost struct {
 	// Port is what the port is for: "HTTP".
 	Port string
@@ -53,8 +53,8 @@ func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// place is the address of gRPC as the caller can reach it: a port that is bound to every
-// address of the host is named with the host that the caller asked.
+// place is the address of gRPC as the caller can reach it. For a port that is bound to every
+// address of the host, it has the host that the caller asked.
 func (s *Signpost) place(asked string) string {
 	bound := s.GRPC()
 	if bound == "" {

@@ -14,8 +14,8 @@ Advice: TypeAlias = Literal["repeat", "reconnect", "give up"]
 stream; give up: the same call would meet the same answer."""
 
 Reasons: TypeAlias = "tuple[str, ...] | Literal['any', 'none', 'waits']"
-"""any: whatever the reason is, or without one; none: without a reason, as the gRPC library and
-proxies tell a broken stream; waits: whatever it is, if the server says how long to wait."""
+"""any: with every reason and without one; none: without a reason, as the gRPC library and
+proxies report a broken stream; waits: with every reason, if the server says how long to wait."""
 
 ADVICE: tuple[tuple[str, Reasons, Advice], ...] = (
     ("ABORTED", ("WORKER_REPLACED", "CONSUMER_REPLACED"), "give up"),
@@ -31,12 +31,12 @@ ADVICE: tuple[tuple[str, Reasons, Advice], ...] = (
     ("RESOURCE_EXHAUSTED", "waits", "repeat"),
     ("any", "any", "give up"),
 )
-"""A row is the code, the reasons it is about, and what to do; the first one that fits holds."""
+"""A row is the code, its reasons, and what to do; the first row that fits holds."""
 
 
 def advice_of(error: PawlError) -> Advice:
-    """What to do with an error that a server or the gRPC library told. One of this package's
-    own has no code and is given up: the caller's own cancellation is among them.
+    """What to do with an error that a server or the gRPC library reported. An error of this
+    package has no code and is given up: the caller's own cancellation is one.
 
     >>> advice_of(PawlError("away", code="UNAVAILABLE"))
     'reconnect'

@@ -1,4 +1,4 @@
-"""What a client says of tools that the policy of tools refuses: the model alone hears else."""
+"""Warnings of tools that the policy of tools refuses: without them the model alone knows."""
 
 from __future__ import annotations
 

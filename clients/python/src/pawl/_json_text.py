@@ -11,7 +11,7 @@ from typing import Any
 from pawl._errors import InvalidJsonError, RequestError
 
 _LONGEST_PLACE = 256
-"""Bounds how much of a place is told, characters."""
+"""The longest place that an error names, characters."""
 _DEEPEST = 128
 """How deep objects and arrays nest in what the sidecar takes, the outermost counted."""
 

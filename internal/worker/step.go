@@ -15,9 +15,12 @@ import (
 
 // Step is a tool call that the worker makes.
 type Step struct {
+	// Assignment is what the sidecar sent, with the lease of that time. It never changes.
 	Assignment *pawlv1.StepAssignment
-	w          *Worker
-	cancel     context.CancelFunc
+	// held is the lease now: another one after the worker connected again. The worker's mutex guards it.
+	held   *pawlv1.StepLease
+	w      *Worker
+	cancel context.CancelFunc
 	// spent is told with the answer; nil = the pack's word.
 	spent *pawlv1.Usage
 }
@@ -28,7 +31,7 @@ type Step struct {
 func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey() }
 
 // lease is the step's; the worker's mutex must be held.
-func (s *Step) lease() *pawlv1.StepLease { return s.Assignment.GetLease() }
+func (s *Step) lease() *pawlv1.StepLease { return s.held }
 
 // count notes that a step came, whatever becomes of it: it is not sent again.
 func (w *Worker) count(delivery uint64) {
@@ -40,7 +43,7 @@ func (w *Worker) count(delivery uint64) {
 // startStep executes a step in a goroutine of its own.
 func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
-	st := &Step{Assignment: a, w: w, cancel: cancel}
+	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {

@@ -18,12 +18,14 @@ import (
 
 // Turn is a turn that the worker executes.
 type Turn struct {
-	// Assignment is what the sidecar sent. Its lease changes when the worker
-	// connects again; the rest does not.
+	// Assignment is what the sidecar sent, with the lease of that time. It never changes.
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
 	// All below is guarded by the worker's mutex.
+	//
+	// held is the lease now: another one after the worker connected again.
+	held     *pawlv1.TurnLease
 	requests int
 	answers  map[uint32]*pawlv1.Step
 	// news is closed and replaced when answers come.
@@ -32,12 +34,12 @@ type Turn struct {
 }
 
 // lease is the turn's; the worker's mutex must be held.
-func (t *Turn) lease() *pawlv1.TurnLease { return t.Assignment.GetLease() }
+func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
 
 // startTurn executes a turn in a goroutine of its own.
 func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &Turn{Assignment: a, w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
+	t := &Turn{Assignment: a, held: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
 	for _, step := range a.GetTurn().GetSteps() {
 		if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
 			t.answers[step.GetStep()] = step

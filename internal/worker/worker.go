@@ -294,7 +294,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 		for token, t := range w.turns {
 			if sameTurn(t.lease(), lease) {
 				delete(w.turns, token)
-				t.Assignment.Lease = lease
+				t.held = lease
 				turns[lease.GetToken()] = t
 			}
 		}
@@ -303,7 +303,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 		for token, st := range w.steps {
 			if old := st.lease(); old.GetRunId() == lease.GetRunId() && old.GetStep() == lease.GetStep() && old.GetAttempt() == lease.GetAttempt() {
 				delete(w.steps, token)
-				st.Assignment.Lease = lease
+				st.held = lease
 				steps[lease.GetToken()] = st
 			}
 		}

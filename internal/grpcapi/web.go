@@ -25,7 +25,7 @@ func newWeb(s *Server, port string, handler http.Handler) web {
 }
 
 func (w *web) bind(field, address string, open bool, conf *tls.Config) (err error) {
-	w.server.TLSConfig = conf
+	w.server.TLSConfig = conf.Clone() // The server writes to its own; the ports share conf.
 	w.listener, err = door.ListenTCP(field, address, open)
 	return err
 }

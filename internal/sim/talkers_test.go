@@ -29,7 +29,7 @@ func (b byStream) answerModel(ctx context.Context, told *pawlv1.AnswerModelReque
 }
 
 func (b byStream) noteModel(ctx context.Context, told *pawlv1.NoteModelRequest) error {
-	told.TurnToken = b.turn.Assignment.GetLease().GetToken()
+	told.TurnToken = b.turn.Token()
 	_, err := b.runs.NoteModel(ctx, told)
 	return err
 }

@@ -33,6 +33,14 @@ type Turn struct {
 	output int64
 }
 
+// Token is the turn's for calls of RunService. The worker has another one after it connected
+// again: ask for it before each call.
+func (t *Turn) Token() string {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	return t.lease().GetToken()
+}
+
 // lease is the turn's; the worker's mutex must be held.
 func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
 

@@ -22,7 +22,7 @@ func (c *checker) agents() {
 		c.f.warn("PP0007-3", "/agents/entry", "Add it to members.", "the entry agent %s is not listed in members; it is exposed anyway", quote(a.Entry))
 	}
 	if n := len(c.p.stateBacked()); n > maxStateBacked {
-		c.f.err(ruleAgents, "/agents/members", "", "the agents Start in %d different states; the limit is %d", n, maxStateBacked)
+		c.f.err(ruleAgents, "/agents/members", "", "the agents start in %d different states; the limit is %d", n, maxStateBacked)
 	}
 	for _, key := range c.p.Members() {
 		c.member(key, a.Members[key])
@@ -57,9 +57,9 @@ func (c *checker) member(key string, def *AgentDef) {
 	switch {
 	case def.State == "":
 	case c.doc.Workflow == nil:
-		c.f.err("PP0011-2", at+"/state", "Add a workflow, or remove state.", "the agent %s Starts in a state but the pack has no workflow", quote(key))
+		c.f.err("PP0011-2", at+"/state", "Add a workflow, or remove state.", "the agent %s starts in a state but the pack has no workflow", quote(key))
 	case c.doc.Workflow.States[def.State] == nil:
-		c.f.err("PP0011-1", at+"/state", "", "the agent %s Starts in %s, which is not a state; states: %s", quote(key), quote(def.State), c.stateNames())
+		c.f.err("PP0011-1", at+"/state", "", "the agent %s starts in %s, which is not a state; states: %s", quote(key), quote(def.State), c.stateNames())
 	}
 }
 

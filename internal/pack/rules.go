@@ -63,7 +63,7 @@ var rules = []Rule{
 	{ruleNoGuard, false, true, "on_max_visits stands beside max_visits"},
 	{ruleNoEnd, false, true, "a terminal state can be reached from every entry"},
 	{ruleVarType, true, true, "prompts reachable from one entry declare a variable with one type (error) and one default (warning)"},
-	{ruleXPawl, true, false, "engine.x_pawl has only known keys with values of their type and range"},
+	{ruleXPawl, true, true, "engine.x_pawl has only known keys with values of their type and range (error) that have an effect (warning)"},
 	{ruleXPawlRef, true, true, "engine.x_pawl names states, events, artifacts and tools that exist"},
 	{ruleSyntaxKind, true, false, "template_engine.syntax is {{variable}}"},
 	{ruleFeature, true, false, "template_engine.features asks for nothing beyond basic_substitution and fragments"},

@@ -82,8 +82,28 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	case outcome.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING:
 		p.result.warn("%s: the call was answered before; this answer was not used", at)
 		return false, nil
+	case !Goes(outcome.GetStep()):
+		return p.undecided(ctx, at, outcome.GetStep())
 	}
 	return p.resolve(ctx, turn, at, outcome.GetStep(), s)
+}
+
+// Goes reports whether a caller may make a call that it asked for: the call is pending, no person has to decide
+// about it first, and no other step asks what came of its attempt.
+func Goes(step *pawlv1.Step) bool {
+	return step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
+}
+
+// undecided lets the time of a call pass that waits for a decision: a script has no person, so the call is not made.
+func (p *play) undecided(ctx context.Context, at string, step *pawlv1.Step) (ended bool, err error) {
+	p.result.warn("%s: the call waits for a person to decide, and a script has no person: the time for that passed; this answer was not used", at)
+	if left := step.GetDeadline().AsTime().Sub(p.Clock.Now()); step.GetDeadline() != nil && left > 0 {
+		p.Clock.Advance(left)
+	}
+	if ended, err = p.settle(ctx); ended {
+		p.result.warn("%s: the run ended with this call; the rest of %s was not used", at, p.at)
+	}
+	return ended, err
 }
 
 func (p *play) resolve(ctx context.Context, turn *pawlv1.TurnRef, at string, step *pawlv1.Step, s *Step) (ended bool, err error) {

@@ -126,6 +126,9 @@ func (e *executor) step(ctx context.Context, turn *pawlv1.GetTurnResponse, key s
 		e.say(place(ref), "%s: step %d was answered before the crash; not executed again", s.Tool, step.GetStep())
 		return []byte(step.GetResultJson()), nil
 	}
+	if !answers.Goes(step) {
+		return nil, fmt.Errorf("may not be made: step %d is %s and waits for a decision or an inquiry", step.GetStep(), step.GetStatus())
+	}
 	return e.execute(ctx, turn, step)
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pawl import PawlError, Reply, Run, TurnInfo
+from pawl import PawlError, Reply, Run, StepStatus, TurnInfo
 from pawl._turn_requests import StepCall
 
 from packs import Route
@@ -93,14 +93,17 @@ class Assistant:
 
     def _step(self, tool: str, payload: dict[str, Any]) -> tuple[str, str]:
         """Asks the sidecar for a call, which is made here only if the sidecar has issued
-        it: what refused it, and its result."""
+        it and nothing holds it: what refused it, and its result."""
         asked = self._run.request_steps(self._turn.turn, [StepCall(tool, payload)])
         [outcome] = asked.outcomes
         if outcome.denial is not None:
             return str(outcome.denial.code), ""
-        assert outcome.step is not None
-        result = self._world.call(tool, payload)
         step, token = outcome.step, self._turn.turn.token
+        assert step is not None
+        if step.status != StepStatus.PENDING or step.inquiry or (step.approval and step.approval.held):
+            return "NOT_RELEASED", ""
+        assert isinstance(step.payload, dict)
+        result = self._world.call(step.tool, step.payload)
         self._run.resolve_step(step.step, tool, result, attempt=step.attempt, token=token)
         return EXECUTED, result
 

@@ -6,6 +6,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,7 +32,10 @@ class Office:
         tokens = {name: secrets.token_hex(16) for name in SCOPES}
         file = directory / "tokens"
         file.touch(mode=0o600)
-        file.write_text("".join(f"{name} {SCOPES[name]} {tokens[name]}\n" for name in SCOPES))
+        digests = {name: sha256(tokens[name].encode()).hexdigest() for name in SCOPES}
+        file.write_text(
+            "".join(f"{name} {SCOPES[name]} sha256:{digests[name]}\n" for name in SCOPES)
+        )
         written = []
         for name, suite in suites.items():
             written.append(directory / f"{name}.pack.json")

@@ -125,7 +125,7 @@ func (p *play) arguments(s step) map[string]any {
 	switch s.verb {
 	case "register":
 		fill(args, map[string]any{"content": p.scenario.document, "filename": p.scenario.filename})
-	case "start":
+	case "start", "drive":
 		fill(args, map[string]any{"pack": p.pack})
 	}
 	return args

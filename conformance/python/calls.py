@@ -284,6 +284,10 @@ class Driver:
         run = self._run(args)
         handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
         tools = {name: player.tool(name) for name in args.get("tools", {})}
+        if args.get("mode") == "run":
+            # The run that was started with this id, found again by the call that starts runs.
+            done = self.client.run(args["pack"], handlers, tools=tools, request_id=args["id"])
+            return canon(done.run)
         return canon(run.drive(handlers, tools=tools).run)
 
     async def _drive_async(self, args: Args) -> Any:
@@ -291,8 +295,9 @@ class Driver:
         handlers = {name: player.async_turn(name) for name in args.get("turns", {})}
         tools = {name: player.tool(name) for name in args.get("tools", {})}
         async with pawl.AsyncClient(address=self._address, token=self._token_given) as client:
-            run = client.attach(self._run(args).id)
-            return canon((await run.drive(handlers, tools=tools)).run)
+            name = args["id"]
+            done = await client.run(args["pack"], handlers, tools=tools, request_id=name)
+            return canon(done.run)
 
     # Records
 

@@ -64,6 +64,7 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs {
   readonly after_seq?: number;
   readonly at_seq?: number;
   readonly count?: number;
+  readonly mode?: string;
   readonly beats?: number;
 }
 
@@ -287,10 +288,14 @@ export class Driver {
       player.turn("turns", name),
     ]);
     const tools = Object.keys(args.tools ?? {}).map((name) => [name, player.tool(name)]);
-    const result = await this.#run(args).drive(Object.fromEntries(handlers), {
-      tools: Object.fromEntries(tools),
-    });
-    return canon(result.run);
+    const options = { tools: Object.fromEntries(tools) };
+    const turns = Object.fromEntries(handlers);
+    if (args.mode === "run") {
+      // The run that was started with this id, found again by the call that starts runs.
+      const started = { ...options, requestId: args.id };
+      return canon((await this.#clientNow.run(args.pack ?? "", turns, started)).run);
+    }
+    return canon((await this.#run(args).drive(turns, options)).run);
   }
 
   async #wait(args: Args): Promise<unknown> {

@@ -23,7 +23,7 @@ func TestKeptBySomebodyElse(t *testing.T) {
 		time.Sleep(10 * lease)
 		began := time.Now()
 		_, err := take(w, "b")
-		if held, ok := errors.AsType[*fenced.HeldError](err); !ok || held.Owner != "a" || time.Since(began) > time.Second {
+		if held, ok := errors.AsType[*fenced.HeldError](err); !ok || held.Owner != "a" || time.Since(began) > 100*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(began))
 		}
 		stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,9 +55,48 @@ func printPack(p *cli.Printer, got *pawlv1.GetPackResponse) {
 	if t := got.GetTermination(); t != nil {
 		p.Printf("%s\n", terminationText(p, t))
 	}
+	printTools(p, got.GetTools())
 	for _, d := range got.GetDiagnostics() {
 		p.Printf("%d:%d: %s %s: %s\n", d.GetLine(), d.GetColumn(), p.Warn("warning"), d.GetCode(), d.GetMessage())
 	}
+}
+
+// printTools lists the tools with what the pack says of them beside the defaults.
+func printTools(p *cli.Printer, tools []*pawlv1.PackTool) {
+	for _, t := range tools {
+		kind, from := "tool", "called by no prompt"
+		if t.GetAgent() {
+			kind = "agent"
+		}
+		if len(t.GetPrompts()) > 0 {
+			from = "called by " + strings.Join(t.GetPrompts(), ", ")
+		}
+		p.Printf("%s %s  %s\n", kind, p.Bold(t.GetName()), strings.Join(append([]string{from}, toolSettings(t)...), "; "))
+	}
+}
+
+// toolSettings are the settings of a tool that are not the defaults.
+func toolSettings(t *pawlv1.PackTool) []string {
+	var out []string
+	say := func(given bool, format string, args ...any) {
+		if given {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	say(t.GetApprove() != "never", "approve: %s", t.GetApprove())
+	say(t.GetNotStarter(), "not by the starter")
+	say(t.GetOnTimeout() == "escalate", "on_timeout: escalate")
+	say(len(t.GetDedupe()) > 0, "dedupe: %s", strings.Join(t.GetDedupe(), ", "))
+	say(t.GetMaxCalls() > 0, "max_calls: %d", t.GetMaxCalls())
+	say(t.GetCostMicroUsd() > 0, "cost: %s", cli.Dollars(t.GetCostMicroUsd()))
+	say(t.GetAttempts() > 1, "attempts: %d", t.GetAttempts())
+	say(t.GetOnError() != "return", "on_error: %s", t.GetOnError())
+	say(t.GetOnUnknown() != "return", "on_unknown: %s", t.GetOnUnknown())
+	say(t.GetReconcile() != "", "reconcile: %s", t.GetReconcile())
+	say(t.GetCompensate() != "", "compensate: %s", t.GetCompensate())
+	say(t.GetResultArtifact() != "", "result: %s", t.GetResultArtifact())
+	say(t.GetSensitive(), "sensitive")
+	return out
 }
 
 // terminationText says in a line whether the loop must end.

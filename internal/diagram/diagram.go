@@ -18,6 +18,8 @@ type Diagram struct {
 	Entry string `json:"entry"`
 	Nodes []Node `json:"nodes"`
 	Edges []Edge `json:"edges"`
+	// Tools of the pack, and the agents that its prompts list, by name.
+	Tools []Tool `json:"tools"`
 }
 
 // Kinds of nodes and edges.
@@ -49,6 +51,8 @@ type Node struct {
 	Orchestration string   `json:"orchestration,omitempty"`
 	Persistent    bool     `json:"persistent,omitempty"`
 	Artifacts     []string `json:"artifacts,omitempty"`
+	// Tools that its turns may call, agents among them, by name.
+	Tools []string `json:"tools,omitempty"`
 	// Visits of a run ([Diagram.Mark]); Current: it is there now, or was last.
 	Visits  int64 `json:"visits,omitempty"`
 	Current bool  `json:"current,omitempty"`
@@ -80,13 +84,15 @@ type sketch struct {
 	pack *pack.Pack
 	// members are the agents of the pack, sorted.
 	members []string
+	// calls are the tools of a prompt, once it was asked for.
+	calls map[string][]string
 }
 
 // Of draws a pack. States come by name, then agents; edges by their node.
 func Of(p *pack.Pack) *Diagram {
 	d := sketch{
 		Diagram: &Diagram{Pack: p.ID, Version: p.Version, Digest: p.Digest, Nodes: []Node{}, Edges: []Edge{}},
-		pack:    p, members: p.Members(),
+		pack:    p, members: p.Members(), calls: map[string][]string{},
 	}
 	if s, err := p.Start(pack.Entry{}); err == nil {
 		d.Entry = s.State
@@ -97,6 +103,7 @@ func Of(p *pack.Pack) *Diagram {
 	for _, agent := range p.Agents() {
 		d.agent(agent)
 	}
+	d.Tools = d.tools()
 	return d.Diagram
 }
 
@@ -105,7 +112,7 @@ func (d sketch) state(name string) {
 	n := Node{
 		ID: name, Kind: NodeState, Prompt: s.PromptTask, Entry: name == d.Entry, Terminal: s.Ends(),
 		MaxVisits: s.MaxVisits, Orchestration: s.Orchestration, Persistent: s.Persistence == "persistent",
-		Artifacts: slices.Sorted(maps.Keys(s.Artifacts)),
+		Artifacts: slices.Sorted(maps.Keys(s.Artifacts)), Tools: d.callable(s.PromptTask),
 	}
 	if n.Orchestration == "" {
 		n.Orchestration = "internal"
@@ -135,7 +142,7 @@ func (d sketch) agent(member string) {
 		d.Edges = append(d.Edges, Edge{From: id, To: start.State, Kind: EdgeStart})
 		return
 	}
-	d.Nodes = append(d.Nodes, Node{ID: id, Kind: NodeAgent, Prompt: member, Entry: id == d.Entry, Terminal: true})
+	d.Nodes = append(d.Nodes, Node{ID: id, Kind: NodeAgent, Prompt: member, Entry: id == d.Entry, Terminal: true, Tools: d.callable(member)})
 	d.delegations(id, member)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -154,6 +155,43 @@ func TestDiagramSettings(t *testing.T) {
 	} {
 		if !strings.Contains(m, want) {
 			t.Errorf("no %s in\n%s", want, m)
+		}
+	}
+}
+
+// TestTools: each tool and each agent that a prompt lists, once, with what the pack says of its
+// calls and with the defaults; a blocked tool is none of its prompt's.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	p := mustLoad(t, `{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
+ "prompts":{"a":{"id":"a","name":"A","version":"1.0.0","system_template":"Hi","tools":["pay","look","b"],"tool_policy":{"blocklist":["look"]}},
+  "b":{"id":"b","name":"B","version":"1.0.0","system_template":"Bye","tools":["look"]}},
+ "tools":{"pay":{"name":"pay","description":"Pays","parameters":{"type":"object","properties":{"order":{"type":"string"}},"required":["order"]}},
+  "look":{"name":"look","description":"Looks"},"undo":{"name":"undo","description":"Undoes"}},
+ "agents":{"entry":"b","members":{"b":{"description":"An agent"}}},
+ "workflow":{"version":2,"entry":"s","states":{"s":{"prompt_task":"a","on_event":{"Go":"e"},"artifacts":{"receipt":{"type":"application/json"}}},"e":{"prompt_task":"b","terminal":true}},
+  "engine":{"x_pawl":{"sensitive":{"tools":["pay"]},"result_bindings":{"pay":"receipt"},"tools":{
+   "pay":{"approve":"payload.amount > 5.0","approval":{"timeout_sec":60,"on_timeout":"escalate","not_starter":true},"dedupe":["order"],"max_calls":2,"cost":0.25,
+    "timeout_sec":9,"attempts":3,"on_error":"escalate","on_unknown":"retry","compensate":"undo"},
+   "b":{"approve":"always"}}}}}}`)
+	d := Of(p)
+	want := []Tool{
+		{Name: "b", Kind: NodeAgent, Description: "An agent", Prompts: []string{"a"}, Approve: "always", ApprovalTimeoutSec: 86400, OnTimeout: "deny", TimeoutSec: 86400, Attempts: 1, OnError: "return", OnUnknown: "return"},
+		{Name: "look", Kind: KindTool, Description: "Looks", Prompts: []string{"b"}, Approve: "never", TimeoutSec: 300, Attempts: 1, OnError: "return", OnUnknown: "return"},
+		{
+			Name: "pay", Kind: KindTool, Description: "Pays", Prompts: []string{"a"}, Approve: "payload.amount > 5.0", ApprovalTimeoutSec: 60, OnTimeout: "escalate", NotStarter: true,
+			Dedupe: []string{"/order"}, MaxCalls: 2, CostMicroUSD: 250_000, TimeoutSec: 9, Attempts: 3, OnError: "escalate", OnUnknown: "retry", Compensate: "undo",
+			ResultArtifact: "receipt", Sensitive: true,
+		},
+		{Name: "undo", Kind: KindTool, Description: "Undoes", Prompts: []string{}, Approve: "never", TimeoutSec: 300, Attempts: 1, OnError: "return", OnUnknown: "return"},
+	}
+	if !reflect.DeepEqual(d.Tools, want) {
+		t.Errorf("tools are\n%+v\nwant\n%+v", d.Tools, want)
+	}
+	for _, n := range d.Nodes {
+		want := map[string][]string{"s": {"b", "pay"}, "e": {"look"}, "agent:b": {"look"}}[n.ID]
+		if !reflect.DeepEqual(n.Tools, want) {
+			t.Errorf("%s calls %v, want %v", n.ID, n.Tools, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (s *packService) GetPack(ctx context.Context, in *pawlv1.GetPackRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &pawlv1.GetPackResponse{Pack: convert.PackToProto(&got.Row, got.Pack), Diagnostics: convert.DiagnosticsToProto(got.Diagnostics)}
+	out := &pawlv1.GetPackResponse{Pack: convert.PackToProto(&got.Row, got.Pack), Diagnostics: convert.DiagnosticsToProto(got.Diagnostics), Tools: convert.ToolsToProto(got.Pack)}
 	out.Termination, out.AgentTerminations = convert.TerminationsToProto(got.Pack)
 	if in.GetIncludeContent() {
 		out.Content = got.Row.Source

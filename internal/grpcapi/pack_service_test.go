@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
@@ -85,6 +87,31 @@ func TestRegisterGetListGraph(t *testing.T) {
 	if err != nil || len(page.GetPacks()) != 1 || page.GetPacks()[0].GetName() != "Loop" ||
 		page.GetPacks()[0].GetSizeBytes() != int64(len(other)) {
 		t.Fatalf("ListPacks %v, %v", page, err)
+	}
+}
+
+// TestGetPackTools: the tools of a pack are told with who may call them and what holds of a call.
+func TestGetPackTools(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	held := `"tools":{"write_file":{"approve":"payload.size > 10.0","dedupe":["/path"],"max_calls":3,"cost":0.5,"timeout_sec":7,"attempts":2,"on_unknown":"retry"}}`
+	if _, err := r.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: controlled("tooled", held)}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.packs.GetPack(ctx, &pawlv1.GetPackRequest{Pack: "tooled"})
+	want := []*pawlv1.PackTool{
+		{
+			Name: "run_tests", Description: "Runs tests", Prompts: []string{"worker"}, Approve: "never", Timeout: durationpb.New(300 * time.Second),
+			Attempts: 1, OnError: "return", OnUnknown: "return",
+		},
+		{
+			Name: "write_file", Description: "Writes a file", Prompts: []string{"worker"}, Approve: "payload.size > 10.0", ApprovalTimeout: durationpb.New(24 * time.Hour),
+			OnTimeout: "deny", Dedupe: []string{"/path"}, MaxCalls: 3, CostMicroUsd: 500_000, Timeout: durationpb.New(7 * time.Second), Attempts: 2,
+			OnError: "return", OnUnknown: "retry",
+		},
+	}
+	if err != nil || !proto.Equal(&pawlv1.GetPackResponse{Tools: got.GetTools()}, &pawlv1.GetPackResponse{Tools: want}) {
+		t.Fatalf("GetPack tells %v, %v, want %v", got.GetTools(), err, want)
 	}
 }
 

@@ -171,23 +171,35 @@ func pricesOf(x *XPawl) map[string]machine.Price {
 // compileTools adds every tool that a prompt of the graph lists. A run of a
 // prompt-backed agent has no artifacts, so no answer is bound to one there.
 func (p *Pack) compileTools(g *machine.Graph) {
-	x, members := p.XPawl(), set(p.Members())
+	members := set(p.Members())
 	for _, prompt := range g.Prompts {
 		for name := range prompt.Tools {
-			p.compileTool(g, x, name, members[name])
+			p.compileTool(g, name, members[name])
 		}
 	}
 }
 
 // compileTool adds a tool, and those that are asked about its calls, or undo them: they need
 // not be on any prompt's list.
-func (p *Pack) compileTool(g *machine.Graph, x *XPawl, name string, agent bool) {
-	limits, bound := x.Tools[name], x.ResultBindings[name]
-	if _, declared := g.Artifacts[bound]; !declared {
-		bound = ""
+func (p *Pack) compileTool(g *machine.Graph, name string, agent bool) {
+	tool := p.Tool(name, agent)
+	if _, declared := g.Artifacts[tool.ResultArtifact]; !declared {
+		tool.ResultArtifact = ""
 	}
+	g.Tools[name] = tool
+	for _, other := range []string{tool.Reconcile, tool.Compensate} {
+		if _, known := g.Tools[other]; other != "" && !known {
+			p.compileTool(g, other, false)
+		}
+	}
+}
+
+// Tool is how calls of a tool, or of an agent of the pack, are run, with all defaults.
+func (p *Pack) Tool(name string, agent bool) machine.Tool {
+	x := p.XPawl()
+	limits := x.Tools[name]
 	attempts, pauses := limits.retry()
-	g.Tools[name] = machine.Tool{
+	return machine.Tool{
 		Timeout:        secondsOr(limits.TimeoutSec, timeoutOf(agent)),
 		Attempts:       attempts,
 		Retry:          pauses,
@@ -197,16 +209,11 @@ func (p *Pack) compileTool(g *machine.Graph, x *XPawl, name string, agent bool) 
 		OnUnknown:      faultOf(limits.OnUnknown),
 		Agent:          agent,
 		TurnTokens:     p.turnTokens(name, agent),
-		ResultArtifact: bound,
+		ResultArtifact: x.ResultBindings[name],
 		Dedupe:         pointersOf(limits.Dedupe),
 		Reconcile:      limits.Reconcile,
 		Compensate:     limits.Compensate,
 		Approval:       limits.approval(),
-	}
-	for _, other := range []string{limits.Reconcile, limits.Compensate} {
-		if _, known := g.Tools[other]; other != "" && !known {
-			p.compileTool(g, x, other, false)
-		}
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/diagram"
@@ -107,6 +110,24 @@ func exitOf(s *pack.State) string {
 		return ""
 	}
 	return *s.OnMaxVisits
+}
+
+// ToolsToProto lists the tools of a pack, and the agents that its prompts list.
+func ToolsToProto(p *pack.Pack) []*pawlv1.PackTool {
+	var out []*pawlv1.PackTool
+	for _, t := range diagram.Of(p).Tools {
+		tool := &pawlv1.PackTool{
+			Name: t.Name, Agent: t.Kind == diagram.NodeAgent, Description: t.Description, Prompts: t.Prompts, Approve: t.Approve, OnTimeout: t.OnTimeout,
+			NotStarter: t.NotStarter, Dedupe: t.Dedupe, MaxCalls: int32(t.MaxCalls), CostMicroUsd: t.CostMicroUSD, Attempts: int32(t.Attempts),
+			Timeout: durationpb.New(time.Duration(t.TimeoutSec) * time.Second), OnError: t.OnError, OnUnknown: t.OnUnknown, Reconcile: t.Reconcile,
+			Compensate: t.Compensate, ResultArtifact: t.ResultArtifact, Sensitive: t.Sensitive,
+		}
+		if t.ApprovalTimeoutSec > 0 {
+			tool.ApprovalTimeout = durationpb.New(time.Duration(t.ApprovalTimeoutSec) * time.Second)
+		}
+		out = append(out, tool)
+	}
+	return out
 }
 
 // GraphToProto converts one entry's control flow, with the drawings of the pack.

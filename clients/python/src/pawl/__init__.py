@@ -124,6 +124,7 @@ from pawl._packs import (
     PackDetails,
     PackGraph,
     PackReport,
+    PackTool,
     RegisteredPack,
     Termination,
 )
@@ -331,6 +332,7 @@ __all__ = [
     "PackInvalidError",
     "PackRef",
     "PackReport",
+    "PackTool",
     "PackVersionTakenError",
     "Parent",
     "Part",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pawl._enums import EdgeKind, Orchestration, Severity
 from pawl._runs import PackRef
@@ -96,6 +96,36 @@ class RegisteredPack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackTool:
+    """A tool or an agent of a pack with what the pack says of its calls, defaults filled in.
+
+    `prompts` are those whose turns may call it. `approve` is "never", "always" or a condition
+    (CEL); `approval_timeout` is None where no call is held. `dedupe` are JSON pointers into the
+    payload. 0 in `max_calls` means no bound, in `cost_micro_usd` that the pack says none.
+    """
+
+    name: str
+    agent: bool
+    description: str
+    prompts: tuple[str, ...]
+    approve: str
+    approval_timeout: timedelta | None
+    on_timeout: str
+    not_starter: bool
+    dedupe: tuple[str, ...]
+    max_calls: int
+    cost_micro_usd: int
+    timeout: timedelta
+    attempts: int
+    on_error: str
+    on_unknown: str
+    reconcile: str
+    compensate: str
+    result_artifact: str
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackDetails:
     """A registered pack; `content` is empty unless asked for."""
 
@@ -104,6 +134,7 @@ class PackDetails:
     diagnostics: tuple[Diagnostic, ...]
     termination: Termination | None
     agent_terminations: tuple[Termination, ...]
+    tools: tuple[PackTool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

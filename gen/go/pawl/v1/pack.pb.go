@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1267,8 +1268,10 @@ type GetPackResponse struct {
 	Termination *Termination `protobuf:"bytes,4,opt,name=termination,proto3" json:"termination,omitempty"`
 	// Analysis of each agent's entry, by member key.
 	AgentTerminations []*Termination `protobuf:"bytes,5,rep,name=agent_terminations,json=agentTerminations,proto3" json:"agent_terminations,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Tools that the document declares, and agents that its prompts list, by name.
+	Tools         []*PackTool `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetPackResponse) Reset() {
@@ -1336,6 +1339,224 @@ func (x *GetPackResponse) GetAgentTerminations() []*Termination {
 	return nil
 }
 
+func (x *GetPackResponse) GetTools() []*PackTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+// PackTool is a tool or an agent of a pack with what the pack says of its calls, defaults
+// filled in (workflow.engine.x_pawl.tools).
+type PackTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, as prompts list it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// True: an agent; its calls are delegations.
+	Agent bool `protobuf:"varint,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What models are told of it; of an agent without a declared tool what its card says.
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// Prompts whose turns may call it, by name: they list it and do not block it. Empty: only
+	// the sidecar calls it, to settle or to undo another tool's calls.
+	Prompts []string `protobuf:"bytes,4,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	// When a person decides about a call: "never", "always" or a condition (CEL).
+	Approve string `protobuf:"bytes,5,opt,name=approve,proto3" json:"approve,omitempty"`
+	// How long a held call waits; unset where none is held.
+	ApprovalTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=approval_timeout,json=approvalTimeout,proto3" json:"approval_timeout,omitempty"`
+	// What follows then: "deny" or "escalate"; empty where no call is held.
+	OnTimeout string `protobuf:"bytes,7,opt,name=on_timeout,json=onTimeout,proto3" json:"on_timeout,omitempty"`
+	// True: the principal that started the run does not decide.
+	NotStarter bool `protobuf:"varint,8,opt,name=not_starter,json=notStarter,proto3" json:"not_starter,omitempty"`
+	// Fields of the payload that make the business key of its effect, as JSON pointers; empty:
+	// calls have none.
+	Dedupe []string `protobuf:"bytes,9,rep,name=dedupe,proto3" json:"dedupe,omitempty"`
+	// Most calls in one run; 0: no bound of its own.
+	MaxCalls int32 `protobuf:"varint,10,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
+	// What one attempt may cost at most, in millionths of a US dollar; 0: not said.
+	CostMicroUsd int64 `protobuf:"varint,11,opt,name=cost_micro_usd,json=costMicroUsd,proto3" json:"cost_micro_usd,omitempty"`
+	// Deadline of a call, counted from its request.
+	Timeout *durationpb.Duration `protobuf:"bytes,12,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// Most executions of one call.
+	Attempts int32 `protobuf:"varint,13,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// What a call that failed for good does: "return" or "escalate".
+	OnError string `protobuf:"bytes,14,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	// What a call does that may have happened: "return", "retry", "escalate" or "reconcile".
+	OnUnknown string `protobuf:"bytes,15,opt,name=on_unknown,json=onUnknown,proto3" json:"on_unknown,omitempty"`
+	// Tool that knows whether a call happened; empty: none.
+	Reconcile string `protobuf:"bytes,16,opt,name=reconcile,proto3" json:"reconcile,omitempty"`
+	// Tool that undoes a call; empty: none.
+	Compensate string `protobuf:"bytes,17,opt,name=compensate,proto3" json:"compensate,omitempty"`
+	// Artifact that receives an accepted answer; empty: none.
+	ResultArtifact string `protobuf:"bytes,18,opt,name=result_artifact,json=resultArtifact,proto3" json:"result_artifact,omitempty"`
+	// True: payloads and results are sensitive values.
+	Sensitive     bool `protobuf:"varint,19,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PackTool) Reset() {
+	*x = PackTool{}
+	mi := &file_pawl_v1_pack_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PackTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PackTool) ProtoMessage() {}
+
+func (x *PackTool) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_pack_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PackTool.ProtoReflect.Descriptor instead.
+func (*PackTool) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PackTool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PackTool) GetAgent() bool {
+	if x != nil {
+		return x.Agent
+	}
+	return false
+}
+
+func (x *PackTool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *PackTool) GetPrompts() []string {
+	if x != nil {
+		return x.Prompts
+	}
+	return nil
+}
+
+func (x *PackTool) GetApprove() string {
+	if x != nil {
+		return x.Approve
+	}
+	return ""
+}
+
+func (x *PackTool) GetApprovalTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.ApprovalTimeout
+	}
+	return nil
+}
+
+func (x *PackTool) GetOnTimeout() string {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return ""
+}
+
+func (x *PackTool) GetNotStarter() bool {
+	if x != nil {
+		return x.NotStarter
+	}
+	return false
+}
+
+func (x *PackTool) GetDedupe() []string {
+	if x != nil {
+		return x.Dedupe
+	}
+	return nil
+}
+
+func (x *PackTool) GetMaxCalls() int32 {
+	if x != nil {
+		return x.MaxCalls
+	}
+	return 0
+}
+
+func (x *PackTool) GetCostMicroUsd() int64 {
+	if x != nil {
+		return x.CostMicroUsd
+	}
+	return 0
+}
+
+func (x *PackTool) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *PackTool) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *PackTool) GetOnError() string {
+	if x != nil {
+		return x.OnError
+	}
+	return ""
+}
+
+func (x *PackTool) GetOnUnknown() string {
+	if x != nil {
+		return x.OnUnknown
+	}
+	return ""
+}
+
+func (x *PackTool) GetReconcile() string {
+	if x != nil {
+		return x.Reconcile
+	}
+	return ""
+}
+
+func (x *PackTool) GetCompensate() string {
+	if x != nil {
+		return x.Compensate
+	}
+	return ""
+}
+
+func (x *PackTool) GetResultArtifact() string {
+	if x != nil {
+		return x.ResultArtifact
+	}
+	return ""
+}
+
+func (x *PackTool) GetSensitive() bool {
+	if x != nil {
+		return x.Sensitive
+	}
+	return false
+}
+
 // ListPacksRequest asks for a page of packs.
 type ListPacksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1351,7 +1572,7 @@ type ListPacksRequest struct {
 
 func (x *ListPacksRequest) Reset() {
 	*x = ListPacksRequest{}
-	mi := &file_pawl_v1_pack_proto_msgTypes[12]
+	mi := &file_pawl_v1_pack_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1584,7 @@ func (x *ListPacksRequest) String() string {
 func (*ListPacksRequest) ProtoMessage() {}
 
 func (x *ListPacksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pack_proto_msgTypes[12]
+	mi := &file_pawl_v1_pack_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1597,7 @@ func (x *ListPacksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPacksRequest.ProtoReflect.Descriptor instead.
 func (*ListPacksRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListPacksRequest) GetNamespace() string {
@@ -1413,7 +1634,7 @@ type ListPacksResponse struct {
 
 func (x *ListPacksResponse) Reset() {
 	*x = ListPacksResponse{}
-	mi := &file_pawl_v1_pack_proto_msgTypes[13]
+	mi := &file_pawl_v1_pack_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1646,7 @@ func (x *ListPacksResponse) String() string {
 func (*ListPacksResponse) ProtoMessage() {}
 
 func (x *ListPacksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pack_proto_msgTypes[13]
+	mi := &file_pawl_v1_pack_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1659,7 @@ func (x *ListPacksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPacksResponse.ProtoReflect.Descriptor instead.
 func (*ListPacksResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListPacksResponse) GetPacks() []*Pack {
@@ -1471,7 +1692,7 @@ type GetPackGraphRequest struct {
 
 func (x *GetPackGraphRequest) Reset() {
 	*x = GetPackGraphRequest{}
-	mi := &file_pawl_v1_pack_proto_msgTypes[14]
+	mi := &file_pawl_v1_pack_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1704,7 @@ func (x *GetPackGraphRequest) String() string {
 func (*GetPackGraphRequest) ProtoMessage() {}
 
 func (x *GetPackGraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pack_proto_msgTypes[14]
+	mi := &file_pawl_v1_pack_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1717,7 @@ func (x *GetPackGraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPackGraphRequest.ProtoReflect.Descriptor instead.
 func (*GetPackGraphRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetPackGraphRequest) GetNamespace() string {
@@ -1541,7 +1762,7 @@ type GetPackGraphResponse struct {
 
 func (x *GetPackGraphResponse) Reset() {
 	*x = GetPackGraphResponse{}
-	mi := &file_pawl_v1_pack_proto_msgTypes[15]
+	mi := &file_pawl_v1_pack_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1774,7 @@ func (x *GetPackGraphResponse) String() string {
 func (*GetPackGraphResponse) ProtoMessage() {}
 
 func (x *GetPackGraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_pack_proto_msgTypes[15]
+	mi := &file_pawl_v1_pack_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1787,7 @@ func (x *GetPackGraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPackGraphResponse.ProtoReflect.Descriptor instead.
 func (*GetPackGraphResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_pack_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetPackGraphResponse) GetPack() *PackRef {
@@ -1615,7 +1836,7 @@ var File_pawl_v1_pack_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\n" +
-	"\x12pawl/v1/pack.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xc3\x01\n" +
+	"\x12pawl/v1/pack.proto\x12\apawl.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14pawl/v1/record.proto\"\xc3\x01\n" +
 	"\n" +
 	"Diagnostic\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12-\n" +
@@ -1709,13 +1930,40 @@ const file_pawl_v1_pack_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x1e\n" +
 	"\x04pack\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x04R\x04pack\x12'\n" +
-	"\x0finclude_content\x18\x03 \x01(\bR\x0eincludeContent\"\x82\x02\n" +
+	"\x0finclude_content\x18\x03 \x01(\bR\x0eincludeContent\"\xab\x02\n" +
 	"\x0fGetPackResponse\x12!\n" +
 	"\x04pack\x18\x01 \x01(\v2\r.pawl.v1.PackR\x04pack\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\fR\acontent\x125\n" +
 	"\vdiagnostics\x18\x03 \x03(\v2\x13.pawl.v1.DiagnosticR\vdiagnostics\x126\n" +
 	"\vtermination\x18\x04 \x01(\v2\x14.pawl.v1.TerminationR\vtermination\x12C\n" +
-	"\x12agent_terminations\x18\x05 \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\"\xa4\x01\n" +
+	"\x12agent_terminations\x18\x05 \x03(\v2\x14.pawl.v1.TerminationR\x11agentTerminations\x12'\n" +
+	"\x05tools\x18\x06 \x03(\v2\x11.pawl.v1.PackToolR\x05tools\"\xfb\x04\n" +
+	"\bPackTool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\bR\x05agent\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x18\n" +
+	"\aprompts\x18\x04 \x03(\tR\aprompts\x12\x18\n" +
+	"\aapprove\x18\x05 \x01(\tR\aapprove\x12D\n" +
+	"\x10approval_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0fapprovalTimeout\x12\x1d\n" +
+	"\n" +
+	"on_timeout\x18\a \x01(\tR\tonTimeout\x12\x1f\n" +
+	"\vnot_starter\x18\b \x01(\bR\n" +
+	"notStarter\x12\x16\n" +
+	"\x06dedupe\x18\t \x03(\tR\x06dedupe\x12\x1b\n" +
+	"\tmax_calls\x18\n" +
+	" \x01(\x05R\bmaxCalls\x12$\n" +
+	"\x0ecost_micro_usd\x18\v \x01(\x03R\fcostMicroUsd\x123\n" +
+	"\atimeout\x18\f \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1a\n" +
+	"\battempts\x18\r \x01(\x05R\battempts\x12\x19\n" +
+	"\bon_error\x18\x0e \x01(\tR\aonError\x12\x1d\n" +
+	"\n" +
+	"on_unknown\x18\x0f \x01(\tR\tonUnknown\x12\x1c\n" +
+	"\treconcile\x18\x10 \x01(\tR\treconcile\x12\x1e\n" +
+	"\n" +
+	"compensate\x18\x11 \x01(\tR\n" +
+	"compensate\x12'\n" +
+	"\x0fresult_artifact\x18\x12 \x01(\tR\x0eresultArtifact\x12\x1c\n" +
+	"\tsensitive\x18\x13 \x01(\bR\tsensitive\"\xa4\x01\n" +
 	"\x10ListPacksRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12'\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
@@ -1771,7 +2019,7 @@ func file_pawl_v1_pack_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_pack_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_pawl_v1_pack_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_pawl_v1_pack_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_pawl_v1_pack_proto_goTypes = []any{
 	(Severity)(0),                 // 0: pawl.v1.Severity
 	(EdgeKind)(0),                 // 1: pawl.v1.EdgeKind
@@ -1788,17 +2036,19 @@ var file_pawl_v1_pack_proto_goTypes = []any{
 	(*RegisterPackResponse)(nil),  // 12: pawl.v1.RegisterPackResponse
 	(*GetPackRequest)(nil),        // 13: pawl.v1.GetPackRequest
 	(*GetPackResponse)(nil),       // 14: pawl.v1.GetPackResponse
-	(*ListPacksRequest)(nil),      // 15: pawl.v1.ListPacksRequest
-	(*ListPacksResponse)(nil),     // 16: pawl.v1.ListPacksResponse
-	(*GetPackGraphRequest)(nil),   // 17: pawl.v1.GetPackGraphRequest
-	(*GetPackGraphResponse)(nil),  // 18: pawl.v1.GetPackGraphResponse
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*PackRef)(nil),               // 20: pawl.v1.PackRef
+	(*PackTool)(nil),              // 15: pawl.v1.PackTool
+	(*ListPacksRequest)(nil),      // 16: pawl.v1.ListPacksRequest
+	(*ListPacksResponse)(nil),     // 17: pawl.v1.ListPacksResponse
+	(*GetPackGraphRequest)(nil),   // 18: pawl.v1.GetPackGraphRequest
+	(*GetPackGraphResponse)(nil),  // 19: pawl.v1.GetPackGraphResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*PackRef)(nil),               // 22: pawl.v1.PackRef
 }
 var file_pawl_v1_pack_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.Diagnostic.severity:type_name -> pawl.v1.Severity
 	5,  // 1: pawl.v1.Termination.cycle:type_name -> pawl.v1.CycleEdge
-	19, // 2: pawl.v1.Pack.registered_at:type_name -> google.protobuf.Timestamp
+	20, // 2: pawl.v1.Pack.registered_at:type_name -> google.protobuf.Timestamp
 	2,  // 3: pawl.v1.GraphNode.orchestration:type_name -> pawl.v1.Orchestration
 	1,  // 4: pawl.v1.GraphEdge.kind:type_name -> pawl.v1.EdgeKind
 	3,  // 5: pawl.v1.ValidatePackResponse.diagnostics:type_name -> pawl.v1.Diagnostic
@@ -1812,25 +2062,28 @@ var file_pawl_v1_pack_proto_depIdxs = []int32{
 	3,  // 13: pawl.v1.GetPackResponse.diagnostics:type_name -> pawl.v1.Diagnostic
 	4,  // 14: pawl.v1.GetPackResponse.termination:type_name -> pawl.v1.Termination
 	4,  // 15: pawl.v1.GetPackResponse.agent_terminations:type_name -> pawl.v1.Termination
-	6,  // 16: pawl.v1.ListPacksResponse.packs:type_name -> pawl.v1.Pack
-	20, // 17: pawl.v1.GetPackGraphResponse.pack:type_name -> pawl.v1.PackRef
-	7,  // 18: pawl.v1.GetPackGraphResponse.nodes:type_name -> pawl.v1.GraphNode
-	8,  // 19: pawl.v1.GetPackGraphResponse.edges:type_name -> pawl.v1.GraphEdge
-	9,  // 20: pawl.v1.PackService.ValidatePack:input_type -> pawl.v1.ValidatePackRequest
-	11, // 21: pawl.v1.PackService.RegisterPack:input_type -> pawl.v1.RegisterPackRequest
-	13, // 22: pawl.v1.PackService.GetPack:input_type -> pawl.v1.GetPackRequest
-	15, // 23: pawl.v1.PackService.ListPacks:input_type -> pawl.v1.ListPacksRequest
-	17, // 24: pawl.v1.PackService.GetPackGraph:input_type -> pawl.v1.GetPackGraphRequest
-	10, // 25: pawl.v1.PackService.ValidatePack:output_type -> pawl.v1.ValidatePackResponse
-	12, // 26: pawl.v1.PackService.RegisterPack:output_type -> pawl.v1.RegisterPackResponse
-	14, // 27: pawl.v1.PackService.GetPack:output_type -> pawl.v1.GetPackResponse
-	16, // 28: pawl.v1.PackService.ListPacks:output_type -> pawl.v1.ListPacksResponse
-	18, // 29: pawl.v1.PackService.GetPackGraph:output_type -> pawl.v1.GetPackGraphResponse
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	15, // 16: pawl.v1.GetPackResponse.tools:type_name -> pawl.v1.PackTool
+	21, // 17: pawl.v1.PackTool.approval_timeout:type_name -> google.protobuf.Duration
+	21, // 18: pawl.v1.PackTool.timeout:type_name -> google.protobuf.Duration
+	6,  // 19: pawl.v1.ListPacksResponse.packs:type_name -> pawl.v1.Pack
+	22, // 20: pawl.v1.GetPackGraphResponse.pack:type_name -> pawl.v1.PackRef
+	7,  // 21: pawl.v1.GetPackGraphResponse.nodes:type_name -> pawl.v1.GraphNode
+	8,  // 22: pawl.v1.GetPackGraphResponse.edges:type_name -> pawl.v1.GraphEdge
+	9,  // 23: pawl.v1.PackService.ValidatePack:input_type -> pawl.v1.ValidatePackRequest
+	11, // 24: pawl.v1.PackService.RegisterPack:input_type -> pawl.v1.RegisterPackRequest
+	13, // 25: pawl.v1.PackService.GetPack:input_type -> pawl.v1.GetPackRequest
+	16, // 26: pawl.v1.PackService.ListPacks:input_type -> pawl.v1.ListPacksRequest
+	18, // 27: pawl.v1.PackService.GetPackGraph:input_type -> pawl.v1.GetPackGraphRequest
+	10, // 28: pawl.v1.PackService.ValidatePack:output_type -> pawl.v1.ValidatePackResponse
+	12, // 29: pawl.v1.PackService.RegisterPack:output_type -> pawl.v1.RegisterPackResponse
+	14, // 30: pawl.v1.PackService.GetPack:output_type -> pawl.v1.GetPackResponse
+	17, // 31: pawl.v1.PackService.ListPacks:output_type -> pawl.v1.ListPacksResponse
+	19, // 32: pawl.v1.PackService.GetPackGraph:output_type -> pawl.v1.GetPackGraphResponse
+	28, // [28:33] is the sub-list for method output_type
+	23, // [23:28] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_pack_proto_init() }
@@ -1846,7 +2099,7 @@ func file_pawl_v1_pack_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_pack_proto_rawDesc), len(file_pawl_v1_pack_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,6 +1,7 @@
 import datetime
 
 from google.api import annotations_pb2 as _annotations_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from pawl.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
@@ -228,18 +229,62 @@ class GetPackRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., pack: _Optional[str] = ..., include_content: bool = ...) -> None: ...
 
 class GetPackResponse(_message.Message):
-    __slots__ = ("pack", "content", "diagnostics", "termination", "agent_terminations")
+    __slots__ = ("pack", "content", "diagnostics", "termination", "agent_terminations", "tools")
     PACK_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     TERMINATION_FIELD_NUMBER: _ClassVar[int]
     AGENT_TERMINATIONS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
     pack: Pack
     content: bytes
     diagnostics: _containers.RepeatedCompositeFieldContainer[Diagnostic]
     termination: Termination
     agent_terminations: _containers.RepeatedCompositeFieldContainer[Termination]
-    def __init__(self, pack: _Optional[_Union[Pack, _Mapping]] = ..., content: _Optional[bytes] = ..., diagnostics: _Optional[_Iterable[_Union[Diagnostic, _Mapping]]] = ..., termination: _Optional[_Union[Termination, _Mapping]] = ..., agent_terminations: _Optional[_Iterable[_Union[Termination, _Mapping]]] = ...) -> None: ...
+    tools: _containers.RepeatedCompositeFieldContainer[PackTool]
+    def __init__(self, pack: _Optional[_Union[Pack, _Mapping]] = ..., content: _Optional[bytes] = ..., diagnostics: _Optional[_Iterable[_Union[Diagnostic, _Mapping]]] = ..., termination: _Optional[_Union[Termination, _Mapping]] = ..., agent_terminations: _Optional[_Iterable[_Union[Termination, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[PackTool, _Mapping]]] = ...) -> None: ...
+
+class PackTool(_message.Message):
+    __slots__ = ("name", "agent", "description", "prompts", "approve", "approval_timeout", "on_timeout", "not_starter", "dedupe", "max_calls", "cost_micro_usd", "timeout", "attempts", "on_error", "on_unknown", "reconcile", "compensate", "result_artifact", "sensitive")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    APPROVE_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    ON_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTER_FIELD_NUMBER: _ClassVar[int]
+    DEDUPE_FIELD_NUMBER: _ClassVar[int]
+    MAX_CALLS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
+    ON_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    RECONCILE_FIELD_NUMBER: _ClassVar[int]
+    COMPENSATE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    SENSITIVE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    agent: bool
+    description: str
+    prompts: _containers.RepeatedScalarFieldContainer[str]
+    approve: str
+    approval_timeout: _duration_pb2.Duration
+    on_timeout: str
+    not_starter: bool
+    dedupe: _containers.RepeatedScalarFieldContainer[str]
+    max_calls: int
+    cost_micro_usd: int
+    timeout: _duration_pb2.Duration
+    attempts: int
+    on_error: str
+    on_unknown: str
+    reconcile: str
+    compensate: str
+    result_artifact: str
+    sensitive: bool
+    def __init__(self, name: _Optional[str] = ..., agent: bool = ..., description: _Optional[str] = ..., prompts: _Optional[_Iterable[str]] = ..., approve: _Optional[str] = ..., approval_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_timeout: _Optional[str] = ..., not_starter: bool = ..., dedupe: _Optional[_Iterable[str]] = ..., max_calls: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., attempts: _Optional[int] = ..., on_error: _Optional[str] = ..., on_unknown: _Optional[str] = ..., reconcile: _Optional[str] = ..., compensate: _Optional[str] = ..., result_artifact: _Optional[str] = ..., sensitive: bool = ...) -> None: ...
 
 class ListPacksRequest(_message.Message):
     __slots__ = ("namespace", "page_size", "page_token")

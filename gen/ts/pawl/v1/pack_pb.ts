@@ -8,8 +8,8 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { PackRef } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/pack.proto.
  */
 export const file_pawl_v1_pack: GenFile = /*@__PURE__*/
-  fileDesc("ChJwYXdsL3YxL3BhY2sucHJvdG8SB3Bhd2wudjEijQEKCkRpYWdub3N0aWMSDAoEY29kZRgBIAEoCRIjCghzZXZlcml0eRgCIAEoDjIRLnBhd2wudjEuU2V2ZXJpdHkSDwoHcG9pbnRlchgDIAEoCRIMCgRsaW5lGAQgASgFEg4KBmNvbHVtbhgFIAEoBRIPCgdtZXNzYWdlGAYgASgJEgwKBGhpbnQYByABKAkioAEKC1Rlcm1pbmF0aW9uEg0KBWFnZW50GAEgASgJEg8KB2JvdW5kZWQYAiABKAgSEgoKbWF4X3Zpc2l0cxgDIAEoAxINCgVleGFjdBgEIAEoCBIhCgVjeWNsZRgFIAMoCzISLnBhd2wudjEuQ3ljbGVFZGdlEhcKD2Fsc29fbGltaXRlZF9ieRgGIAMoCRISCgpib3VuZGVkX2J5GAcgAygJIjQKCUN5Y2xlRWRnZRIMCgRmcm9tGAEgASgJEg0KBWV2ZW50GAIgASgJEgoKAnRvGAMgASgJItABCgRQYWNrEgoKAmlkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDgoGZGlnZXN0GAMgASgJEgwKBG5hbWUYBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEgoKaXNfZGVmYXVsdBgGIAEoCBIxCg1yZWdpc3RlcmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzaXplX2J5dGVzGAggASgDEg0KBWVudHJ5GAkgASgJEg4KBmFnZW50cxgKIAMoCSL/AQoJR3JhcGhOb2RlEgwKBG5hbWUYASABKAkSDgoGcHJvbXB0GAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEg0KBWVudHJ5GAQgASgIEhAKCHRlcm1pbmFsGAUgASgIEhIKCm1heF92aXNpdHMYBiABKAUSFQoNb25fbWF4X3Zpc2l0cxgHIAEoCRItCg1vcmNoZXN0cmF0aW9uGAggASgOMhYucGF3bC52MS5PcmNoZXN0cmF0aW9uEhIKCnBlcnNpc3RlbnQYCSABKAgSEQoJYXJ0aWZhY3RzGAogAygJEg0KBXRvb2xzGAsgAygJEg4KBnNraWxscxgMIAEoCSJtCglHcmFwaEVkZ2USDAoEZnJvbRgBIAEoCRINCgVldmVudBgCIAEoCRIKCgJ0bxgDIAEoCRIfCgRraW5kGAQgASgOMhEucGF3bC52MS5FZGdlS2luZBIWCg5tYXhfaXRlcmF0aW9ucxgFIAEoBSLHAQoTVmFsaWRhdGVQYWNrUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEhgKB2NvbnRlbnQYAiABKAxCB7pIBHoCEAESGgoIZmlsZW5hbWUYAyABKAlCCLpIBXIDKIAIEiwKDXN0cmljdF9zY2hlbWEYBCABKAlCFbpIEnIQUgBSBTEuNC4wUgUxLjUuMBIXCg9yZXF1aXJlX2JvdW5kZWQYBSABKAgi1gEKFFZhbGlkYXRlUGFja1Jlc3BvbnNlEgoKAm9rGAEgASgIEg4KBmRpZ2VzdBgCIAEoCRIKCgJpZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEigKC2RpYWdub3N0aWNzGAUgAygLMhMucGF3bC52MS5EaWFnbm9zdGljEikKC3Rlcm1pbmF0aW9uGAYgASgLMhQucGF3bC52MS5UZXJtaW5hdGlvbhIwChJhZ2VudF90ZXJtaW5hdGlvbnMYByADKAsyFC5wYXdsLnYxLlRlcm1pbmF0aW9uIokCChNSZWdpc3RlclBhY2tSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSGAoHY29udGVudBgCIAEoDEIHukgEegIQARIaCghmaWxlbmFtZRgDIAEoCUIIukgFcgMogAgSLAoNc3RyaWN0X3NjaGVtYRgEIAEoCUIVukgSchBSAFIFMS40LjBSBTEuNS4wEhkKDG1ha2VfZGVmYXVsdBgFIAEoCEgAiAEBEhQKDG1vdmVfdmVyc2lvbhgGIAEoCBIXCg9yZXF1aXJlX2JvdW5kZWQYByABKAhCDwoNX21ha2VfZGVmYXVsdCLNAQoUUmVnaXN0ZXJQYWNrUmVzcG9uc2USGwoEcGFjaxgBIAEoCzINLnBhd2wudjEuUGFjaxIoCgtkaWFnbm9zdGljcxgCIAMoCzITLnBhd2wudjEuRGlhZ25vc3RpYxIpCgt0ZXJtaW5hdGlvbhgDIAEoCzIULnBhd2wudjEuVGVybWluYXRpb24SMAoSYWdlbnRfdGVybWluYXRpb25zGAQgAygLMhQucGF3bC52MS5UZXJtaW5hdGlvbhIRCglkdXBsaWNhdGUYBSABKAgieAoOR2V0UGFja1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIYCgRwYWNrGAIgASgJQgq6SAdyBRABKIAEEhcKD2luY2x1ZGVfY29udGVudBgDIAEoCCLGAQoPR2V0UGFja1Jlc3BvbnNlEhsKBHBhY2sYASABKAsyDS5wYXdsLnYxLlBhY2sSDwoHY29udGVudBgCIAEoDBIoCgtkaWFnbm9zdGljcxgDIAMoCzITLnBhd2wudjEuRGlhZ25vc3RpYxIpCgt0ZXJtaW5hdGlvbhgEIAEoCzIULnBhd2wudjEuVGVybWluYXRpb24SMAoSYWdlbnRfdGVybWluYXRpb25zGAUgAygLMhQucGF3bC52MS5UZXJtaW5hdGlvbiKEAQoQTGlzdFBhY2tzUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEh0KCXBhZ2Vfc2l6ZRgCIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAMgASgJQgi6SAVyAyiACCJKChFMaXN0UGFja3NSZXNwb25zZRIcCgVwYWNrcxgBIAMoCzINLnBhd2wudjEuUGFjaxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkifQoTR2V0UGFja0dyYXBoUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEhgKBHBhY2sYAiABKAlCCrpIB3IFEAEogAQSFwoFYWdlbnQYAyABKAlCCLpIBXIDKIACIqkBChRHZXRQYWNrR3JhcGhSZXNwb25zZRIeCgRwYWNrGAEgASgLMhAucGF3bC52MS5QYWNrUmVmEg0KBWVudHJ5GAIgASgJEiEKBW5vZGVzGAMgAygLMhIucGF3bC52MS5HcmFwaE5vZGUSIQoFZWRnZXMYBCADKAsyEi5wYXdsLnYxLkdyYXBoRWRnZRIPCgdtZXJtYWlkGAUgASgJEgsKA2RvdBgGIAEoCSpOCghTZXZlcml0eRIYChRTRVZFUklUWV9VTlNQRUNJRklFRBAAEhIKDlNFVkVSSVRZX0VSUk9SEAESFAoQU0VWRVJJVFlfV0FSTklORxACKmsKCEVkZ2VLaW5kEhkKFUVER0VfS0lORF9VTlNQRUNJRklFRBAAEhMKD0VER0VfS0lORF9FVkVOVBABEhgKFEVER0VfS0lORF9NQVhfVklTSVRTEAISFQoRRURHRV9LSU5EX1RJTUVPVVQQAyqAAQoNT3JjaGVzdHJhdGlvbhIdChlPUkNIRVNUUkFUSU9OX1VOU1BFQ0lGSUVEEAASGgoWT1JDSEVTVFJBVElPTl9JTlRFUk5BTBABEhoKFk9SQ0hFU1RSQVRJT05fRVhURVJOQUwQAhIYChRPUkNIRVNUUkFUSU9OX0hZQlJJRBADMvgDCgtQYWNrU2VydmljZRJqCgxWYWxpZGF0ZVBhY2sSHC5wYXdsLnYxLlZhbGlkYXRlUGFja1JlcXVlc3QaHS5wYXdsLnYxLlZhbGlkYXRlUGFja1Jlc3BvbnNlIh2C0+STAhc6ASoiEi92MS9wYWNrczp2YWxpZGF0ZRJhCgxSZWdpc3RlclBhY2sSHC5wYXdsLnYxLlJlZ2lzdGVyUGFja1JlcXVlc3QaHS5wYXdsLnYxLlJlZ2lzdGVyUGFja1Jlc3BvbnNlIhSC0+STAg46ASoiCS92MS9wYWNrcxJWCgdHZXRQYWNrEhcucGF3bC52MS5HZXRQYWNrUmVxdWVzdBoYLnBhd2wudjEuR2V0UGFja1Jlc3BvbnNlIhiC0+STAhISEC92MS9wYWNrcy97cGFja30SVQoJTGlzdFBhY2tzEhkucGF3bC52MS5MaXN0UGFja3NSZXF1ZXN0GhoucGF3bC52MS5MaXN0UGFja3NSZXNwb25zZSIRgtPkkwILEgkvdjEvcGFja3MSawoMR2V0UGFja0dyYXBoEhwucGF3bC52MS5HZXRQYWNrR3JhcGhSZXF1ZXN0Gh0ucGF3bC52MS5HZXRQYWNrR3JhcGhSZXNwb25zZSIegtPkkwIYEhYvdjEvcGFja3Mve3BhY2t9L2dyYXBoQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_timestamp, file_pawl_v1_record]);
+  fileDesc("ChJwYXdsL3YxL3BhY2sucHJvdG8SB3Bhd2wudjEijQEKCkRpYWdub3N0aWMSDAoEY29kZRgBIAEoCRIjCghzZXZlcml0eRgCIAEoDjIRLnBhd2wudjEuU2V2ZXJpdHkSDwoHcG9pbnRlchgDIAEoCRIMCgRsaW5lGAQgASgFEg4KBmNvbHVtbhgFIAEoBRIPCgdtZXNzYWdlGAYgASgJEgwKBGhpbnQYByABKAkioAEKC1Rlcm1pbmF0aW9uEg0KBWFnZW50GAEgASgJEg8KB2JvdW5kZWQYAiABKAgSEgoKbWF4X3Zpc2l0cxgDIAEoAxINCgVleGFjdBgEIAEoCBIhCgVjeWNsZRgFIAMoCzISLnBhd2wudjEuQ3ljbGVFZGdlEhcKD2Fsc29fbGltaXRlZF9ieRgGIAMoCRISCgpib3VuZGVkX2J5GAcgAygJIjQKCUN5Y2xlRWRnZRIMCgRmcm9tGAEgASgJEg0KBWV2ZW50GAIgASgJEgoKAnRvGAMgASgJItABCgRQYWNrEgoKAmlkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSDgoGZGlnZXN0GAMgASgJEgwKBG5hbWUYBCABKAkSEwoLZGVzY3JpcHRpb24YBSABKAkSEgoKaXNfZGVmYXVsdBgGIAEoCBIxCg1yZWdpc3RlcmVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzaXplX2J5dGVzGAggASgDEg0KBWVudHJ5GAkgASgJEg4KBmFnZW50cxgKIAMoCSL/AQoJR3JhcGhOb2RlEgwKBG5hbWUYASABKAkSDgoGcHJvbXB0GAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEg0KBWVudHJ5GAQgASgIEhAKCHRlcm1pbmFsGAUgASgIEhIKCm1heF92aXNpdHMYBiABKAUSFQoNb25fbWF4X3Zpc2l0cxgHIAEoCRItCg1vcmNoZXN0cmF0aW9uGAggASgOMhYucGF3bC52MS5PcmNoZXN0cmF0aW9uEhIKCnBlcnNpc3RlbnQYCSABKAgSEQoJYXJ0aWZhY3RzGAogAygJEg0KBXRvb2xzGAsgAygJEg4KBnNraWxscxgMIAEoCSJtCglHcmFwaEVkZ2USDAoEZnJvbRgBIAEoCRINCgVldmVudBgCIAEoCRIKCgJ0bxgDIAEoCRIfCgRraW5kGAQgASgOMhEucGF3bC52MS5FZGdlS2luZBIWCg5tYXhfaXRlcmF0aW9ucxgFIAEoBSLHAQoTVmFsaWRhdGVQYWNrUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEhgKB2NvbnRlbnQYAiABKAxCB7pIBHoCEAESGgoIZmlsZW5hbWUYAyABKAlCCLpIBXIDKIAIEiwKDXN0cmljdF9zY2hlbWEYBCABKAlCFbpIEnIQUgBSBTEuNC4wUgUxLjUuMBIXCg9yZXF1aXJlX2JvdW5kZWQYBSABKAgi1gEKFFZhbGlkYXRlUGFja1Jlc3BvbnNlEgoKAm9rGAEgASgIEg4KBmRpZ2VzdBgCIAEoCRIKCgJpZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEigKC2RpYWdub3N0aWNzGAUgAygLMhMucGF3bC52MS5EaWFnbm9zdGljEikKC3Rlcm1pbmF0aW9uGAYgASgLMhQucGF3bC52MS5UZXJtaW5hdGlvbhIwChJhZ2VudF90ZXJtaW5hdGlvbnMYByADKAsyFC5wYXdsLnYxLlRlcm1pbmF0aW9uIokCChNSZWdpc3RlclBhY2tSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSGAoHY29udGVudBgCIAEoDEIHukgEegIQARIaCghmaWxlbmFtZRgDIAEoCUIIukgFcgMogAgSLAoNc3RyaWN0X3NjaGVtYRgEIAEoCUIVukgSchBSAFIFMS40LjBSBTEuNS4wEhkKDG1ha2VfZGVmYXVsdBgFIAEoCEgAiAEBEhQKDG1vdmVfdmVyc2lvbhgGIAEoCBIXCg9yZXF1aXJlX2JvdW5kZWQYByABKAhCDwoNX21ha2VfZGVmYXVsdCLNAQoUUmVnaXN0ZXJQYWNrUmVzcG9uc2USGwoEcGFjaxgBIAEoCzINLnBhd2wudjEuUGFjaxIoCgtkaWFnbm9zdGljcxgCIAMoCzITLnBhd2wudjEuRGlhZ25vc3RpYxIpCgt0ZXJtaW5hdGlvbhgDIAEoCzIULnBhd2wudjEuVGVybWluYXRpb24SMAoSYWdlbnRfdGVybWluYXRpb25zGAQgAygLMhQucGF3bC52MS5UZXJtaW5hdGlvbhIRCglkdXBsaWNhdGUYBSABKAgieAoOR2V0UGFja1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIYCgRwYWNrGAIgASgJQgq6SAdyBRABKIAEEhcKD2luY2x1ZGVfY29udGVudBgDIAEoCCLoAQoPR2V0UGFja1Jlc3BvbnNlEhsKBHBhY2sYASABKAsyDS5wYXdsLnYxLlBhY2sSDwoHY29udGVudBgCIAEoDBIoCgtkaWFnbm9zdGljcxgDIAMoCzITLnBhd2wudjEuRGlhZ25vc3RpYxIpCgt0ZXJtaW5hdGlvbhgEIAEoCzIULnBhd2wudjEuVGVybWluYXRpb24SMAoSYWdlbnRfdGVybWluYXRpb25zGAUgAygLMhQucGF3bC52MS5UZXJtaW5hdGlvbhIgCgV0b29scxgGIAMoCzIRLnBhd2wudjEuUGFja1Rvb2wirgMKCFBhY2tUb29sEgwKBG5hbWUYASABKAkSDQoFYWdlbnQYAiABKAgSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHcHJvbXB0cxgEIAMoCRIPCgdhcHByb3ZlGAUgASgJEjMKEGFwcHJvdmFsX3RpbWVvdXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKb25fdGltZW91dBgHIAEoCRITCgtub3Rfc3RhcnRlchgIIAEoCBIOCgZkZWR1cGUYCSADKAkSEQoJbWF4X2NhbGxzGAogASgFEhYKDmNvc3RfbWljcm9fdXNkGAsgASgDEioKB3RpbWVvdXQYDCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIYXR0ZW1wdHMYDSABKAUSEAoIb25fZXJyb3IYDiABKAkSEgoKb25fdW5rbm93bhgPIAEoCRIRCglyZWNvbmNpbGUYECABKAkSEgoKY29tcGVuc2F0ZRgRIAEoCRIXCg9yZXN1bHRfYXJ0aWZhY3QYEiABKAkSEQoJc2Vuc2l0aXZlGBMgASgIIoQBChBMaXN0UGFja3NSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSHQoJcGFnZV9zaXplGAIgASgFQgq6SAcaBRjoBygAEhwKCnBhZ2VfdG9rZW4YAyABKAlCCLpIBXIDKIAIIkoKEUxpc3RQYWNrc1Jlc3BvbnNlEhwKBXBhY2tzGAEgAygLMg0ucGF3bC52MS5QYWNrEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJ9ChNHZXRQYWNrR3JhcGhSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSGAoEcGFjaxgCIAEoCUIKukgHcgUQASiABBIXCgVhZ2VudBgDIAEoCUIIukgFcgMogAIiqQEKFEdldFBhY2tHcmFwaFJlc3BvbnNlEh4KBHBhY2sYASABKAsyEC5wYXdsLnYxLlBhY2tSZWYSDQoFZW50cnkYAiABKAkSIQoFbm9kZXMYAyADKAsyEi5wYXdsLnYxLkdyYXBoTm9kZRIhCgVlZGdlcxgEIAMoCzISLnBhd2wudjEuR3JhcGhFZGdlEg8KB21lcm1haWQYBSABKAkSCwoDZG90GAYgASgJKk4KCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEgoOU0VWRVJJVFlfRVJST1IQARIUChBTRVZFUklUWV9XQVJOSU5HEAIqawoIRWRnZUtpbmQSGQoVRURHRV9LSU5EX1VOU1BFQ0lGSUVEEAASEwoPRURHRV9LSU5EX0VWRU5UEAESGAoURURHRV9LSU5EX01BWF9WSVNJVFMQAhIVChFFREdFX0tJTkRfVElNRU9VVBADKoABCg1PcmNoZXN0cmF0aW9uEh0KGU9SQ0hFU1RSQVRJT05fVU5TUEVDSUZJRUQQABIaChZPUkNIRVNUUkFUSU9OX0lOVEVSTkFMEAESGgoWT1JDSEVTVFJBVElPTl9FWFRFUk5BTBACEhgKFE9SQ0hFU1RSQVRJT05fSFlCUklEEAMy+AMKC1BhY2tTZXJ2aWNlEmoKDFZhbGlkYXRlUGFjaxIcLnBhd2wudjEuVmFsaWRhdGVQYWNrUmVxdWVzdBodLnBhd2wudjEuVmFsaWRhdGVQYWNrUmVzcG9uc2UiHYLT5JMCFzoBKiISL3YxL3BhY2tzOnZhbGlkYXRlEmEKDFJlZ2lzdGVyUGFjaxIcLnBhd2wudjEuUmVnaXN0ZXJQYWNrUmVxdWVzdBodLnBhd2wudjEuUmVnaXN0ZXJQYWNrUmVzcG9uc2UiFILT5JMCDjoBKiIJL3YxL3BhY2tzElYKB0dldFBhY2sSFy5wYXdsLnYxLkdldFBhY2tSZXF1ZXN0GhgucGF3bC52MS5HZXRQYWNrUmVzcG9uc2UiGILT5JMCEhIQL3YxL3BhY2tzL3twYWNrfRJVCglMaXN0UGFja3MSGS5wYXdsLnYxLkxpc3RQYWNrc1JlcXVlc3QaGi5wYXdsLnYxLkxpc3RQYWNrc1Jlc3BvbnNlIhGC0+STAgsSCS92MS9wYWNrcxJrCgxHZXRQYWNrR3JhcGgSHC5wYXdsLnYxLkdldFBhY2tHcmFwaFJlcXVlc3QaHS5wYXdsLnYxLkdldFBhY2tHcmFwaFJlc3BvbnNlIh6C0+STAhgSFi92MS9wYWNrcy97cGFja30vZ3JhcGhCMFouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MWIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record]);
 
 /**
  * Diagnostic is one finding about a pack document.
@@ -726,6 +726,13 @@ export type GetPackResponse = Message<"pawl.v1.GetPackResponse"> & {
    * @generated from field: repeated pawl.v1.Termination agent_terminations = 5;
    */
   agentTerminations: Termination[];
+
+  /**
+   * Tools that the document declares, and agents that its prompts list, by name.
+   *
+   * @generated from field: repeated pawl.v1.PackTool tools = 6;
+   */
+  tools: PackTool[];
 };
 
 /**
@@ -734,6 +741,156 @@ export type GetPackResponse = Message<"pawl.v1.GetPackResponse"> & {
  */
 export const GetPackResponseSchema: GenMessage<GetPackResponse> = /*@__PURE__*/
   messageDesc(file_pawl_v1_pack, 11);
+
+/**
+ * PackTool is a tool or an agent of a pack with what the pack says of its calls, defaults
+ * filled in (workflow.engine.x_pawl.tools).
+ *
+ * @generated from message pawl.v1.PackTool
+ */
+export type PackTool = Message<"pawl.v1.PackTool"> & {
+  /**
+   * Name, as prompts list it.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * True: an agent; its calls are delegations.
+   *
+   * @generated from field: bool agent = 2;
+   */
+  agent: boolean;
+
+  /**
+   * What models are told of it; of an agent without a declared tool what its card says.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * Prompts whose turns may call it, by name: they list it and do not block it. Empty: only
+   * the sidecar calls it, to settle or to undo another tool's calls.
+   *
+   * @generated from field: repeated string prompts = 4;
+   */
+  prompts: string[];
+
+  /**
+   * When a person decides about a call: "never", "always" or a condition (CEL).
+   *
+   * @generated from field: string approve = 5;
+   */
+  approve: string;
+
+  /**
+   * How long a held call waits; unset where none is held.
+   *
+   * @generated from field: google.protobuf.Duration approval_timeout = 6;
+   */
+  approvalTimeout?: Duration | undefined;
+
+  /**
+   * What follows then: "deny" or "escalate"; empty where no call is held.
+   *
+   * @generated from field: string on_timeout = 7;
+   */
+  onTimeout: string;
+
+  /**
+   * True: the principal that started the run does not decide.
+   *
+   * @generated from field: bool not_starter = 8;
+   */
+  notStarter: boolean;
+
+  /**
+   * Fields of the payload that make the business key of its effect, as JSON pointers; empty:
+   * calls have none.
+   *
+   * @generated from field: repeated string dedupe = 9;
+   */
+  dedupe: string[];
+
+  /**
+   * Most calls in one run; 0: no bound of its own.
+   *
+   * @generated from field: int32 max_calls = 10;
+   */
+  maxCalls: number;
+
+  /**
+   * What one attempt may cost at most, in millionths of a US dollar; 0: not said.
+   *
+   * @generated from field: int64 cost_micro_usd = 11;
+   */
+  costMicroUsd: bigint;
+
+  /**
+   * Deadline of a call, counted from its request.
+   *
+   * @generated from field: google.protobuf.Duration timeout = 12;
+   */
+  timeout?: Duration | undefined;
+
+  /**
+   * Most executions of one call.
+   *
+   * @generated from field: int32 attempts = 13;
+   */
+  attempts: number;
+
+  /**
+   * What a call that failed for good does: "return" or "escalate".
+   *
+   * @generated from field: string on_error = 14;
+   */
+  onError: string;
+
+  /**
+   * What a call does that may have happened: "return", "retry", "escalate" or "reconcile".
+   *
+   * @generated from field: string on_unknown = 15;
+   */
+  onUnknown: string;
+
+  /**
+   * Tool that knows whether a call happened; empty: none.
+   *
+   * @generated from field: string reconcile = 16;
+   */
+  reconcile: string;
+
+  /**
+   * Tool that undoes a call; empty: none.
+   *
+   * @generated from field: string compensate = 17;
+   */
+  compensate: string;
+
+  /**
+   * Artifact that receives an accepted answer; empty: none.
+   *
+   * @generated from field: string result_artifact = 18;
+   */
+  resultArtifact: string;
+
+  /**
+   * True: payloads and results are sensitive values.
+   *
+   * @generated from field: bool sensitive = 19;
+   */
+  sensitive: boolean;
+};
+
+/**
+ * Describes the message pawl.v1.PackTool.
+ * Use `create(PackToolSchema)` to create a new message.
+ */
+export const PackToolSchema: GenMessage<PackTool> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_pack, 12);
 
 /**
  * ListPacksRequest asks for a page of packs.
@@ -768,7 +925,7 @@ export type ListPacksRequest = Message<"pawl.v1.ListPacksRequest"> & {
  * Use `create(ListPacksRequestSchema)` to create a new message.
  */
 export const ListPacksRequestSchema: GenMessage<ListPacksRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_pack, 12);
+  messageDesc(file_pawl_v1_pack, 13);
 
 /**
  * ListPacksResponse is a page of packs.
@@ -796,7 +953,7 @@ export type ListPacksResponse = Message<"pawl.v1.ListPacksResponse"> & {
  * Use `create(ListPacksResponseSchema)` to create a new message.
  */
 export const ListPacksResponseSchema: GenMessage<ListPacksResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_pack, 13);
+  messageDesc(file_pawl_v1_pack, 14);
 
 /**
  * GetPackGraphRequest names one entry of a pack.
@@ -832,7 +989,7 @@ export type GetPackGraphRequest = Message<"pawl.v1.GetPackGraphRequest"> & {
  * Use `create(GetPackGraphRequestSchema)` to create a new message.
  */
 export const GetPackGraphRequestSchema: GenMessage<GetPackGraphRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_pack, 14);
+  messageDesc(file_pawl_v1_pack, 15);
 
 /**
  * GetPackGraphResponse is the graph of one entry.
@@ -888,7 +1045,7 @@ export type GetPackGraphResponse = Message<"pawl.v1.GetPackGraphResponse"> & {
  * Use `create(GetPackGraphResponseSchema)` to create a new message.
  */
 export const GetPackGraphResponseSchema: GenMessage<GetPackGraphResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_pack, 15);
+  messageDesc(file_pawl_v1_pack, 16);
 
 /**
  * Severity of a diagnostic.

@@ -1,0 +1,132 @@
+package diagram
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// Tool is a tool of a pack, or an agent that a prompt lists, with what the pack says of its
+// calls: the words of x_pawl.tools, defaults filled in.
+type Tool struct {
+	Name string `json:"name"`
+	// Kind is "tool" or [NodeAgent].
+	Kind        string `json:"kind"`
+	Description string `json:"description,omitempty"`
+	// Prompts whose turns may call it, by name: they list it and do not block it. None: only
+	// the sidecar calls it, as what settles or undoes another tool's calls.
+	Prompts []string `json:"prompts"`
+	// Approve is "never", "always" or the condition (CEL) under which a person decides;
+	// ApprovalTimeoutSec is how long a call waits for that, and what follows then is OnTimeout.
+	Approve            string `json:"approve"`
+	ApprovalTimeoutSec int64  `json:"approval_timeout_sec,omitempty"`
+	OnTimeout          string `json:"on_timeout,omitempty"`
+	NotStarter         bool   `json:"not_starter,omitempty"`
+	// Dedupe are the fields of the payload that make its business key, as JSON pointers.
+	Dedupe []string `json:"dedupe,omitempty"`
+	// MaxCalls bounds its calls in a run; 0 = no bound of its own.
+	MaxCalls int64 `json:"max_calls,omitempty"`
+	// CostMicroUSD is what an attempt may cost at most, in millionths of a dollar; 0 = not said.
+	CostMicroUSD int64 `json:"cost_micro_usd,omitempty"`
+	TimeoutSec   int64 `json:"timeout_sec"`
+	Attempts     int64 `json:"attempts"`
+	// OnError is what an exhausted call does to its run, OnUnknown what one does of which
+	// nobody knows whether it happened.
+	OnError    string `json:"on_error"`
+	OnUnknown  string `json:"on_unknown"`
+	Reconcile  string `json:"reconcile,omitempty"`
+	Compensate string `json:"compensate,omitempty"`
+	// ResultArtifact receives an accepted answer.
+	ResultArtifact string `json:"result_artifact,omitempty"`
+	// Sensitive: payloads and results are shown to few.
+	Sensitive bool `json:"sensitive,omitempty"`
+}
+
+// KindTool is a [Tool] that is no agent.
+const KindTool = "tool"
+
+// callable are the tools that turns of a prompt may call, sorted.
+func (d sketch) callable(prompt string) []string {
+	if known, ok := d.calls[prompt]; ok {
+		return known
+	}
+	var tools []string
+	if doc := d.pack.Doc.Prompts[prompt]; doc != nil {
+		tools = slices.Clone(doc.Tools)
+		slices.Sort(tools)
+		tools = slices.Compact(tools)
+		if policy := doc.ToolPolicy; policy != nil {
+			blocked := map[string]bool{}
+			for _, tool := range policy.Blocklist {
+				blocked[tool] = true
+			}
+			tools = slices.DeleteFunc(tools, func(tool string) bool { return blocked[tool] })
+		}
+	}
+	d.calls[prompt] = tools
+	return tools
+}
+
+// tools lists what the pack declares, and the agents that its prompts list.
+func (d sketch) tools() []Tool {
+	prompts := map[string][]string{}
+	for name := range d.pack.Doc.Tools {
+		prompts[name] = []string{}
+	}
+	for _, prompt := range slices.Sorted(maps.Keys(d.pack.Doc.Prompts)) {
+		for _, tool := range d.callable(prompt) {
+			prompts[tool] = append(prompts[tool], prompt)
+		}
+	}
+	out := make([]Tool, 0, len(prompts))
+	for _, name := range slices.Sorted(maps.Keys(prompts)) {
+		_, agent := slices.BinarySearch(d.members, name)
+		if d.pack.Doc.Tools[name] == nil && !agent {
+			continue
+		}
+		out = append(out, d.tool(name, agent, prompts[name]))
+	}
+	return out
+}
+
+func (d sketch) tool(name string, agent bool, prompts []string) Tool {
+	x, set := d.pack.XPawl(), d.pack.Tool(name, agent)
+	said := x.Tools[name]
+	t := Tool{
+		Name: name, Kind: KindTool, Prompts: prompts, Approve: "never", Dedupe: set.Dedupe,
+		MaxCalls: int64(set.MaxCalls), CostMicroUSD: set.CostMicro, TimeoutSec: int64(set.Timeout / time.Second), Attempts: int64(set.Attempts),
+		OnError: cmp.Or(said.OnError, "return"), OnUnknown: cmp.Or(said.OnUnknown, "return"),
+		Reconcile: set.Reconcile, Compensate: set.Compensate, ResultArtifact: set.ResultArtifact,
+		Sensitive: x.Sensitive != nil && slices.Contains(x.Sensitive.Tools, name),
+	}
+	if agent {
+		t.Kind = NodeAgent
+	}
+	t.Description = d.about(name, agent)
+	if held := set.Approval; held != nil {
+		t.approval(held)
+	}
+	return t
+}
+
+func (t *Tool) approval(held *machine.Approval) {
+	t.Approve, t.ApprovalTimeoutSec, t.NotStarter = cmp.Or(held.If, "always"), int64(held.Timeout/time.Second), held.NotStarter
+	t.OnTimeout = "deny"
+	if held.Escalate {
+		t.OnTimeout = "escalate"
+	}
+}
+
+// about is the description that models have of a tool, or that of the agent.
+func (d sketch) about(name string, agent bool) string {
+	if declared := d.pack.Doc.Tools[name]; declared != nil {
+		return declared.Description
+	}
+	if agents := d.pack.Doc.Agents; agent && agents != nil && agents.Members[name] != nil {
+		return agents.Members[name].Description
+	}
+	return ""
+}

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // child is one attempt of a delegation, and what it became: a task of an agent
@@ -87,7 +87,7 @@ func (c *child) succeeded(result string) {
 		CardURL string `json:"card_url"`
 	}
 	c.status = "ok"
-	if c.task == "" && json.Unmarshal([]byte(result), &of) == nil {
+	if c.task == "" && strictjson.Decode([]byte(result), &of, strictjson.Foreign) == nil {
 		c.task, c.card = of.TaskID, of.CardURL
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // maxContextBytes bounds a context id that a caller chose.
@@ -223,17 +226,20 @@ func (m *sending) variables() ([]byte, error) {
 		return nil, err
 	}
 	values := map[string]json.RawMessage{}
-	for _, meta := range []map[string]any{m.req.GetMetadata().AsMap(), m.req.GetMessage().GetMetadata().AsMap()} {
-		if given, ok := meta["variables"]; ok {
-			raw, _ := json.Marshal(given)
-			if json.Unmarshal(raw, &values) != nil {
-				return nil, failAt(invalidParams, "metadata.variables", "want an object")
+	for _, meta := range []*structpb.Struct{m.req.GetMetadata(), m.req.GetMessage().GetMetadata()} {
+		given := meta.GetFields()["variables"]
+		if _, none := given.GetKind().(*structpb.Value_NullValue); given != nil && !none {
+			own, err := strictjson.Object(terms.ValueFromProto(given))
+			if err != nil {
+				return nil, failAt(invalidParams, "metadata.variables", "%v", err)
 			}
+			maps.Copy(values, own)
 		}
 	}
 	for i := range m.parts {
 		if p := &m.parts[i]; givesVariables(p, declared) {
-			_ = json.Unmarshal(p.Data, &values)
+			own, _ := strictjson.Object(p.Data) // it gives variables
+			maps.Copy(values, own)
 		}
 	}
 	m.fill(declared, values)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // cellWidth bounds an artifact's cell in a trace.
@@ -265,7 +266,7 @@ func testCounts(raw json.RawMessage) (string, bool) {
 		Passed *int `json:"passed"`
 		Total  *int `json:"total"`
 	}
-	if json.Unmarshal(raw, &report) != nil || report.Passed == nil || report.Total == nil {
+	if strictjson.Decode(raw, &report, strictjson.Foreign) != nil || report.Passed == nil || report.Total == nil {
 		return "", false
 	}
 	return fmt.Sprintf("%d/%d pass", *report.Passed, *report.Total), true

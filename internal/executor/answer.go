@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -139,7 +139,7 @@ func (x *exchange) leaving(arguments string) (event string, writes []*pawlv1.Art
 			return "", nil, fmt.Errorf("artifacts: one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(x.slots)), ", "), name)
 		case isText(slot):
 			var s string
-			if json.Unmarshal(value, &s) != nil {
+			if strictjson.Decode(value, &s, strictjson.Closed) != nil {
 				return "", nil, fmt.Errorf("artifacts.%s: want a string, got %.40s", name, value)
 			}
 			write.Value.Value = &pawlv1.ArtifactValue_Text{Text: s}
@@ -149,15 +149,10 @@ func (x *exchange) leaving(arguments string) (event string, writes []*pawlv1.Art
 	return given.Event, writes, nil
 }
 
-// strict reads one JSON object without properties that are not known.
+// strict reads one JSON object whose properties are exactly known ones.
 func strict(raw string, into any) error {
-	d := json.NewDecoder(strings.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if err := strictjson.Decode([]byte(raw), into, strictjson.Closed); err != nil {
 		return fmt.Errorf("the arguments: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("the arguments: more than one JSON value")
 	}
 	return nil
 }
@@ -287,8 +282,7 @@ func (x *exchange) wrong(call *pawlv1.ModelCall) string {
 		return fmt.Sprintf("there is no tool %q, only: %s", call.GetName(), strings.Join(names, ", "))
 	}
 	raw := bytes.TrimSpace([]byte(call.GetArguments()))
-	var arguments map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &arguments); len(raw) > 0 && (err != nil || arguments == nil) {
+	if _, err := strictjson.Object(raw); len(raw) > 0 && err != nil {
 		return fmt.Sprintf("the arguments are no JSON object: %v", err)
 	}
 	return ""

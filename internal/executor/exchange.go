@@ -14,6 +14,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
@@ -84,7 +85,7 @@ func (e *Executor) exchange(t *worker.Turn) (*exchange, error) {
 	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
 	var s settings
 	if text := x.view.GetSettingsJson(); text != "" {
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
+		if err := strictjson.Decode([]byte(text), &s, strictjson.Open); err != nil {
 			return nil, &worker.Failure{Code: "SETTINGS_UNREADABLE", Message: err.Error(), Final: true}
 		}
 	}
@@ -255,7 +256,7 @@ func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
 		if part.text == "" {
 			continue
 		}
-		if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+		if err := strictjson.Decode([]byte(part.text), part.into, strictjson.Open); err != nil {
 			return nil, &worker.Failure{Code: model.CodeRequest, Message: part.field + ": " + err.Error(), Final: true}
 		}
 	}

@@ -501,7 +501,10 @@ func TestGatewayTakesRealJSON(t *testing.T) {
 	}
 	for body, says := range map[string]string{
 		`{"variables":{},"variablesJson":"{}"}`: "two forms of one field",
-		`{"variables":{}`:                       "unexpected",
+		`{"variables":{}`:                       "want a comma",
+		`{"runId":"a","runId":"b"}`:             "/runId: the member is there twice",
+		`{"variables":{"a":1,"a":2}}`:           "/variables/a: the member is there twice",
+		`{"input":[{"text":"a","text":"b"}]}`:   "/input/0/text: the member is there twice",
 		`{"nothing":{}}`:                        "unknown field",
 		`[]`:                                    "unexpected token",
 	} {

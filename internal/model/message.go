@@ -2,12 +2,12 @@ package model
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // call is a tool call in a message, as it is recorded.
@@ -28,7 +28,7 @@ func callsOf(m *pawlv1.Message) ([]call, error) {
 		return nil, nil
 	}
 	var calls []call
-	if err := json.Unmarshal([]byte(m.GetToolCallsJson()), &calls); err != nil {
+	if err := strictjson.Decode([]byte(m.GetToolCallsJson()), &calls, strictjson.Foreign); err != nil {
 		return nil, &Failure{Code: CodeRequest, Final: true, Message: fmt.Sprintf("tool_calls_json of a message: %v", err)}
 	}
 	for i := range calls {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // messagesParameters are those of a pack that Anthropic's messages take.
@@ -239,7 +240,7 @@ func listed(value json.RawMessage) json.RawMessage {
 // messagesChoice is a tool_choice in Anthropic's words.
 func messagesChoice(value json.RawMessage) any {
 	var word string
-	if json.Unmarshal(value, &word) != nil {
+	if strictjson.Decode(value, &word, strictjson.Closed) != nil {
 		return value
 	}
 	if word == "required" {
@@ -307,8 +308,7 @@ func messagesContent(m *pawlv1.Message) (role string, content []any, err error) 
 
 // inputOf is a call's arguments as an object: what is none goes back as what it was.
 func inputOf(arguments string) any {
-	var input map[string]json.RawMessage
-	if json.Unmarshal([]byte(arguments), &input) != nil || input == nil {
+	if _, err := strictjson.Object([]byte(arguments)); err != nil {
 		return object{"malformed": arguments}
 	}
 	return json.RawMessage(arguments)
@@ -319,7 +319,7 @@ func keptBlocks(provider string) (content []any) {
 	var kept struct {
 		Anthropic []json.RawMessage `json:"anthropic"`
 	}
-	if provider == "" || json.Unmarshal([]byte(provider), &kept) != nil {
+	if provider == "" || strictjson.Decode([]byte(provider), &kept, strictjson.Foreign) != nil {
 		return nil
 	}
 	for _, raw := range kept.Anthropic {

@@ -3,13 +3,15 @@ package model
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/tidwall/gjson"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // maxFaultBytes bounds what is read of an answer that says why there is none.
@@ -46,7 +48,7 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 // refusedBy reads why an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
 	said, err := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes))
-	if err != nil || !json.Valid(said) {
+	if err != nil || strictjson.Heard(said) != nil {
 		said = nil // a proxy's page, a part of something: nothing is told of it
 	}
 	return e.refused(res.StatusCode, res.Header, textAt(gjson.ParseBytes(said), "error.message"))
@@ -61,9 +63,12 @@ func (s *eventStream) next() bool {
 		case len(data) == 0:
 		case bytes.HasPrefix(data, []byte("[DONE]")):
 			return false
-		case !json.Valid(data): // bounds its depth, too
-			s.err = errors.New("an event of the stream is no JSON")
 		default:
+			// It bounds the depth, too, and refuses a member of which gjson would take the first.
+			if err := strictjson.Heard(data); err != nil {
+				s.err = fmt.Errorf("an event of the stream is no JSON that every reader sees alike: %w", err)
+				return false
+			}
 			s.at = gjson.ParseBytes(data)
 			return true
 		}

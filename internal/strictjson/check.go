@@ -52,7 +52,16 @@ func clip(s string) string {
 
 // Check takes exactly one JSON value that every reader sees alike. The error is a [*Fault].
 func Check(raw []byte) error {
-	r := reader{src: raw}
+	return check(reader{src: raw})
+}
+
+// Heard is [Check] for what models say: texts may have half of a surrogate pair and bytes that are
+// no UTF-8. Readers see U+FFFD there.
+func Heard(raw []byte) error {
+	return check(reader{src: raw, odd: true})
+}
+
+func check(r reader) error {
 	r.blank()
 	f := r.value(1)
 	if f == nil {
@@ -73,6 +82,8 @@ func Valid(raw []byte) bool { return Check(raw) == nil }
 type reader struct {
 	src []byte
 	at  int
+	// odd texts are taken: half of a surrogate pair, bytes that are no UTF-8.
+	odd bool
 	// keys are the names of the objects that are open, those of the innermost last.
 	keys [][]byte
 }
@@ -237,7 +248,7 @@ func (r *reader) text() ([]byte, *Fault) {
 			r.at++
 		default:
 			char, n := utf8.DecodeRune(r.src[r.at:])
-			if char == utf8.RuneError && n == 1 {
+			if char == utf8.RuneError && n == 1 && !r.odd {
 				return nil, r.fault("a text is not UTF-8")
 			}
 			r.at += n
@@ -275,10 +286,13 @@ func (r *reader) escape() *Fault {
 		return r.fault(`want four hexadecimal digits behind \u`)
 	case first >= 0xD800 && first <= 0xDBFF:
 		if second := r.unit(r.at + 6); second < 0xDC00 || second > 0xDFFF {
+			if r.odd {
+				break
+			}
 			return r.fault("a text has half of a surrogate pair, which is no character")
 		}
 		r.at += 6
-	case first >= 0xDC00 && first <= 0xDFFF:
+	case first >= 0xDC00 && first <= 0xDFFF && !r.odd:
 		return r.fault("a text has half of a surrogate pair, which is no character")
 	}
 	r.at += 6

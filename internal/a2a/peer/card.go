@@ -2,10 +2,11 @@ package peer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // foreignCard is what a delegation needs of an agent's card. The rest is not read: a
@@ -62,7 +63,7 @@ func fetchCard(ctx context.Context, client *http.Client, remote Remote) (*foreig
 		return nil, err
 	}
 	card := &foreignCard{}
-	if err := json.Unmarshal(raw, card); err != nil {
+	if err := strictjson.Decode(raw, card, strictjson.Foreign); err != nil {
 		return nil, fmt.Errorf("the agent's card cannot be read: %w", err)
 	}
 	return card, nil

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // maxForeignError is how much of an agent's error is read, bytes.
@@ -119,7 +119,7 @@ func ofHTTP(resp *http.Response) error {
 			Data    []errorDetail `json:"data"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(raw, &body)
+	_ = strictjson.Decode(raw, &body, strictjson.Foreign) // what cannot be read gives no reason
 	reason := ""
 	for _, detail := range append(body.Error.Details, body.Error.Data...) {
 		if detail.Reason != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // Keys of what goes along with a call. Over HTTP they are headers, the caller in base64.
@@ -93,7 +94,7 @@ func badCall(key, message string, allowed ...string) error {
 
 func readCaller(text []byte) (*door.Caller, error) {
 	var who runtime.WiredPrincipal
-	if err := json.Unmarshal(text, &who); err != nil {
+	if err := strictjson.Decode(text, &who, strictjson.Open); err != nil {
 		return nil, badCall(callerKey, "a node of the cluster sends its caller with every call")
 	}
 	return &door.Caller{Principal: who.Principal()}, nil

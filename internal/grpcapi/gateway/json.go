@@ -10,6 +10,8 @@ import (
 	gw "github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // RealJSON reads request bodies as ProtoJSON in which fields that hold JSON as text may
@@ -29,6 +31,9 @@ func (m *RealJSON) NewDecoder(r io.Reader) gw.Decoder {
 		body, err := io.ReadAll(r)
 		if err != nil || len(bytes.TrimSpace(body)) == 0 {
 			return m.JSONPb.NewDecoder(bytes.NewReader(body)).Decode(v)
+		}
+		if err := strictjson.Check(body); err != nil {
+			return fmt.Errorf("the body is no JSON that every reader sees alike: %w", err)
 		}
 		if body, err = textJSON(msg.ProtoReflect().Descriptor(), body); err != nil {
 			return err

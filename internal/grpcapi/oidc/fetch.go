@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // Bounds of a fetch.
@@ -79,7 +79,7 @@ func (f *fetcher) discover(ctx context.Context) (string, error) {
 		Issuer string `json:"issuer"`
 		JWKS   string `json:"jwks_uri"`
 	}
-	if json.Unmarshal(raw, &about) != nil || about.Issuer != f.issuer || !safeURL(about.JWKS) || secret(f.issuer) && !secret(about.JWKS) {
+	if strictjson.Decode(raw, &about, strictjson.Foreign) != nil || about.Issuer != f.issuer || !safeURL(about.JWKS) || secret(f.issuer) && !secret(about.JWKS) {
 		return "", errors.New("its openid-configuration is of another issuer, or has no jwks_uri that is https")
 	}
 	return about.JWKS, nil

@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // How often keys are fetched.
@@ -198,8 +200,8 @@ func parseKeys(raw []byte) (map[string]published, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(raw, &set); err != nil {
-		return nil, errors.New("a JWKS is wanted: {\"keys\": [...]}")
+	if err := strictjson.Decode(raw, &set, strictjson.Foreign); err != nil {
+		return nil, fmt.Errorf("a JWKS is wanted: {\"keys\": [...]}: %w", err)
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, fmt.Errorf("the JWKS has %d keys; at most %d are taken", len(set.Keys), maxKeys)

@@ -89,13 +89,17 @@ func (b bench) test(ctx context.Context, m mutant, overlay, tests string) (outco
 	return killed, said, nil
 }
 
-// noticed is the first test that failed.
-func noticed(said []byte) string {
+// noticed is the first test that failed, or the panic that ended all of them.
+func noticed(said []byte) (by string) {
 	for line := range strings.Lines(string(said)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			name, _, _ = strings.Cut(name, " ")
 			return name
 		}
+		if by == "" && strings.HasPrefix(line, "panic: ") {
+			by = line
+		}
 	}
-	return ""
+	return by
 }

@@ -40,9 +40,6 @@ func (r *Router) forwarded(ctx context.Context, method string, to Peer, err erro
 }
 
 func outcome(err error) string {
-	if err == nil {
-		return "OK"
-	}
 	if fateOf(err) == unbegun {
 		return "NOT_BEGUN"
 	}

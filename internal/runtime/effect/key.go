@@ -41,8 +41,8 @@ func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial
 	}
 	values := []any{tool}
 	for _, field := range fields {
-		value, ok := at(doc, field)
-		if !ok || value == nil {
+		value := at(doc, field)
+		if value == nil {
 			return Keys{}, &machine.Denial{Code: MissingField, Message: fmt.Sprintf("payload%s must be there: it says which effect of tool %q this is", field, tool)}
 		}
 		values = append(values, value)
@@ -58,28 +58,24 @@ func KeysOf(tool string, fields []string, payload []byte) (Keys, *machine.Denial
 	return keys, nil
 }
 
-// at follows a JSON pointer (RFC 6901).
-func at(doc any, pointer string) (any, bool) {
+// at follows a JSON pointer (RFC 6901); nil: it leads to null or nowhere.
+func at(doc any, pointer string) any {
 	for _, token := range strings.Split(pointer, "/")[1:] {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 		switch node := doc.(type) {
 		case map[string]any:
-			next, ok := node[token]
-			if !ok {
-				return nil, false
-			}
-			doc = next
+			doc = node[token]
 		case []any:
 			i, err := strconv.Atoi(token)
 			if err != nil || i < 0 || i >= len(node) || strconv.Itoa(i) != token {
-				return nil, false
+				return nil
 			}
 			doc = node[i]
 		default:
-			return nil, false
+			return nil
 		}
 	}
-	return doc, true
+	return doc
 }
 
 // spelled is a copy of a value with its numbers written by spell.

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from conftest import ROOT
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
+from workers import WAIT
 
 READMES = ("README.md", "clients/python/README.md")
 SHOP = ROOT / "examples/quickstart-python"
@@ -108,3 +110,71 @@ def test_the_first_example_charges_once_at_a_model_that_calls_what_it_is_offered
         )
         assert (done.returncode, done.stdout) == (0, "COMPLETED {'receipt': 'charged'}\n")
         assert calling.charges == 1
+
+
+HELD = "  engine: {x_pawl: {tools: {charge: {approve: always}}}}\n"
+"""The line by which a person decides about each charge."""
+LEDGER = """    with open(sys.argv[2], "a") as ledger:
+        print(current_call().idempotency_key, file=ledger)
+"""
+ASYNC = """
+import asyncio
+
+
+async def main() -> None:
+    from openai import AsyncOpenAI
+    from pawl import AsyncClient
+    from pawl.openai import AsyncChatHandler
+
+    handler = AsyncChatHandler(AsyncOpenAI(), model="gpt-5-mini")
+    async with AsyncClient(address=sys.argv[1]) as client:
+        result = await client.run(
+            "shop", handler, tools={"charge": charge}, request_id="order-17",
+            input="Order 17, please.",
+        )
+        print(result.status, result.artifacts)
+
+
+asyncio.run(main())
+"""
+
+
+def with_ledger(mode: str) -> str:
+    """The first example, whose tool writes down outside that it was called."""
+    before, end = first_example("README.md").split("    return f")
+    source = f"{before}{LEDGER}    return f{end}"
+    return source if mode == "blocking" else source.split("handler = ")[0] + ASYNC
+
+
+@pytest.mark.parametrize(("decision", "charges"), [("APPROVE", 1), ("DENY", 0)])
+@pytest.mark.parametrize("mode", ["blocking", "asyncio"])
+def test_the_first_example_charges_nothing_before_a_person_approves(
+    tmp_path: Path, mode: str, decision: str, charges: int
+) -> None:
+    pack, program, ledger = (tmp_path / name for name in ("shop.pack.yaml", "shop.py", "ledger"))
+    entry = "  entry: sell\n"
+    text = (SHOP / "shop.pack.yaml").read_text()
+    assert text.count(entry) == 1
+    pack.write_text(text.replace(entry, entry + HELD))
+    program.write_text(with_ledger(mode))
+    ledger.touch()
+    with (
+        Sidecar(packs=[pack], allow_tools=["charge"]) as sidecar,
+        Calling() as calling,
+        sidecar.client() as client,
+    ):
+        run = client.open("shop", request_id="order-17", input="Order 17, please.")
+        settings = {"OPENAI_BASE_URL": f"{calling.url}/v1", "OPENAI_API_KEY": "none"}
+        command = [sys.executable, str(program), sidecar.address, str(ledger)]
+        with subprocess.Popen(
+            command, env=os.environ | settings, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert not run.wait(until="WAITING", timeout=WAIT).timed_out
+            [waits] = client.list_approvals(run_id=run.id)
+            assert waits.call is not None
+            assert waits.call.approval is not None
+            assert ledger.read_text() == ""
+            run.decide_step(waits.call.step, waits.call.approval.digest, decision)
+            assert process.communicate(timeout=WAIT)[0] == "COMPLETED {'receipt': 'charged'}\n"
+        assert process.returncode == 0
+        assert ledger.read_text() == f"{waits.call.idempotency_key}\n" * charges

@@ -196,6 +196,7 @@ func (h hands) PrepareTurn(work.TurnDelivery) (func(), error) {
 func (h hands) PrepareStep(d work.StepDelivery) (func(), error) { return func() { h <- d }, nil }
 func (hands) Revoke(work.Revocation)                            {}
 func (hands) StepsAnswered(string, uint64, []history.StepView)  {}
+func (hands) Unserved(string, work.UnservedCause)               {}
 func (hands) End(error)                                         {}
 
 // connect adds a worker of the tool with room for one step.

@@ -25,6 +25,7 @@ type hand struct {
 	turns      []*pawlv1.TurnAssignment
 	steps      []*pawlv1.StepAssignment
 	revoked    []*pawlv1.Revocation
+	left       []*pawlv1.RunUnserved
 	answers    []*pawlv1.StepAnswers
 	receipts   []*pawlv1.WorkReceipt
 	drains     []*pawlv1.ServerDrain
@@ -103,6 +104,8 @@ func (h *hand) keep(m *pawlv1.WorkResponse) {
 		h.turns = append(h.turns, item.Turn)
 	case *pawlv1.WorkResponse_Step:
 		h.steps = append(h.steps, item.Step)
+	case *pawlv1.WorkResponse_RunUnserved:
+		h.left = append(h.left, item.RunUnserved)
 	case *pawlv1.WorkResponse_Revoked:
 		h.revoked = append(h.revoked, item.Revoked)
 	case *pawlv1.WorkResponse_StepAnswers:

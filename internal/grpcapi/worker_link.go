@@ -255,6 +255,13 @@ func (l *workLink) Revoke(r work.Revocation) {
 	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Revoked{Revoked: convert.RevocationToProto(&r)}})
 }
 
+// Unserved implements work.WorkerSink.
+func (l *workLink) Unserved(run string, cause work.UnservedCause) {
+	l.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_RunUnserved{RunUnserved: &pawlv1.RunUnserved{
+		RunId: run, Cause: pawlv1.UnservedCause(cause),
+	}}})
+}
+
 // StepsAnswered implements [runtime.WorkerSink].
 func (l *workLink) StepsAnswered(run string, turn uint64, steps []history.StepView) {
 	out := &pawlv1.StepAnswers{RunId: run, TurnSeq: turn}

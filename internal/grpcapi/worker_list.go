@@ -35,7 +35,7 @@ func workerToProto(w *work.WorkerView) *pawlv1.ConnectedWorker {
 		Packs: w.Offer.Packs, Prompts: w.Offer.Prompts, Agents: w.Offer.Agents, Tools: w.Offer.Tools,
 		TurnCapacity: int32(w.Offer.Turns), StepCapacity: int32(w.Offer.Steps),
 		HeldTurns: int32(w.HeldTurns), HeldSteps: int32(w.HeldSteps),
-		ConnectedAt: convert.TimeToProto(w.ConnectedAt), SeenAt: convert.TimeToProto(w.SeenAt), Draining: w.Draining,
+		ConnectedAt: convert.TimeToProto(w.ConnectedAt), SeenAt: convert.TimeToProto(w.SeenAt), Draining: w.Draining, ServedRuns: int32(w.Serving),
 	}
 	for i := range w.Turns {
 		t := &w.Turns[i]

@@ -87,7 +87,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 }
 
 // aboutRun is the part of a request that names a run; nil: there is none.
-func aboutRun(in *pawlv1.WorkRequest) convert.RunRequest {
+func aboutRun(in *pawlv1.WorkRequest) interface{ GetRunId() string } {
 	switch item := in.GetItem().(type) {
 	case *pawlv1.WorkRequest_CompleteTurn:
 		return item.CompleteTurn
@@ -109,8 +109,22 @@ func aboutRun(in *pawlv1.WorkRequest) convert.RunRequest {
 		return item.SetArtifacts
 	case *pawlv1.WorkRequest_WriteOutput:
 		return item.WriteOutput
+	case *pawlv1.WorkRequest_ServeRun:
+		return item.ServeRun
+	case *pawlv1.WorkRequest_ReleaseRun:
+		return item.ReleaseRun
 	}
 	return nil
+}
+
+// methodOf is the method that a request about a run is the call of, for the audit.
+func methodOf(in *pawlv1.WorkRequest) string {
+	switch in.GetItem().(type) {
+	case *pawlv1.WorkRequest_ServeRun, *pawlv1.WorkRequest_ReleaseRun:
+		return pawlv1.WorkerService_Work_FullMethodName
+	}
+	name := string(aboutRun(in).(proto.Message).ProtoReflect().Descriptor().Name())
+	return "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
 }
 
 // audited is guardedCall with its line in the audit: a request about a run is the call of
@@ -120,14 +134,12 @@ func (l *workLink) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1
 	if audit == nil {
 		return l.guardedCall(ctx, in)
 	}
-	about := aboutRun(in)
-	name := string(about.(proto.Message).ProtoReflect().Descriptor().Name())
-	method := "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
+	method := methodOf(in)
 	if err := audit.Admit(method); err != nil {
 		return nil, err
 	}
 	receipt, err := l.guardedCall(ctx, in)
-	audit.Settled(ctx, method, about, err)
+	audit.Settled(ctx, method, aboutRun(in), err)
 	return receipt, err
 }
 
@@ -183,6 +195,11 @@ func (l *workLink) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.Wo
 		got, err := runs.NoteModel(ctx, item.NoteModel)
 		out.Answer = &pawlv1.WorkReceipt_NoteModel{NoteModel: got}
 		return out, err
+	case *pawlv1.WorkRequest_ServeRun:
+		return out, l.worker.Serve(ctx, convert.ServedFromProto(item.ServeRun))
+	case *pawlv1.WorkRequest_ReleaseRun:
+		l.worker.Release(item.ReleaseRun.GetRunId())
+		return out, nil
 	}
 	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())
 	out.Answer = &pawlv1.WorkReceipt_SetArtifacts{SetArtifacts: got}

@@ -145,7 +145,7 @@ func New(cfg Config) (*House, error) {
 	}
 	engine.Attach(runtime.Hooks{
 		InTurn: []runtime.Follower{h.Work, h.Admission}, Published: []runtime.Follower{h.Watches},
-		Stirred: []func(runtime.RunKey){h.Stir}, Loops: []func(context.Context){h.Work.Run, h.Admission.Run},
+		Stirred: []func(runtime.RunKey){h.Stir}, Served: []func(runtime.RunKey) bool{h.Work.Serves}, Loops: []func(context.Context){h.Work.Run, h.Admission.Run},
 	})
 	return h, nil
 }

@@ -181,7 +181,7 @@ func stale() error {
 func leased() error {
 	return &Denied{
 		Reason:  "TURN_LEASED",
-		Message: "the run was started with execution WORKERS: only the worker that holds the turn's lease may act on it",
+		Message: "workers execute the run's turns: only the one that holds the turn's lease may act on it",
 	}
 }
 

@@ -88,7 +88,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 
-	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work, Changes: true},
+	// A worker that offers work needs Work, one that serves runs RunsWrite: the room looks.
+	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},
 
 	{Name: "/pawl.v1.ControlService/ListSchedules", Scopes: RunsRead},

@@ -52,7 +52,7 @@ func (t *transit) authorize() (outside bool, err error) {
 	}
 	verdict, err := t.decide(policy.Ask{
 		Act: act, Orchestration: orchestration(t.program.Graph, t.state),
-		Leased: t.state.Execution.Leased(),
+		Leased: t.e.leased(t.c.key, t.state),
 	})
 	return verdict.Outside, err
 }
@@ -64,6 +64,9 @@ func (t *transit) decide(ask policy.Ask) (policy.Verdict, error) {
 		t.byLease(&ask)
 	} else {
 		ask.Token, t.asked = t.standing(ask.Act)
+		if ask.Leased && ask.Token == policy.TokenHeld {
+			ask.Token = policy.TokenStale
+		}
 	}
 	verdict, err := policy.Decide(ask)
 	if err != nil {
@@ -142,7 +145,7 @@ func (t *transit) turnAfter(before *machine.State) *TurnRef {
 }
 
 func (t *transit) givesToken() bool {
-	return !t.c.engine && t.state.Execution == machine.Caller &&
+	return !t.c.engine && t.c.holder == nil && t.state.Execution == machine.Caller &&
 		mayHoldTurn(t.c.principal, orchestration(t.program.Graph, t.state))
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -47,6 +48,9 @@ type Hooks struct {
 	// Stirred are told of a run of which something has changed that is no record: its
 	// turn was handed out.
 	Stirred []func(key RunKey)
+	// Served say whether a worker serves a run of execution CALLER: tokens of its turns do not
+	// count meanwhile. They must not wait.
+	Served []func(key RunKey) bool
 	// Loops run while [Engine.Run] does; each ends when its ctx does.
 	Loops []func(ctx context.Context)
 }
@@ -56,6 +60,7 @@ func (e *Engine) Attach(h Hooks) {
 	e.hooks.InTurn = append(e.hooks.InTurn, h.InTurn...)
 	e.hooks.Published = append(e.hooks.Published, h.Published...)
 	e.hooks.Stirred = append(e.hooks.Stirred, h.Stirred...)
+	e.hooks.Served = append(e.hooks.Served, h.Served...)
 	e.hooks.Loops = append(e.hooks.Loops, h.Loops...)
 }
 
@@ -64,6 +69,11 @@ func (e *Engine) stir(key RunKey) {
 	for _, told := range e.hooks.Stirred {
 		told(key)
 	}
+}
+
+// leased: the turns of a run are executed under leases of workers, so that no token counts.
+func (e *Engine) leased(key RunKey, s *machine.State) bool {
+	return s.Execution.Leased() || slices.ContainsFunc(e.hooks.Served, func(served func(RunKey) bool) bool { return served(key) })
 }
 
 // done is what followers are told of a transit that was committed.

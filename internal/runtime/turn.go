@@ -57,7 +57,7 @@ func (e *Engine) fetchTurn(ctx context.Context, key RunKey, p Principal) (TurnVi
 		return TurnView{}, render.NoTurn("RUN_TERMINAL", fmt.Sprintf("the run ended %s (%s)", s.Status, s.Reason), s)
 	}
 	_, err = policy.Decide(policy.Ask{
-		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: s.Execution.Leased(),
+		Act: policy.Fetch, Principal: p, Orchestration: orchestration(prog.Graph, s), Leased: e.leased(key, s),
 	})
 	if err != nil {
 		return TurnView{}, Denied(err)

@@ -21,19 +21,25 @@ func check(err error) {
 	}
 }
 
+// exampleSidecar is a sidecar in this process, with the pack of the examples.
+func exampleSidecar(ctx context.Context) *app.Local {
+	local, err := app.StartLocal(config.Default(), house.SystemClock{})
+	check(err)
+	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")
+	check(err)
+	_, err = pawlv1.NewPackServiceClient(local.Conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content})
+	check(err)
+	return local
+}
+
 // A worker executes the turns of a run, each with the function of its prompt,
 // until the run has ended. This one never gets it right: after its third visit the
 // guard leads elsewhere.
 func ExampleWorker() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	local, err := app.StartLocal(config.Default(), house.SystemClock{})
-	check(err)
+	local := exampleSidecar(ctx)
 	defer local.Close()
-	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")
-	check(err)
-	_, err = pawlv1.NewPackServiceClient(local.Conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content})
-	check(err)
 	runs := pawlv1.NewRunServiceClient(local.Conn)
 	run, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 	check(err)

@@ -76,7 +76,7 @@ func CodeOf(err error) string { return codeOf(err) }
 // suspend releases the turn until its steps are answered.
 func (t *Turn) suspend(ctx context.Context) error {
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_SuspendTurn{SuspendTurn: &pawlv1.SuspendTurnRequest{
+		return &pawlv1.WorkRequest{Credits: t.credit(), Item: &pawlv1.WorkRequest_SuspendTurn{SuspendTurn: &pawlv1.SuspendTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
 		}}}
 	})

@@ -102,11 +102,17 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 		}
 	case *pawlv1.WorkResponse_Step:
 		s.w.count(item.Step.GetDelivery())
-		s.w.startStep(ctx, item.Step)
+		if !s.w.startStep(ctx, item.Step) {
+			_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: &pawlv1.WorkRelease{
+				Work: &pawlv1.WorkRelease_StepToken{StepToken: item.Step.GetLease().GetToken()},
+			}}})
+		}
 	case *pawlv1.WorkResponse_Revoked:
 		s.w.revoke(item.Revoked)
 	case *pawlv1.WorkResponse_StepAnswers:
 		s.w.answered(item.StepAnswers)
+	case *pawlv1.WorkResponse_RunUnserved:
+		s.w.unserved(item.RunUnserved)
 	case *pawlv1.WorkResponse_Receipt:
 		s.receipt(item.Receipt)
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 	"unicode/utf8"
@@ -21,6 +20,9 @@ type Step struct {
 	held   *pawlv1.StepLease
 	w      *Worker
 	cancel context.CancelFunc
+	// do executes it; served: the worker serves its run, and it takes none of its capacity.
+	do     ToolFunc
+	served bool
 	// spent is told with the answer; nil = the pack's word.
 	spent *pawlv1.Usage
 }
@@ -40,25 +42,27 @@ func (w *Worker) count(delivery uint64) {
 	w.received = max(w.received, delivery)
 }
 
-// startStep executes a step in a goroutine of its own.
-func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) {
+// startStep executes a step in a goroutine of its own. False: nothing here executes it, and it was
+// not begun: its run was given up meanwhile.
+func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
 	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	if st.do, st.served = w.toolFunc(a.GetLease()); w.over || st.do == nil {
 		cancel()
-		return
+		return w.over
 	}
 	w.steps[a.GetLease().GetToken()] = st
 	w.execute(func() {
 		defer cancel()
 		st.execute(ctx)
 	})
+	return true
 }
 
 func (s *Step) execute(ctx context.Context) {
-	result, err := s.w.toolFunc(s.Assignment.GetLease().GetTool())(ctx, s)
+	result, err := s.do(ctx, s)
 	if err == nil && !utf8.Valid(result) {
 		// It would end the stream, with whatever else goes in its message.
 		err = refused(&Failure{Code: "INVALID_UTF8", Message: "result: is not UTF-8"})
@@ -73,21 +77,25 @@ func (s *Step) execute(ctx context.Context) {
 	delete(s.w.steps, s.lease().GetToken())
 	session, stopped := s.w.session, s.w.stopped
 	s.w.mu.Unlock()
-	if session != nil && !stopped {
+	if session != nil && !stopped && !s.served {
 		session.credits(0, 1)
 	}
 }
 
-// toolFunc finds what executes a tool.
-func (w *Worker) toolFunc(name string) ToolFunc {
-	for _, f := range []ToolFunc{w.cfg.Tools[name], w.cfg.Tools["*"]} {
-		if f != nil {
-			return f
+// toolFunc finds what executes a step, and whether the worker serves its run; nil: nothing does.
+// It is called under mu.
+func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, ofServed bool) {
+	if run := w.served[lease.GetRunId()]; run != nil {
+		if do = run.tool(lease.GetTool()); do != nil {
+			return do, true
 		}
 	}
-	return func(context.Context, *Step) (json.RawMessage, error) {
-		return nil, &Failure{Code: "NO_HANDLER", Message: "tool " + name}
+	for _, f := range []ToolFunc{w.cfg.Tools[lease.GetTool()], w.cfg.Tools["*"]} {
+		if f != nil {
+			return f, false
+		}
 	}
+	return nil, false
 }
 
 // report answers the step, again and again while the connection breaks on it and while the

@@ -22,6 +22,9 @@ type Turn struct {
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
+	// do executes it; served: the worker serves its run, and it takes none of its capacity.
+	do     TurnFunc
+	served bool
 	// All below is guarded by the worker's mutex.
 	//
 	// held is the lease now: another one after the worker connected again.
@@ -55,7 +58,9 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	t.do, t.served = w.turnFunc(a)
+	if w.over || t.do == nil {
+		// Of a run that was given up meanwhile: the sidecar takes the turn back.
 		cancel()
 		return
 	}
@@ -67,7 +72,7 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 }
 
 func (t *Turn) execute(ctx context.Context) {
-	done, err := t.w.turnFunc(t.Assignment)(ctx, t)
+	done, err := t.do(ctx, t)
 	if ctx.Err() != nil {
 		t.w.forget(t)
 		return
@@ -91,7 +96,7 @@ func (t *Turn) execute(ctx context.Context) {
 // complete ends the turn.
 func (t *Turn) complete(ctx context.Context, done *Completion) error {
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
-		return &pawlv1.WorkRequest{Credits: t.w.oneTurn(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
+		return &pawlv1.WorkRequest{Credits: t.credit(), Item: &pawlv1.WorkRequest_CompleteTurn{CompleteTurn: &pawlv1.CompleteTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
 			Output: done.Output, Messages: done.Messages, Usage: done.Usage, Event: done.Event, Artifacts: done.Artifacts,
 			Await: done.Await, Reply: done.Reply, Said: done.Said,
@@ -241,23 +246,32 @@ func (t *Turn) Output(ctx context.Context, text string) error {
 	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})
 }
 
-// turnFunc finds what executes a turn.
-func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) TurnFunc {
+// turnFunc finds what executes a turn, and whether the worker serves its run; nil: it offers
+// nothing for it and serves the run no more. It is called under mu.
+func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, ofServed bool) {
+	if run := w.served[a.GetLease().GetRunId()]; run != nil {
+		if do = run.turn(a.GetTurn().GetPrompt()); do == nil {
+			do = noTurnFunc
+		}
+		return do, true
+	}
 	for _, f := range []TurnFunc{
 		w.cfg.Prompts[a.GetTurn().GetPrompt()], w.cfg.Agents[a.GetAgent()], w.cfg.Prompts["*"], w.cfg.Agents["*"],
 	} {
 		if f != nil {
-			return f
+			return f, false
 		}
 	}
-	return func(context.Context, *Turn) (Completion, error) {
-		return Completion{}, &Failure{Code: "NO_HANDLER", Message: "prompt " + a.GetTurn().GetPrompt()}
-	}
+	return nil, false
 }
 
-// oneTurn is the credit for a turn that is done; none once the worker stops.
-func (w *Worker) oneTurn() *pawlv1.WorkCredits {
-	if w.stopped {
+func noTurnFunc(_ context.Context, t *Turn) (Completion, error) {
+	return Completion{}, &Failure{Code: "NO_HANDLER", Message: "prompt " + t.Assignment.GetTurn().GetPrompt()}
+}
+
+// credit is that for a turn which is done; none once the worker stops, and of a served run.
+func (t *Turn) credit() *pawlv1.WorkCredits {
+	if t.w.stopped || t.served {
 		return nil
 	}
 	return &pawlv1.WorkCredits{Turns: 1}
@@ -274,7 +288,7 @@ func (w *Worker) drop(t *Turn) {
 func (w *Worker) forget(t *Turn) {
 	w.drop(t)
 	w.mu.Lock()
-	s, credits := w.session, w.oneTurn()
+	s, credits := w.session, t.credit()
 	w.mu.Unlock()
 	if s != nil && credits != nil {
 		s.credits(1, 0)

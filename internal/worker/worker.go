@@ -91,6 +91,9 @@ type Config struct {
 // Worker executes work. Use [New].
 type Worker struct {
 	cfg Config
+	// life ends with Run.
+	life context.Context
+	end  context.CancelFunc
 	// instance is this process; see WorkerRegistration.instance.
 	instance string
 	// received is the highest number of a step that came. Guarded by mu.
@@ -103,6 +106,8 @@ type Worker struct {
 	changed chan struct{}
 	turns   map[string]*Turn
 	steps   map[string]*Step
+	// served are the runs of EXECUTION_CALLER that it serves, by their ids.
+	served  map[string]*served
 	stopped bool
 	// over: nothing is executed any more. An assignment that comes before the stream ends is
 	// left to the sidecar, which has it back with that.
@@ -130,8 +135,10 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = 30 * time.Second
 	}
+	life, end := context.WithCancel(context.Background())
 	return &Worker{
-		cfg: cfg, instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
+		cfg: cfg, life: life, end: end, instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
+		served: make(map[string]*served),
 	}, nil
 }
 
@@ -145,8 +152,9 @@ func (w *Worker) told(err error) {
 // Run connects and executes work until ctx ends; it connects again when the
 // connection breaks, and keeps what it holds. When ctx ends it takes no more work,
 // finishes what it has within Grace and returns nil. A registration that is refused
-// is an error.
+// is an error. It is called once.
 func (w *Worker) Run(ctx context.Context) error {
+	defer w.end()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go w.stopWith(ctx, end)
@@ -278,6 +286,7 @@ func (w *Worker) registration() *pawlv1.WorkRequest {
 	for _, s := range w.steps {
 		reg.HeldSteps = append(reg.HeldSteps, s.lease())
 	}
+	reg.ServedRuns = w.servedRuns()
 	return &pawlv1.WorkRequest{
 		Namespace: w.cfg.Namespace, Item: &pawlv1.WorkRequest_Register{Register: reg},
 	}
@@ -315,10 +324,21 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 		st.cancel()
 	}
 	w.turns, w.steps = turns, steps
+	free, freeSteps := w.cfg.Turns, w.cfg.Steps
+	for _, t := range turns {
+		if !t.served {
+			free--
+		}
+	}
+	for _, st := range steps {
+		if !st.served {
+			freeSteps--
+		}
+	}
 	stopped := w.stopped
 	w.mu.Unlock()
 	if !stopped {
-		s.credits(int32(w.cfg.Turns-len(turns)), int32(w.cfg.Steps-len(steps)))
+		s.credits(int32(free), int32(freeSteps))
 	}
 }
 

@@ -32,7 +32,15 @@ func WorkerFromProto(call runtime.Call, in *pawlv1.WorkerRegistration) work.Work
 			Attempt: int(lease.GetAttempt()), Token: lease.GetToken(),
 		})
 	}
+	for _, served := range in.GetServedRuns() {
+		out.Served = append(out.Served, ServedFromProto(served))
+	}
 	return out
+}
+
+// ServedFromProto reads a run that a worker serves.
+func ServedFromProto(in *pawlv1.ServeRun) work.Served {
+	return work.Served{RunID: in.GetRunId(), Tools: in.GetTools()}
 }
 
 // RegisteredToProto tells a worker what it was registered with.

@@ -30,6 +30,8 @@ type Way interface {
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// Health is nil while inputs are taken, else why they are not.
 	Health() error
+	// Find resolves the address of a run that a principal may see.
+	Find(ref runtime.RunRef) (runtime.RunKey, error)
 	// Now is a run's newest state and its program.
 	Now(ctx context.Context, key runtime.RunKey) (*machine.State, *program.Program, error)
 	// Own makes an input of the engine's own.

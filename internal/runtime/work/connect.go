@@ -37,7 +37,11 @@ type WorkerRequest struct {
 	// Turns and Steps that it still holds from an earlier connection.
 	Turns []TurnLease
 	Steps []StepLease
-	Sink  WorkerSink
+	// Served are the runs that it served on an earlier connection; refused, those of them
+	// that it may not serve.
+	Served  []Served
+	refused map[string]bool
+	Sink    WorkerSink
 }
 
 // Connection is what a worker is told when it connects.
@@ -67,11 +71,15 @@ type Replaced struct{ Client, Instance, Address string }
 // RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
 // UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
 func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
-	ns, err := r.cfg.Way.Admit(req.Call, policy.Work)
+	scopes := policy.Work
+	if req.ServesOnly() {
+		scopes |= policy.RunsWrite
+	}
+	ns, err := r.cfg.Way.Admit(req.Call, scopes)
 	if err != nil {
 		return Connection{}, err
 	}
-	if r.cfg.Off {
+	if r.cfg.Off && !req.ServesOnly() {
 		return Connection{}, &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "WORKERS_OFF", Message: "this server takes no workers",
 		}
@@ -85,6 +93,9 @@ func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, erro
 	}
 	req.Offer.Turns = min(req.Offer.Turns, r.cfg.MaxWorkerTurns)
 	req.Offer.Steps = min(req.Offer.Steps, r.cfg.MaxWorkerSteps)
+	if err := r.checkServed(ctx, ns, &req); err != nil {
+		return Connection{}, err
+	}
 	states, err := r.heldStates(ctx, ns, &req)
 	if err != nil {
 		return Connection{}, err
@@ -92,6 +103,11 @@ func (r *Room) Connect(ctx context.Context, req WorkerRequest) (Connection, erro
 	conn, err := r.open(ns).connect(&req, states)
 	conn.Unknown = unknown
 	return conn, err
+}
+
+// ServesOnly: the worker offers nothing but to serve runs.
+func (req *WorkerRequest) ServesOnly() bool {
+	return len(req.Offer.Prompts)+len(req.Offer.Agents)+len(req.Offer.Tools) == 0
 }
 
 // heldState is a run as a worker finds it that says that it holds work of it.
@@ -162,10 +178,11 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	w := &Worker{
 		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
 		outgoing: sp.numbersOf(name, req),
-		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), over: cache.New[string, pastTurn](maxPastTurns),
+		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), served: make(map[string]struct{}), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}
+	sp.serveAgain(w, old, req)
 	for i := range req.Turns {
 		if lease := sp.keepTurn(w, old, &req.Turns[i], states); lease != nil {
 			conn.Turns = append(conn.Turns, lease.tell())
@@ -181,7 +198,8 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	conn.Replaced = sp.replace(old, w)
 	sp.workers[w.id], sp.names[name] = w, w
 	sp.freeUnreceived(w, req, presented)
-	sp.matcher.Join(w.id, req.Offer, len(w.turns), len(w.steps))
+	turns, steps := w.counted()
+	sp.matcher.Join(w.id, req.Offer, turns, steps)
 	if sp.draining {
 		sp.matcher.Drain(w.id)
 	}
@@ -225,7 +243,7 @@ func (sp *workShard) replace(old, w *Worker) *Replaced {
 // keepTurn lets a worker go on with a turn that nobody else was given since.
 func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
 	at, ok := states[held.RunID]
-	if !ok || len(w.turns) >= w.offer.Turns || !holdsStill(at.state, w, held) {
+	if !ok || !holdsStill(at.state, w, held) {
 		return nil
 	}
 	run := sp.run(held.RunID)
@@ -233,13 +251,14 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 		return nil
 	}
 	turn := sp.track(run, at.state, at.graph)
-	if turn.lease != nil && (turn.lease.worker != old || old == nil) || !w.offer.Serves(&turn.class) || held.Delivery < turn.deliveries {
+	served, may := w.keeps(run, &turn.class)
+	if turn.lease != nil && (turn.lease.worker != old || old == nil) || !may || held.Delivery < turn.deliveries {
 		return nil
 	}
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: held.Delivery,
-		token: sp.room.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true,
+		token: sp.room.cfg.IDs.Token(), at: sp.now(), requests: held.Requests, sent: true, served: served,
 		duration: cmp.Or(at.graph.Lease, sp.room.cfg.Lease),
 	}
 	if recorded := at.state.Turn.Assigned; recorded.Worker == w.name.id && recorded.Delivery == held.Delivery {
@@ -255,7 +274,7 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 // delivery of it.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
-	if !s.Execution.Leased() || s.Status.Terminal() || turn == nil {
+	if s.Status.Terminal() || turn == nil {
 		return false
 	}
 	if turn.Seq != held.Turn || turn.Attempt != held.Attempt || turn.Suspended || turn.NotBefore != 0 {
@@ -296,13 +315,14 @@ func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string
 		sp.offerSteps(run, at.state, at.graph, at.held)
 	}
 	step := run.steps[held.Step]
-	if step == nil || step.attempt != held.Attempt || !w.offer.Serves(&step.class) || len(w.steps) >= w.offer.Steps {
+	if step == nil || step.attempt != held.Attempt || !step.heldBy(w.name, old) {
 		return nil
 	}
-	if !step.heldBy(w.name, old) {
+	served, may := w.keeps(run, &step.class)
+	if !may {
 		return nil
 	}
-	return sp.adoptStep(w, run, step)
+	return sp.adoptStep(w, run, step, served)
 }
 
 // heldBy: the worker, or its connection before, is the one that the step was sent
@@ -321,13 +341,14 @@ func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
 		if p := &s.Steps[i]; p.Step == held.Step && p.Out() {
 			class := classOf(s)
 			class.Kind, class.Tool = machine.StepWork, p.Tool
-			return held.Attempt < p.Attempt && w.offer.Serves(&class)
+			_, serves := w.served[s.RunID]
+			return held.Attempt < p.Attempt && (serves || w.offer.Serves(&class))
 		}
 	}
 	return true
 }
 
-func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLease {
+func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
 	if before := step.lease; before != nil {
 		before.over = true
 		delete(before.worker.steps, before.token)
@@ -339,7 +360,7 @@ func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork) *stepLea
 	step.orphan, step.lostBy = nil, machine.StepHolder{}
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.room.cfg.IDs.Token(), sent: true,
+		token: sp.room.cfg.IDs.Token(), sent: true, served: served,
 	}
 	step.lease, w.steps[lease.token] = lease, lease
 	return lease

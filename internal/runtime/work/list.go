@@ -29,6 +29,8 @@ type WorkerView struct {
 	// ConnectedAt and SeenAt are Unix nanoseconds; any request is a sign of life.
 	ConnectedAt, SeenAt int64
 	Draining            bool
+	// Serving is how many runs it serves.
+	Serving int
 }
 
 // HeldTurn is the lease of a turn, without its token.
@@ -103,7 +105,7 @@ func (sp *workShard) list() Listing {
 func (w *Worker) view() WorkerView {
 	out := WorkerView{
 		ID: w.name.id, Principal: w.name.principal, Client: w.client, Offer: w.offer, Draining: w.drains,
-		ConnectedAt: w.since, SeenAt: w.seen.Load(), HeldTurns: len(w.turns), HeldSteps: len(w.steps),
+		ConnectedAt: w.since, SeenAt: w.seen.Load(), HeldTurns: len(w.turns), HeldSteps: len(w.steps), Serving: len(w.served),
 	}
 	for _, lease := range w.turns {
 		if len(out.Turns) == maxListedHeld {

@@ -21,6 +21,8 @@ type WorkerSink interface {
 	Revoke(Revocation)
 	// StepsAnswered tells of answers to steps of a turn that the worker holds.
 	StepsAnswered(run string, turn uint64, steps []history.StepView)
+	// Unserved tells that the worker serves a run no more.
+	Unserved(run string, cause UnservedCause)
 	// End ends the connection because of err; [Worker.Close] follows.
 	End(err error)
 }

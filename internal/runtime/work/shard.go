@@ -7,7 +7,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/cache"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // workShard is the work and the workers of one namespace, all of which this process
@@ -53,6 +52,8 @@ type workRun struct {
 	seq   uint64
 	turn  *turnWork
 	steps map[uint32]*stepWork
+	// serving is who executes the run, where that is one worker; nil: any.
+	serving *serving
 }
 
 // turnWork is an open turn. It stays while the turn does, also while it is
@@ -135,7 +136,8 @@ func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commi
 	if !sp.offerSteps(run, s, g, held) && c != nil {
 		go sp.refresh(run.id)
 	}
-	if run.turn == nil && len(run.steps) == 0 {
+	sp.settleServing(run, s, g)
+	if run.turn == nil && len(run.steps) == 0 && run.serving == nil {
 		delete(sp.runs, run.id)
 	}
 	return told
@@ -184,7 +186,7 @@ func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph)
 	if run.turn != nil {
 		run.turn.paused = s.Paused
 	}
-	if !rules.Ready(g, s) {
+	if !run.ready(g, s) {
 		if run.turn != nil && run.turn.lease == nil {
 			sp.withdraw(id, run.turn.class)
 		}
@@ -192,6 +194,12 @@ func (sp *workShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph)
 	}
 	turn := sp.track(run, s, g)
 	if turn.lease != nil || sp.matcher.Waits(id) {
+		return
+	}
+	if run.serving != nil {
+		if !run.serving.worker.drains && !sp.draining {
+			sp.leaseTurn(run.serving.worker, run, true)
+		}
 		return
 	}
 	if !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
@@ -249,7 +257,17 @@ func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph
 // offerStep offers a step that nobody has, unless its last holder may come back.
 func (sp *workShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
-	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || step.limited || sp.matcher.Waits(id) {
+	if step.lease != nil || step.orphan != nil || step.pause != nil || step.storing || step.limited {
+		return
+	}
+	if run.serving.takes(step.class.Tool) {
+		sp.withdraw(id, step.class)
+		if !run.serving.worker.drains && !sp.draining {
+			sp.leaseStep(run.serving.worker, run, step, true)
+		}
+		return
+	}
+	if sp.matcher.Waits(id) {
 		return
 	}
 	if !sp.offer(machine.Work{
@@ -309,8 +327,8 @@ func (sp *workShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]
 	if work.Kind == machine.StepWork {
-		sp.leaseStep(w, run, run.steps[work.Step])
+		sp.leaseStep(w, run, run.steps[work.Step], false)
 		return
 	}
-	sp.leaseTurn(w, run)
+	sp.leaseTurn(w, run, false)
 }

@@ -25,19 +25,19 @@ type stepLease struct {
 	token   string
 	// number is that of the delivery among those to the worker's instance; 0: it presented the
 	// step, so that it has it, under whatever number.
-	number     uint64
-	sent, over bool
+	number             uint64
+	sent, over, served bool
 }
 
 func (l *stepLease) tell() StepLease {
 	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
 }
 
-// leaseStep makes a pending step a worker's and sends it.
-func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork) {
+// leaseStep makes a pending step a worker's and sends it; served: it serves the run.
+func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork, served bool) {
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.room.cfg.IDs.Token(),
+		token: sp.room.cfg.IDs.Token(), served: served,
 	}
 	step.lease, step.storing, w.steps[lease.token] = lease, true, lease
 	go sp.deliverStep(lease)
@@ -218,7 +218,11 @@ func (sp *workShard) dropStep(lease *stepLease) {
 	delete(w.steps, lease.token)
 	if lease.sent {
 		w.past.put(lease.tell())
-	} else {
+	}
+	if lease.served {
+		return
+	}
+	if !lease.sent {
 		sp.matcher.Credit(w.id, 0, 1)
 	}
 	sp.matcher.Done(w.id, machine.StepWork)

@@ -37,8 +37,9 @@ type turnLease struct {
 	alarm    *alarm
 	// requests counts the steps that it asked for.
 	requests int
-	// sent: the worker was told; over: it is no lease any more.
-	sent, over bool
+	// sent: the worker was told; over: it is no lease any more; served: the worker serves the
+	// run, and the lease counts for none of its capacity.
+	sent, over, served bool
 	// late are steps that were answered between the assignment and its sending.
 	late []uint32
 }
@@ -54,13 +55,13 @@ func (l *turnLease) assignment() *machine.Assignment {
 	return &machine.Assignment{Worker: l.worker.name.id, Delivery: l.delivery, At: l.at}
 }
 
-// leaseTurn makes the open turn of a run a worker's and sends it.
-func (sp *workShard) leaseTurn(w *Worker, run *workRun) {
+// leaseTurn makes the open turn of a run a worker's and sends it; served: it serves the run.
+func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
 	turn := run.turn
 	turn.deliveries++
 	lease := &turnLease{
 		run: run.id, worker: w, turn: turn.seq, attempt: turn.attempt, delivery: turn.deliveries,
-		token: sp.room.cfg.IDs.Token(), at: sp.now(),
+		token: sp.room.cfg.IDs.Token(), at: sp.now(), served: served,
 	}
 	turn.lease, w.turns[lease.token] = lease, lease
 	go sp.deliverTurn(lease)
@@ -112,7 +113,7 @@ func (sp *workShard) openTurn(ctx context.Context, lease *turnLease) (render.Tur
 	if err != nil {
 		return render.TurnView{}, nil, err
 	}
-	if !rules.Ready(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
+	if !rules.Executable(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
 		return render.TurnView{}, nil, errNotOpen
 	}
 	view, err := sp.room.cfg.Turns.Turn(ctx, key, prog, s)
@@ -218,6 +219,9 @@ func (sp *workShard) drop(lease *turnLease, own bool) {
 	delete(w.turns, lease.token)
 	w.over.Put(lease.token, pastTurn{run: lease.run, asked: lease.asked(), own: own}, 1)
 	sp.room.alarms.cancel(lease.alarm)
+	if lease.served {
+		return
+	}
 	sp.sticky.put(lease.run, w.name)
 	if !lease.sent {
 		sp.matcher.Credit(w.id, 1, 0)
@@ -288,6 +292,10 @@ func (sp *workShard) requeue(lease *turnLease, lost bool) {
 	turn := run.turn
 	turn.lease = nil
 	turn.keepPast(lease)
+	if lease.served {
+		go sp.refresh(lease.run)
+		return
+	}
 	if lost && lease.sent {
 		turn.lost++
 	}

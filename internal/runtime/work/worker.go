@@ -34,6 +34,8 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
+	// served are the runs that it serves.
+	served map[string]struct{}
 	// outgoing numbers the steps that go to its instance.
 	outgoing *outgoingSteps
 	// over are turns that were its own, by their tokens.
@@ -192,6 +194,12 @@ func (sp *workShard) leave(w *Worker, lost bool) {
 		delete(sp.names, w.name)
 	}
 	sp.matcher.Leave(w.id)
+	for id := range w.served {
+		// Its turn is nobody's; of its steps others may have tools.
+		sp.runs[id].serving = nil
+		go sp.refresh(id)
+	}
+	clear(w.served)
 	for _, lease := range w.turns {
 		lease.over = true
 		sp.room.alarms.cancel(lease.alarm)

@@ -26,6 +26,7 @@ type fakeWorker struct {
 	steps   chan work.StepDelivery
 	revoked chan work.Revocation
 	answers chan []history.StepView
+	left    chan unserved
 	ended   chan error
 	// refuse is what preparing a turn meets.
 	refuse error
@@ -43,7 +44,15 @@ func (f *fakeWorker) Revoke(r work.Revocation) { f.revoked <- r }
 
 func (f *fakeWorker) StepsAnswered(_ string, _ uint64, steps []history.StepView) { f.answers <- steps }
 
+func (f *fakeWorker) Unserved(run string, cause work.UnservedCause) { f.left <- unserved{run, cause} }
+
 func (f *fakeWorker) End(err error) { f.ended <- err }
+
+// unserved is a run that a worker is told that it serves no more.
+type unserved struct {
+	run   string
+	cause work.UnservedCause
+}
 
 // connect adds a worker of everything with one credit of each kind.
 func (r *rig) connect(id string, with ...func(*work.WorkerRequest)) *fakeWorker {
@@ -51,6 +60,7 @@ func (r *rig) connect(id string, with ...func(*work.WorkerRequest)) *fakeWorker 
 	f := &fakeWorker{
 		r: r, turns: make(chan work.TurnDelivery, 64), steps: make(chan work.StepDelivery, 64),
 		revoked: make(chan work.Revocation, 64), answers: make(chan []history.StepView, 64), ended: make(chan error, 1),
+		left: make(chan unserved, 64),
 	}
 	req := work.WorkerRequest{
 		Call: runtime.Call{Principal: hands}, ID: id, Sink: f,

@@ -28,6 +28,69 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// UnservedCause says why a worker serves a run no more.
+type UnservedCause int32
+
+const (
+	// Not set.
+	UnservedCause_UNSERVED_CAUSE_UNSPECIFIED UnservedCause = 0
+	// The run has ended.
+	UnservedCause_UNSERVED_CAUSE_RUN_ENDED UnservedCause = 1
+	// The run waits for an input, an event from outside or a timer: nothing of it is to be
+	// executed until then. Serve it again to go on.
+	UnservedCause_UNSERVED_CAUSE_RUN_WAITS UnservedCause = 2
+	// Another worker has taken it over.
+	UnservedCause_UNSERVED_CAUSE_TAKEN_OVER UnservedCause = 3
+	// The run is unknown, deleted, not of EXECUTION_CALLER, or not for this principal (any more).
+	// Only behind a registration: the receipt says it otherwise.
+	UnservedCause_UNSERVED_CAUSE_REFUSED UnservedCause = 4
+)
+
+// Enum value maps for UnservedCause.
+var (
+	UnservedCause_name = map[int32]string{
+		0: "UNSERVED_CAUSE_UNSPECIFIED",
+		1: "UNSERVED_CAUSE_RUN_ENDED",
+		2: "UNSERVED_CAUSE_RUN_WAITS",
+		3: "UNSERVED_CAUSE_TAKEN_OVER",
+		4: "UNSERVED_CAUSE_REFUSED",
+	}
+	UnservedCause_value = map[string]int32{
+		"UNSERVED_CAUSE_UNSPECIFIED": 0,
+		"UNSERVED_CAUSE_RUN_ENDED":   1,
+		"UNSERVED_CAUSE_RUN_WAITS":   2,
+		"UNSERVED_CAUSE_TAKEN_OVER":  3,
+		"UNSERVED_CAUSE_REFUSED":     4,
+	}
+)
+
+func (x UnservedCause) Enum() *UnservedCause {
+	p := new(UnservedCause)
+	*p = x
+	return p
+}
+
+func (x UnservedCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnservedCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_pawl_v1_worker_proto_enumTypes[0].Descriptor()
+}
+
+func (UnservedCause) Type() protoreflect.EnumType {
+	return &file_pawl_v1_worker_proto_enumTypes[0]
+}
+
+func (x UnservedCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnservedCause.Descriptor instead.
+func (UnservedCause) EnumDescriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{0}
+}
+
 // RevokeCause says why work was taken back.
 type RevokeCause int32
 
@@ -73,11 +136,11 @@ func (x RevokeCause) String() string {
 }
 
 func (RevokeCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_pawl_v1_worker_proto_enumTypes[0].Descriptor()
+	return file_pawl_v1_worker_proto_enumTypes[1].Descriptor()
 }
 
 func (RevokeCause) Type() protoreflect.EnumType {
-	return &file_pawl_v1_worker_proto_enumTypes[0]
+	return &file_pawl_v1_worker_proto_enumTypes[1]
 }
 
 func (x RevokeCause) Number() protoreflect.EnumNumber {
@@ -86,7 +149,7 @@ func (x RevokeCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RevokeCause.Descriptor instead.
 func (RevokeCause) EnumDescriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{0}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{1}
 }
 
 // ListWorkersRequest asks for the connected workers.
@@ -235,7 +298,9 @@ type ConnectedWorker struct {
 	// When it was heard of last: any request of it.
 	SeenAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
 	// True: it is going and is given nothing more.
-	Draining      bool `protobuf:"varint,16,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,16,opt,name=draining,proto3" json:"draining,omitempty"`
+	// How many runs of EXECUTION_CALLER it serves.
+	ServedRuns    int32 `protobuf:"varint,17,opt,name=served_runs,json=servedRuns,proto3" json:"served_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +445,13 @@ func (x *ConnectedWorker) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *ConnectedWorker) GetServedRuns() int32 {
+	if x != nil {
+		return x.ServedRuns
+	}
+	return 0
 }
 
 // HeldWork is a turn or a step that a worker holds.
@@ -596,6 +668,8 @@ type WorkRequest struct {
 	//	*WorkRequest_Output
 	//	*WorkRequest_Release
 	//	*WorkRequest_Drain
+	//	*WorkRequest_ServeRun
+	//	*WorkRequest_ReleaseRun
 	//	*WorkRequest_CompleteTurn
 	//	*WorkRequest_FailTurn
 	//	*WorkRequest_SuspendTurn
@@ -714,6 +788,24 @@ func (x *WorkRequest) GetDrain() *WorkerDrain {
 	if x != nil {
 		if x, ok := x.Item.(*WorkRequest_Drain); ok {
 			return x.Drain
+		}
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetServeRun() *ServeRun {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_ServeRun); ok {
+			return x.ServeRun
+		}
+	}
+	return nil
+}
+
+func (x *WorkRequest) GetReleaseRun() *ReleaseRun {
+	if x != nil {
+		if x, ok := x.Item.(*WorkRequest_ReleaseRun); ok {
+			return x.ReleaseRun
 		}
 	}
 	return nil
@@ -846,6 +938,16 @@ type WorkRequest_Drain struct {
 	Drain *WorkerDrain `protobuf:"bytes,15,opt,name=drain,proto3,oneof"`
 }
 
+type WorkRequest_ServeRun struct {
+	// Takes on a run of EXECUTION_CALLER: its turns come on this stream.
+	ServeRun *ServeRun `protobuf:"bytes,16,opt,name=serve_run,json=serveRun,proto3,oneof"`
+}
+
+type WorkRequest_ReleaseRun struct {
+	// Gives such a run up.
+	ReleaseRun *ReleaseRun `protobuf:"bytes,17,opt,name=release_run,json=releaseRun,proto3,oneof"`
+}
+
 type WorkRequest_CompleteTurn struct {
 	// Ends a turn with its output, as RunService.CompleteTurn does.
 	CompleteTurn *CompleteTurnRequest `protobuf:"bytes,21,opt,name=complete_turn,json=completeTurn,proto3,oneof"`
@@ -911,6 +1013,10 @@ func (*WorkRequest_Release) isWorkRequest_Item() {}
 
 func (*WorkRequest_Drain) isWorkRequest_Item() {}
 
+func (*WorkRequest_ServeRun) isWorkRequest_Item() {}
+
+func (*WorkRequest_ReleaseRun) isWorkRequest_Item() {}
+
 func (*WorkRequest_CompleteTurn) isWorkRequest_Item() {}
 
 func (*WorkRequest_FailTurn) isWorkRequest_Item() {}
@@ -945,6 +1051,7 @@ type WorkResponse struct {
 	//	*WorkResponse_StepAnswers
 	//	*WorkResponse_Receipt
 	//	*WorkResponse_Drain
+	//	*WorkResponse_RunUnserved
 	Item isWorkResponse_Item `protobuf_oneof:"item"`
 	// Further responses in the same message, in order behind this one, none with `more`
 	// itself; at most 1023. Only sent to a worker that registered with `batches`, and never
@@ -1054,6 +1161,15 @@ func (x *WorkResponse) GetDrain() *ServerDrain {
 	return nil
 }
 
+func (x *WorkResponse) GetRunUnserved() *RunUnserved {
+	if x != nil {
+		if x, ok := x.Item.(*WorkResponse_RunUnserved); ok {
+			return x.RunUnserved
+		}
+	}
+	return nil
+}
+
 func (x *WorkResponse) GetMore() []*WorkResponse {
 	if x != nil {
 		return x.More
@@ -1100,6 +1216,11 @@ type WorkResponse_Drain struct {
 	Drain *ServerDrain `protobuf:"bytes,7,opt,name=drain,proto3,oneof"`
 }
 
+type WorkResponse_RunUnserved struct {
+	// A run that the worker served is served by it no more.
+	RunUnserved *RunUnserved `protobuf:"bytes,8,opt,name=run_unserved,json=runUnserved,proto3,oneof"`
+}
+
 func (*WorkResponse_Registered) isWorkResponse_Item() {}
 
 func (*WorkResponse_Turn) isWorkResponse_Item() {}
@@ -1113,6 +1234,8 @@ func (*WorkResponse_StepAnswers) isWorkResponse_Item() {}
 func (*WorkResponse_Receipt) isWorkResponse_Item() {}
 
 func (*WorkResponse_Drain) isWorkResponse_Item() {}
+
+func (*WorkResponse_RunUnserved) isWorkResponse_Item() {}
 
 // WorkCredits is work that may be sent. Each assignment uses up one credit of
 // its kind; a worker gives one back for each that it is through with.
@@ -1229,6 +1352,10 @@ type WorkerRegistration struct {
 	// forget a step, but must never tell less than it received. Only with `instance`.
 	// Default: unset, nothing is known of what arrived, and nothing is sent again.
 	ReceivedSteps *uint64 `protobuf:"varint,15,opt,name=received_steps,json=receivedSteps,proto3,oneof" json:"received_steps,omitempty"`
+	// Runs that it served before it lost its connection and goes on to serve, so that it keeps
+	// what it holds of them. One that another worker serves since, that has ended or waits is
+	// answered by run_unserved. Default: empty, none.
+	ServedRuns    []*ServeRun `protobuf:"bytes,16,rep,name=served_runs,json=servedRuns,proto3" json:"served_runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1368,6 +1495,185 @@ func (x *WorkerRegistration) GetReceivedSteps() uint64 {
 	return 0
 }
 
+func (x *WorkerRegistration) GetServedRuns() []*ServeRun {
+	if x != nil {
+		return x.ServedRuns
+	}
+	return nil
+}
+
+// ServeRun takes on a run of EXECUTION_CALLER. As long as the worker serves it, its turns,
+// and its steps of the tools named here, are assigned to this worker alone, at once, whatever
+// its capacities and credits. Leases, heartbeats, held calls and lost steps are as for all
+// work; a lease that runs out is a failed attempt. While no worker serves the run nothing of
+// it expires, but for the deadlines of its steps.
+//
+// Takes the scope runs:write, not work; a worker that serves runs and nothing else registers
+// without prompts, agents and tools, and needs no scope work. WORKERS_OFF does not keep it out.
+// A run that another worker serves is taken over from it. Serving a run again changes its tools.
+// Tokens of GetTurn do not count meanwhile (TURN_LEASED).
+//
+// Errors in the receipt: those of every RPC that names a run, PERMISSION_DENIED (TURN_LEASED:
+// the run is not of EXECUTION_CALLER; SCOPE_MISSING), FAILED_PRECONDITION (IMPORTED),
+// RESOURCE_EXHAUSTED (MAX_SERVED_RUNS: the worker serves 10000 already).
+type ServeRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run. A ULID.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Tools whose steps the worker executes, by the pack's keys; "*": all. Steps of other tools
+	// go to the workers that offer them. Default: empty, none.
+	Tools         []string `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServeRun) Reset() {
+	*x = ServeRun{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServeRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServeRun) ProtoMessage() {}
+
+func (x *ServeRun) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServeRun.ProtoReflect.Descriptor instead.
+func (*ServeRun) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ServeRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ServeRun) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+// ReleaseRun gives up a run that the worker serves. The lease of its turn ends; steps that it
+// holds are answered as before. For a run that it does not serve it does nothing.
+type ReleaseRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run. A ULID.
+	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRun) Reset() {
+	*x = ReleaseRun{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRun) ProtoMessage() {}
+
+func (x *ReleaseRun) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRun.ProtoReflect.Descriptor instead.
+func (*ReleaseRun) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReleaseRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// RunUnserved says that the worker does not serve a run any more. It comes behind all that was
+// assigned of the run.
+type RunUnserved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Why.
+	Cause         UnservedCause `protobuf:"varint,2,opt,name=cause,proto3,enum=pawl.v1.UnservedCause" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunUnserved) Reset() {
+	*x = RunUnserved{}
+	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunUnserved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunUnserved) ProtoMessage() {}
+
+func (x *RunUnserved) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunUnserved.ProtoReflect.Descriptor instead.
+func (*RunUnserved) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RunUnserved) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RunUnserved) GetCause() UnservedCause {
+	if x != nil {
+		return x.Cause
+	}
+	return UnservedCause_UNSERVED_CAUSE_UNSPECIFIED
+}
+
 // TurnLease is the right to execute one turn.
 type TurnLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1396,7 +1702,7 @@ type TurnLease struct {
 
 func (x *TurnLease) Reset() {
 	*x = TurnLease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	mi := &file_pawl_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1714,7 @@ func (x *TurnLease) String() string {
 func (*TurnLease) ProtoMessage() {}
 
 func (x *TurnLease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[9]
+	mi := &file_pawl_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1727,7 @@ func (x *TurnLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnLease.ProtoReflect.Descriptor instead.
 func (*TurnLease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TurnLease) GetRunId() string {
@@ -1500,7 +1806,7 @@ type StepLease struct {
 
 func (x *StepLease) Reset() {
 	*x = StepLease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	mi := &file_pawl_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1818,7 @@ func (x *StepLease) String() string {
 func (*StepLease) ProtoMessage() {}
 
 func (x *StepLease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[10]
+	mi := &file_pawl_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1831,7 @@ func (x *StepLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepLease.ProtoReflect.Descriptor instead.
 func (*StepLease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StepLease) GetRunId() string {
@@ -1589,7 +1895,7 @@ type WorkerRegistered struct {
 
 func (x *WorkerRegistered) Reset() {
 	*x = WorkerRegistered{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	mi := &file_pawl_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1907,7 @@ func (x *WorkerRegistered) String() string {
 func (*WorkerRegistered) ProtoMessage() {}
 
 func (x *WorkerRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[11]
+	mi := &file_pawl_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1920,7 @@ func (x *WorkerRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerRegistered.ProtoReflect.Descriptor instead.
 func (*WorkerRegistered) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WorkerRegistered) GetKeptTurns() []*TurnLease {
@@ -1687,7 +1993,7 @@ type TurnAssignment struct {
 
 func (x *TurnAssignment) Reset() {
 	*x = TurnAssignment{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[12]
+	mi := &file_pawl_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +2005,7 @@ func (x *TurnAssignment) String() string {
 func (*TurnAssignment) ProtoMessage() {}
 
 func (x *TurnAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[12]
+	mi := &file_pawl_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +2018,7 @@ func (x *TurnAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssignment.ProtoReflect.Descriptor instead.
 func (*TurnAssignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TurnAssignment) GetLease() *TurnLease {
@@ -1787,7 +2093,7 @@ type StepAssignment struct {
 
 func (x *StepAssignment) Reset() {
 	*x = StepAssignment{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[13]
+	mi := &file_pawl_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2105,7 @@ func (x *StepAssignment) String() string {
 func (*StepAssignment) ProtoMessage() {}
 
 func (x *StepAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[13]
+	mi := &file_pawl_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2118,7 @@ func (x *StepAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAssignment.ProtoReflect.Descriptor instead.
 func (*StepAssignment) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StepAssignment) GetLease() *StepLease {
@@ -1911,7 +2217,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[14]
+	mi := &file_pawl_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2229,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[14]
+	mi := &file_pawl_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2242,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Revocation) GetWork() isRevocation_Work {
@@ -2006,7 +2312,7 @@ type StepAnswers struct {
 
 func (x *StepAnswers) Reset() {
 	*x = StepAnswers{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[15]
+	mi := &file_pawl_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2324,7 @@ func (x *StepAnswers) String() string {
 func (*StepAnswers) ProtoMessage() {}
 
 func (x *StepAnswers) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[15]
+	mi := &file_pawl_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2337,7 @@ func (x *StepAnswers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAnswers.ProtoReflect.Descriptor instead.
 func (*StepAnswers) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StepAnswers) GetRunId() string {
@@ -2087,7 +2393,7 @@ type WorkReceipt struct {
 
 func (x *WorkReceipt) Reset() {
 	*x = WorkReceipt{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[16]
+	mi := &file_pawl_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2405,7 @@ func (x *WorkReceipt) String() string {
 func (*WorkReceipt) ProtoMessage() {}
 
 func (x *WorkReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[16]
+	mi := &file_pawl_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2418,7 @@ func (x *WorkReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReceipt.ProtoReflect.Descriptor instead.
 func (*WorkReceipt) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WorkReceipt) GetId() uint64 {
@@ -2346,7 +2652,7 @@ type WorkerHeartbeat struct {
 
 func (x *WorkerHeartbeat) Reset() {
 	*x = WorkerHeartbeat{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[17]
+	mi := &file_pawl_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2664,7 @@ func (x *WorkerHeartbeat) String() string {
 func (*WorkerHeartbeat) ProtoMessage() {}
 
 func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[17]
+	mi := &file_pawl_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2677,7 @@ func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerHeartbeat.ProtoReflect.Descriptor instead.
 func (*WorkerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WorkerHeartbeat) GetTokens() []string {
@@ -2396,7 +2702,7 @@ type LeaseExtension struct {
 
 func (x *LeaseExtension) Reset() {
 	*x = LeaseExtension{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[18]
+	mi := &file_pawl_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2714,7 @@ func (x *LeaseExtension) String() string {
 func (*LeaseExtension) ProtoMessage() {}
 
 func (x *LeaseExtension) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[18]
+	mi := &file_pawl_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2727,7 @@ func (x *LeaseExtension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseExtension.ProtoReflect.Descriptor instead.
 func (*LeaseExtension) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeaseExtension) GetLeases() []*TurnLease {
@@ -2459,7 +2765,7 @@ type WorkerOutput struct {
 
 func (x *WorkerOutput) Reset() {
 	*x = WorkerOutput{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[19]
+	mi := &file_pawl_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2777,7 @@ func (x *WorkerOutput) String() string {
 func (*WorkerOutput) ProtoMessage() {}
 
 func (x *WorkerOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[19]
+	mi := &file_pawl_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2790,7 @@ func (x *WorkerOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOutput.ProtoReflect.Descriptor instead.
 func (*WorkerOutput) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WorkerOutput) GetToken() string {
@@ -2526,7 +2832,7 @@ type OutputProgress struct {
 
 func (x *OutputProgress) Reset() {
 	*x = OutputProgress{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[20]
+	mi := &file_pawl_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2844,7 @@ func (x *OutputProgress) String() string {
 func (*OutputProgress) ProtoMessage() {}
 
 func (x *OutputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[20]
+	mi := &file_pawl_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2857,7 @@ func (x *OutputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputProgress.ProtoReflect.Descriptor instead.
 func (*OutputProgress) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OutputProgress) GetOffset() int64 {
@@ -2577,7 +2883,7 @@ type WorkRelease struct {
 
 func (x *WorkRelease) Reset() {
 	*x = WorkRelease{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[21]
+	mi := &file_pawl_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2895,7 @@ func (x *WorkRelease) String() string {
 func (*WorkRelease) ProtoMessage() {}
 
 func (x *WorkRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[21]
+	mi := &file_pawl_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2908,7 @@ func (x *WorkRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkRelease.ProtoReflect.Descriptor instead.
 func (*WorkRelease) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkRelease) GetWork() isWorkRelease_Work {
@@ -2658,7 +2964,7 @@ type WorkerDrain struct {
 
 func (x *WorkerDrain) Reset() {
 	*x = WorkerDrain{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[22]
+	mi := &file_pawl_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2976,7 @@ func (x *WorkerDrain) String() string {
 func (*WorkerDrain) ProtoMessage() {}
 
 func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[22]
+	mi := &file_pawl_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2989,7 @@ func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDrain.ProtoReflect.Descriptor instead.
 func (*WorkerDrain) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 // ServerDrain says that the sidecar is going: nothing more is assigned, answers
@@ -2699,7 +3005,7 @@ type ServerDrain struct {
 
 func (x *ServerDrain) Reset() {
 	*x = ServerDrain{}
-	mi := &file_pawl_v1_worker_proto_msgTypes[23]
+	mi := &file_pawl_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +3017,7 @@ func (x *ServerDrain) String() string {
 func (*ServerDrain) ProtoMessage() {}
 
 func (x *ServerDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_worker_proto_msgTypes[23]
+	mi := &file_pawl_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +3030,7 @@ func (x *ServerDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerDrain.ProtoReflect.Descriptor instead.
 func (*ServerDrain) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ServerDrain) GetDeadline() *timestamppb.Timestamp {
@@ -2744,7 +3050,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x13ListWorkersResponse\x122\n" +
 	"\aworkers\x18\x01 \x03(\v2\x18.pawl.v1.ConnectedWorkerR\aworkers\x12(\n" +
 	"\x05ready\x18\x02 \x03(\v2\x12.pawl.v1.ReadyWorkR\x05ready\x12#\n" +
-	"\rtotal_workers\x18\x03 \x01(\x05R\ftotalWorkers\"\xac\x04\n" +
+	"\rtotal_workers\x18\x03 \x01(\x05R\ftotalWorkers\"\xcd\x04\n" +
 	"\x0fConnectedWorker\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x16\n" +
@@ -2764,7 +3070,9 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"held_steps\x18\r \x01(\x05R\theldSteps\x12=\n" +
 	"\fconnected_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vconnectedAt\x123\n" +
 	"\aseen_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x1a\n" +
-	"\bdraining\x18\x10 \x01(\bR\bdraining\"\xe8\x01\n" +
+	"\bdraining\x18\x10 \x01(\bR\bdraining\x12\x1f\n" +
+	"\vserved_runs\x18\x11 \x01(\x05R\n" +
+	"servedRuns\"\xe8\x01\n" +
 	"\bHeldWork\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +
 	"\bturn_seq\x18\x02 \x01(\x04R\aturnSeq\x12\x12\n" +
@@ -2779,7 +3087,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x18\n" +
-	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xd3\b\n" +
+	"\aworkers\x18\x06 \x01(\x05R\aworkers\"\xbd\t\n" +
 	"\vWorkRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12.\n" +
@@ -2788,7 +3096,10 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\theartbeat\x18\f \x01(\v2\x18.pawl.v1.WorkerHeartbeatH\x00R\theartbeat\x12/\n" +
 	"\x06output\x18\r \x01(\v2\x15.pawl.v1.WorkerOutputH\x00R\x06output\x120\n" +
 	"\arelease\x18\x0e \x01(\v2\x14.pawl.v1.WorkReleaseH\x00R\arelease\x12,\n" +
-	"\x05drain\x18\x0f \x01(\v2\x14.pawl.v1.WorkerDrainH\x00R\x05drain\x12C\n" +
+	"\x05drain\x18\x0f \x01(\v2\x14.pawl.v1.WorkerDrainH\x00R\x05drain\x120\n" +
+	"\tserve_run\x18\x10 \x01(\v2\x11.pawl.v1.ServeRunH\x00R\bserveRun\x126\n" +
+	"\vrelease_run\x18\x11 \x01(\v2\x13.pawl.v1.ReleaseRunH\x00R\n" +
+	"releaseRun\x12C\n" +
 	"\rcomplete_turn\x18\x15 \x01(\v2\x1c.pawl.v1.CompleteTurnRequestH\x00R\fcompleteTurn\x127\n" +
 	"\tfail_turn\x18\x16 \x01(\v2\x18.pawl.v1.FailTurnRequestH\x00R\bfailTurn\x12@\n" +
 	"\fsuspend_turn\x18\x17 \x01(\v2\x1b.pawl.v1.SuspendTurnRequestH\x00R\vsuspendTurn\x12@\n" +
@@ -2801,7 +3112,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"note_model\x18\x1e \x01(\v2\x19.pawl.v1.NoteModelRequestH\x00R\tnoteModel\x12(\n" +
 	"\x04more\x18\x1f \x03(\v2\x14.pawl.v1.WorkRequestR\x04moreB\x06\n" +
-	"\x04item\"\xa8\x03\n" +
+	"\x04item\"\xe3\x03\n" +
 	"\fWorkResponse\x12;\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x19.pawl.v1.WorkerRegisteredH\x00R\n" +
@@ -2811,14 +3122,15 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\arevoked\x18\x04 \x01(\v2\x13.pawl.v1.RevocationH\x00R\arevoked\x129\n" +
 	"\fstep_answers\x18\x05 \x01(\v2\x14.pawl.v1.StepAnswersH\x00R\vstepAnswers\x120\n" +
 	"\areceipt\x18\x06 \x01(\v2\x14.pawl.v1.WorkReceiptH\x00R\areceipt\x12,\n" +
-	"\x05drain\x18\a \x01(\v2\x14.pawl.v1.ServerDrainH\x00R\x05drain\x12)\n" +
+	"\x05drain\x18\a \x01(\v2\x14.pawl.v1.ServerDrainH\x00R\x05drain\x129\n" +
+	"\frun_unserved\x18\b \x01(\v2\x14.pawl.v1.RunUnservedH\x00R\vrunUnserved\x12)\n" +
 	"\x04more\x18\x1f \x03(\v2\x15.pawl.v1.WorkResponseR\x04moreB\x06\n" +
 	"\x04item\"Q\n" +
 	"\vWorkCredits\x12 \n" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\xde\x05\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x9d\x06\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -2839,8 +3151,19 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
 	"\abatches\x18\r \x01(\bR\abatches\x12\x14\n" +
 	"\x05brief\x18\x0e \x01(\bR\x05brief\x12:\n" +
-	"\x0ereceived_steps\x18\x0f \x01(\x04B\x0e\xbaH\v2\t\x18\xff\xff\xff\xff\xff\xff\xff\x0fH\x00R\rreceivedSteps\x88\x01\x01B\x11\n" +
-	"\x0f_received_steps\"\xf5\x02\n" +
+	"\x0ereceived_steps\x18\x0f \x01(\x04B\x0e\xbaH\v2\t\x18\xff\xff\xff\xff\xff\xff\xff\x0fH\x00R\rreceivedSteps\x88\x01\x01\x12=\n" +
+	"\vserved_runs\x18\x10 \x03(\v2\x11.pawl.v1.ServeRunB\t\xbaH\x06\x92\x01\x03\x10\x90NR\n" +
+	"servedRunsB\x11\n" +
+	"\x0f_received_steps\"s\n" +
+	"\bServeRun\x12;\n" +
+	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12*\n" +
+	"\x05tools\x18\x02 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x05tools\"I\n" +
+	"\n" +
+	"ReleaseRun\x12;\n" +
+	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\"R\n" +
+	"\vRunUnserved\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12,\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x16.pawl.v1.UnservedCauseR\x05cause\"\xf5\x02\n" +
 	"\tTurnLease\x12;\n" +
 	"\x06run_id\x18\x01 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
 	"\bturn_seq\x18\x02 \x01(\x04B\a\xbaH\x042\x02(\x01R\aturnSeq\x12!\n" +
@@ -2939,7 +3262,13 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x04work\x12\x05\xbaH\x02\b\x01\"\r\n" +
 	"\vWorkerDrain\"E\n" +
 	"\vServerDrain\x126\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xa0\x01\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xa6\x01\n" +
+	"\rUnservedCause\x12\x1e\n" +
+	"\x1aUNSERVED_CAUSE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18UNSERVED_CAUSE_RUN_ENDED\x10\x01\x12\x1c\n" +
+	"\x18UNSERVED_CAUSE_RUN_WAITS\x10\x02\x12\x1d\n" +
+	"\x19UNSERVED_CAUSE_TAKEN_OVER\x10\x03\x12\x1a\n" +
+	"\x16UNSERVED_CAUSE_REFUSED\x10\x04*\xa0\x01\n" +
 	"\vRevokeCause\x12\x1c\n" +
 	"\x18REVOKE_CAUSE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REVOKE_CAUSE_ABANDONED\x10\x01\x12\x1a\n" +
@@ -2962,140 +3291,149 @@ func file_pawl_v1_worker_proto_rawDescGZIP() []byte {
 	return file_pawl_v1_worker_proto_rawDescData
 }
 
-var file_pawl_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pawl_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_pawl_v1_worker_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_pawl_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_pawl_v1_worker_proto_goTypes = []any{
-	(RevokeCause)(0),              // 0: pawl.v1.RevokeCause
-	(*ListWorkersRequest)(nil),    // 1: pawl.v1.ListWorkersRequest
-	(*ListWorkersResponse)(nil),   // 2: pawl.v1.ListWorkersResponse
-	(*ConnectedWorker)(nil),       // 3: pawl.v1.ConnectedWorker
-	(*HeldWork)(nil),              // 4: pawl.v1.HeldWork
-	(*ReadyWork)(nil),             // 5: pawl.v1.ReadyWork
-	(*WorkRequest)(nil),           // 6: pawl.v1.WorkRequest
-	(*WorkResponse)(nil),          // 7: pawl.v1.WorkResponse
-	(*WorkCredits)(nil),           // 8: pawl.v1.WorkCredits
-	(*WorkerRegistration)(nil),    // 9: pawl.v1.WorkerRegistration
-	(*TurnLease)(nil),             // 10: pawl.v1.TurnLease
-	(*StepLease)(nil),             // 11: pawl.v1.StepLease
-	(*WorkerRegistered)(nil),      // 12: pawl.v1.WorkerRegistered
-	(*TurnAssignment)(nil),        // 13: pawl.v1.TurnAssignment
-	(*StepAssignment)(nil),        // 14: pawl.v1.StepAssignment
-	(*Revocation)(nil),            // 15: pawl.v1.Revocation
-	(*StepAnswers)(nil),           // 16: pawl.v1.StepAnswers
-	(*WorkReceipt)(nil),           // 17: pawl.v1.WorkReceipt
-	(*WorkerHeartbeat)(nil),       // 18: pawl.v1.WorkerHeartbeat
-	(*LeaseExtension)(nil),        // 19: pawl.v1.LeaseExtension
-	(*WorkerOutput)(nil),          // 20: pawl.v1.WorkerOutput
-	(*OutputProgress)(nil),        // 21: pawl.v1.OutputProgress
-	(*WorkRelease)(nil),           // 22: pawl.v1.WorkRelease
-	(*WorkerDrain)(nil),           // 23: pawl.v1.WorkerDrain
-	(*ServerDrain)(nil),           // 24: pawl.v1.ServerDrain
-	nil,                           // 25: pawl.v1.TurnAssignment.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*PackRef)(nil),               // 27: pawl.v1.PackRef
-	(*CompleteTurnRequest)(nil),   // 28: pawl.v1.CompleteTurnRequest
-	(*FailTurnRequest)(nil),       // 29: pawl.v1.FailTurnRequest
-	(*SuspendTurnRequest)(nil),    // 30: pawl.v1.SuspendTurnRequest
-	(*RequestStepRequest)(nil),    // 31: pawl.v1.RequestStepRequest
-	(*ResolveStepRequest)(nil),    // 32: pawl.v1.ResolveStepRequest
-	(*SetArtifactsRequest)(nil),   // 33: pawl.v1.SetArtifactsRequest
-	(*WriteOutputRequest)(nil),    // 34: pawl.v1.WriteOutputRequest
-	(*RequestModelRequest)(nil),   // 35: pawl.v1.RequestModelRequest
-	(*AnswerModelRequest)(nil),    // 36: pawl.v1.AnswerModelRequest
-	(*NoteModelRequest)(nil),      // 37: pawl.v1.NoteModelRequest
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*GetTurnResponse)(nil),       // 39: pawl.v1.GetTurnResponse
-	(*Step)(nil),                  // 40: pawl.v1.Step
-	(*status.Status)(nil),         // 41: google.rpc.Status
-	(*CompleteTurnResponse)(nil),  // 42: pawl.v1.CompleteTurnResponse
-	(*FailTurnResponse)(nil),      // 43: pawl.v1.FailTurnResponse
-	(*SuspendTurnResponse)(nil),   // 44: pawl.v1.SuspendTurnResponse
-	(*RequestStepResponse)(nil),   // 45: pawl.v1.RequestStepResponse
-	(*ResolveStepResponse)(nil),   // 46: pawl.v1.ResolveStepResponse
-	(*SetArtifactsResponse)(nil),  // 47: pawl.v1.SetArtifactsResponse
-	(*WriteOutputResponse)(nil),   // 48: pawl.v1.WriteOutputResponse
-	(*RequestModelResponse)(nil),  // 49: pawl.v1.RequestModelResponse
-	(*AnswerModelResponse)(nil),   // 50: pawl.v1.AnswerModelResponse
-	(*NoteModelResponse)(nil),     // 51: pawl.v1.NoteModelResponse
+	(UnservedCause)(0),            // 0: pawl.v1.UnservedCause
+	(RevokeCause)(0),              // 1: pawl.v1.RevokeCause
+	(*ListWorkersRequest)(nil),    // 2: pawl.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),   // 3: pawl.v1.ListWorkersResponse
+	(*ConnectedWorker)(nil),       // 4: pawl.v1.ConnectedWorker
+	(*HeldWork)(nil),              // 5: pawl.v1.HeldWork
+	(*ReadyWork)(nil),             // 6: pawl.v1.ReadyWork
+	(*WorkRequest)(nil),           // 7: pawl.v1.WorkRequest
+	(*WorkResponse)(nil),          // 8: pawl.v1.WorkResponse
+	(*WorkCredits)(nil),           // 9: pawl.v1.WorkCredits
+	(*WorkerRegistration)(nil),    // 10: pawl.v1.WorkerRegistration
+	(*ServeRun)(nil),              // 11: pawl.v1.ServeRun
+	(*ReleaseRun)(nil),            // 12: pawl.v1.ReleaseRun
+	(*RunUnserved)(nil),           // 13: pawl.v1.RunUnserved
+	(*TurnLease)(nil),             // 14: pawl.v1.TurnLease
+	(*StepLease)(nil),             // 15: pawl.v1.StepLease
+	(*WorkerRegistered)(nil),      // 16: pawl.v1.WorkerRegistered
+	(*TurnAssignment)(nil),        // 17: pawl.v1.TurnAssignment
+	(*StepAssignment)(nil),        // 18: pawl.v1.StepAssignment
+	(*Revocation)(nil),            // 19: pawl.v1.Revocation
+	(*StepAnswers)(nil),           // 20: pawl.v1.StepAnswers
+	(*WorkReceipt)(nil),           // 21: pawl.v1.WorkReceipt
+	(*WorkerHeartbeat)(nil),       // 22: pawl.v1.WorkerHeartbeat
+	(*LeaseExtension)(nil),        // 23: pawl.v1.LeaseExtension
+	(*WorkerOutput)(nil),          // 24: pawl.v1.WorkerOutput
+	(*OutputProgress)(nil),        // 25: pawl.v1.OutputProgress
+	(*WorkRelease)(nil),           // 26: pawl.v1.WorkRelease
+	(*WorkerDrain)(nil),           // 27: pawl.v1.WorkerDrain
+	(*ServerDrain)(nil),           // 28: pawl.v1.ServerDrain
+	nil,                           // 29: pawl.v1.TurnAssignment.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*PackRef)(nil),               // 31: pawl.v1.PackRef
+	(*CompleteTurnRequest)(nil),   // 32: pawl.v1.CompleteTurnRequest
+	(*FailTurnRequest)(nil),       // 33: pawl.v1.FailTurnRequest
+	(*SuspendTurnRequest)(nil),    // 34: pawl.v1.SuspendTurnRequest
+	(*RequestStepRequest)(nil),    // 35: pawl.v1.RequestStepRequest
+	(*ResolveStepRequest)(nil),    // 36: pawl.v1.ResolveStepRequest
+	(*SetArtifactsRequest)(nil),   // 37: pawl.v1.SetArtifactsRequest
+	(*WriteOutputRequest)(nil),    // 38: pawl.v1.WriteOutputRequest
+	(*RequestModelRequest)(nil),   // 39: pawl.v1.RequestModelRequest
+	(*AnswerModelRequest)(nil),    // 40: pawl.v1.AnswerModelRequest
+	(*NoteModelRequest)(nil),      // 41: pawl.v1.NoteModelRequest
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*GetTurnResponse)(nil),       // 43: pawl.v1.GetTurnResponse
+	(*Step)(nil),                  // 44: pawl.v1.Step
+	(*status.Status)(nil),         // 45: google.rpc.Status
+	(*CompleteTurnResponse)(nil),  // 46: pawl.v1.CompleteTurnResponse
+	(*FailTurnResponse)(nil),      // 47: pawl.v1.FailTurnResponse
+	(*SuspendTurnResponse)(nil),   // 48: pawl.v1.SuspendTurnResponse
+	(*RequestStepResponse)(nil),   // 49: pawl.v1.RequestStepResponse
+	(*ResolveStepResponse)(nil),   // 50: pawl.v1.ResolveStepResponse
+	(*SetArtifactsResponse)(nil),  // 51: pawl.v1.SetArtifactsResponse
+	(*WriteOutputResponse)(nil),   // 52: pawl.v1.WriteOutputResponse
+	(*RequestModelResponse)(nil),  // 53: pawl.v1.RequestModelResponse
+	(*AnswerModelResponse)(nil),   // 54: pawl.v1.AnswerModelResponse
+	(*NoteModelResponse)(nil),     // 55: pawl.v1.NoteModelResponse
 }
 var file_pawl_v1_worker_proto_depIdxs = []int32{
-	3,  // 0: pawl.v1.ListWorkersResponse.workers:type_name -> pawl.v1.ConnectedWorker
-	5,  // 1: pawl.v1.ListWorkersResponse.ready:type_name -> pawl.v1.ReadyWork
-	4,  // 2: pawl.v1.ConnectedWorker.turns:type_name -> pawl.v1.HeldWork
-	4,  // 3: pawl.v1.ConnectedWorker.steps:type_name -> pawl.v1.HeldWork
-	26, // 4: pawl.v1.ConnectedWorker.connected_at:type_name -> google.protobuf.Timestamp
-	26, // 5: pawl.v1.ConnectedWorker.seen_at:type_name -> google.protobuf.Timestamp
-	26, // 6: pawl.v1.HeldWork.since:type_name -> google.protobuf.Timestamp
-	26, // 7: pawl.v1.HeldWork.deadline:type_name -> google.protobuf.Timestamp
-	27, // 8: pawl.v1.ReadyWork.pack:type_name -> pawl.v1.PackRef
-	8,  // 9: pawl.v1.WorkRequest.credits:type_name -> pawl.v1.WorkCredits
-	9,  // 10: pawl.v1.WorkRequest.register:type_name -> pawl.v1.WorkerRegistration
-	18, // 11: pawl.v1.WorkRequest.heartbeat:type_name -> pawl.v1.WorkerHeartbeat
-	20, // 12: pawl.v1.WorkRequest.output:type_name -> pawl.v1.WorkerOutput
-	22, // 13: pawl.v1.WorkRequest.release:type_name -> pawl.v1.WorkRelease
-	23, // 14: pawl.v1.WorkRequest.drain:type_name -> pawl.v1.WorkerDrain
-	28, // 15: pawl.v1.WorkRequest.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	29, // 16: pawl.v1.WorkRequest.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	30, // 17: pawl.v1.WorkRequest.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	31, // 18: pawl.v1.WorkRequest.request_step:type_name -> pawl.v1.RequestStepRequest
-	32, // 19: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	33, // 20: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	34, // 21: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
-	35, // 22: pawl.v1.WorkRequest.request_model:type_name -> pawl.v1.RequestModelRequest
-	36, // 23: pawl.v1.WorkRequest.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	37, // 24: pawl.v1.WorkRequest.note_model:type_name -> pawl.v1.NoteModelRequest
-	6,  // 25: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
-	12, // 26: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
-	13, // 27: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
-	14, // 28: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
-	15, // 29: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
-	16, // 30: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
-	17, // 31: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
-	24, // 32: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
-	7,  // 33: pawl.v1.WorkResponse.more:type_name -> pawl.v1.WorkResponse
-	10, // 34: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
-	11, // 35: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
-	26, // 36: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
-	38, // 37: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
-	10, // 38: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
-	11, // 39: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
-	38, // 40: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	10, // 41: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
-	39, // 42: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
-	25, // 43: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
-	11, // 44: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
-	26, // 45: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
-	26, // 46: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
-	38, // 47: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
-	27, // 48: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
-	10, // 49: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
-	11, // 50: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
-	0,  // 51: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
-	40, // 52: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
-	41, // 53: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
-	42, // 54: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	43, // 55: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	44, // 56: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	45, // 57: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
-	46, // 58: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	47, // 59: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	19, // 60: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
-	21, // 61: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
-	48, // 62: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
-	49, // 63: pawl.v1.WorkReceipt.request_model:type_name -> pawl.v1.RequestModelResponse
-	50, // 64: pawl.v1.WorkReceipt.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	51, // 65: pawl.v1.WorkReceipt.note_model:type_name -> pawl.v1.NoteModelResponse
-	10, // 66: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
-	26, // 67: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 68: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
-	1,  // 69: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
-	7,  // 70: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
-	2,  // 71: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
-	70, // [70:72] is the sub-list for method output_type
-	68, // [68:70] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	4,  // 0: pawl.v1.ListWorkersResponse.workers:type_name -> pawl.v1.ConnectedWorker
+	6,  // 1: pawl.v1.ListWorkersResponse.ready:type_name -> pawl.v1.ReadyWork
+	5,  // 2: pawl.v1.ConnectedWorker.turns:type_name -> pawl.v1.HeldWork
+	5,  // 3: pawl.v1.ConnectedWorker.steps:type_name -> pawl.v1.HeldWork
+	30, // 4: pawl.v1.ConnectedWorker.connected_at:type_name -> google.protobuf.Timestamp
+	30, // 5: pawl.v1.ConnectedWorker.seen_at:type_name -> google.protobuf.Timestamp
+	30, // 6: pawl.v1.HeldWork.since:type_name -> google.protobuf.Timestamp
+	30, // 7: pawl.v1.HeldWork.deadline:type_name -> google.protobuf.Timestamp
+	31, // 8: pawl.v1.ReadyWork.pack:type_name -> pawl.v1.PackRef
+	9,  // 9: pawl.v1.WorkRequest.credits:type_name -> pawl.v1.WorkCredits
+	10, // 10: pawl.v1.WorkRequest.register:type_name -> pawl.v1.WorkerRegistration
+	22, // 11: pawl.v1.WorkRequest.heartbeat:type_name -> pawl.v1.WorkerHeartbeat
+	24, // 12: pawl.v1.WorkRequest.output:type_name -> pawl.v1.WorkerOutput
+	26, // 13: pawl.v1.WorkRequest.release:type_name -> pawl.v1.WorkRelease
+	27, // 14: pawl.v1.WorkRequest.drain:type_name -> pawl.v1.WorkerDrain
+	11, // 15: pawl.v1.WorkRequest.serve_run:type_name -> pawl.v1.ServeRun
+	12, // 16: pawl.v1.WorkRequest.release_run:type_name -> pawl.v1.ReleaseRun
+	32, // 17: pawl.v1.WorkRequest.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	33, // 18: pawl.v1.WorkRequest.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	34, // 19: pawl.v1.WorkRequest.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	35, // 20: pawl.v1.WorkRequest.request_step:type_name -> pawl.v1.RequestStepRequest
+	36, // 21: pawl.v1.WorkRequest.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	37, // 22: pawl.v1.WorkRequest.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	38, // 23: pawl.v1.WorkRequest.write_output:type_name -> pawl.v1.WriteOutputRequest
+	39, // 24: pawl.v1.WorkRequest.request_model:type_name -> pawl.v1.RequestModelRequest
+	40, // 25: pawl.v1.WorkRequest.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	41, // 26: pawl.v1.WorkRequest.note_model:type_name -> pawl.v1.NoteModelRequest
+	7,  // 27: pawl.v1.WorkRequest.more:type_name -> pawl.v1.WorkRequest
+	16, // 28: pawl.v1.WorkResponse.registered:type_name -> pawl.v1.WorkerRegistered
+	17, // 29: pawl.v1.WorkResponse.turn:type_name -> pawl.v1.TurnAssignment
+	18, // 30: pawl.v1.WorkResponse.step:type_name -> pawl.v1.StepAssignment
+	19, // 31: pawl.v1.WorkResponse.revoked:type_name -> pawl.v1.Revocation
+	20, // 32: pawl.v1.WorkResponse.step_answers:type_name -> pawl.v1.StepAnswers
+	21, // 33: pawl.v1.WorkResponse.receipt:type_name -> pawl.v1.WorkReceipt
+	28, // 34: pawl.v1.WorkResponse.drain:type_name -> pawl.v1.ServerDrain
+	13, // 35: pawl.v1.WorkResponse.run_unserved:type_name -> pawl.v1.RunUnserved
+	8,  // 36: pawl.v1.WorkResponse.more:type_name -> pawl.v1.WorkResponse
+	14, // 37: pawl.v1.WorkerRegistration.held_turns:type_name -> pawl.v1.TurnLease
+	15, // 38: pawl.v1.WorkerRegistration.held_steps:type_name -> pawl.v1.StepLease
+	11, // 39: pawl.v1.WorkerRegistration.served_runs:type_name -> pawl.v1.ServeRun
+	0,  // 40: pawl.v1.RunUnserved.cause:type_name -> pawl.v1.UnservedCause
+	30, // 41: pawl.v1.TurnLease.deadline:type_name -> google.protobuf.Timestamp
+	42, // 42: pawl.v1.TurnLease.duration:type_name -> google.protobuf.Duration
+	14, // 43: pawl.v1.WorkerRegistered.kept_turns:type_name -> pawl.v1.TurnLease
+	15, // 44: pawl.v1.WorkerRegistered.kept_steps:type_name -> pawl.v1.StepLease
+	42, // 45: pawl.v1.WorkerRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	14, // 46: pawl.v1.TurnAssignment.lease:type_name -> pawl.v1.TurnLease
+	43, // 47: pawl.v1.TurnAssignment.turn:type_name -> pawl.v1.GetTurnResponse
+	29, // 48: pawl.v1.TurnAssignment.labels:type_name -> pawl.v1.TurnAssignment.LabelsEntry
+	15, // 49: pawl.v1.StepAssignment.lease:type_name -> pawl.v1.StepLease
+	30, // 50: pawl.v1.StepAssignment.requested_at:type_name -> google.protobuf.Timestamp
+	30, // 51: pawl.v1.StepAssignment.deadline:type_name -> google.protobuf.Timestamp
+	42, // 52: pawl.v1.StepAssignment.timeout:type_name -> google.protobuf.Duration
+	31, // 53: pawl.v1.StepAssignment.pack:type_name -> pawl.v1.PackRef
+	14, // 54: pawl.v1.Revocation.turn:type_name -> pawl.v1.TurnLease
+	15, // 55: pawl.v1.Revocation.step:type_name -> pawl.v1.StepLease
+	1,  // 56: pawl.v1.Revocation.cause:type_name -> pawl.v1.RevokeCause
+	44, // 57: pawl.v1.StepAnswers.steps:type_name -> pawl.v1.Step
+	45, // 58: pawl.v1.WorkReceipt.error:type_name -> google.rpc.Status
+	46, // 59: pawl.v1.WorkReceipt.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	47, // 60: pawl.v1.WorkReceipt.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	48, // 61: pawl.v1.WorkReceipt.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	49, // 62: pawl.v1.WorkReceipt.request_step:type_name -> pawl.v1.RequestStepResponse
+	50, // 63: pawl.v1.WorkReceipt.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	51, // 64: pawl.v1.WorkReceipt.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	23, // 65: pawl.v1.WorkReceipt.heartbeat:type_name -> pawl.v1.LeaseExtension
+	25, // 66: pawl.v1.WorkReceipt.output:type_name -> pawl.v1.OutputProgress
+	52, // 67: pawl.v1.WorkReceipt.write_output:type_name -> pawl.v1.WriteOutputResponse
+	53, // 68: pawl.v1.WorkReceipt.request_model:type_name -> pawl.v1.RequestModelResponse
+	54, // 69: pawl.v1.WorkReceipt.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	55, // 70: pawl.v1.WorkReceipt.note_model:type_name -> pawl.v1.NoteModelResponse
+	14, // 71: pawl.v1.LeaseExtension.leases:type_name -> pawl.v1.TurnLease
+	30, // 72: pawl.v1.ServerDrain.deadline:type_name -> google.protobuf.Timestamp
+	7,  // 73: pawl.v1.WorkerService.Work:input_type -> pawl.v1.WorkRequest
+	2,  // 74: pawl.v1.WorkerService.ListWorkers:input_type -> pawl.v1.ListWorkersRequest
+	8,  // 75: pawl.v1.WorkerService.Work:output_type -> pawl.v1.WorkResponse
+	3,  // 76: pawl.v1.WorkerService.ListWorkers:output_type -> pawl.v1.ListWorkersResponse
+	75, // [75:77] is the sub-list for method output_type
+	73, // [73:75] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_worker_proto_init() }
@@ -3111,6 +3449,8 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkRequest_Output)(nil),
 		(*WorkRequest_Release)(nil),
 		(*WorkRequest_Drain)(nil),
+		(*WorkRequest_ServeRun)(nil),
+		(*WorkRequest_ReleaseRun)(nil),
 		(*WorkRequest_CompleteTurn)(nil),
 		(*WorkRequest_FailTurn)(nil),
 		(*WorkRequest_SuspendTurn)(nil),
@@ -3130,13 +3470,14 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkResponse_StepAnswers)(nil),
 		(*WorkResponse_Receipt)(nil),
 		(*WorkResponse_Drain)(nil),
+		(*WorkResponse_RunUnserved)(nil),
 	}
 	file_pawl_v1_worker_proto_msgTypes[8].OneofWrappers = []any{}
-	file_pawl_v1_worker_proto_msgTypes[14].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[17].OneofWrappers = []any{
 		(*Revocation_Turn)(nil),
 		(*Revocation_Step)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[16].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[19].OneofWrappers = []any{
 		(*WorkReceipt_CompleteTurn)(nil),
 		(*WorkReceipt_FailTurn)(nil),
 		(*WorkReceipt_SuspendTurn)(nil),
@@ -3150,7 +3491,7 @@ func file_pawl_v1_worker_proto_init() {
 		(*WorkReceipt_AnswerModel)(nil),
 		(*WorkReceipt_NoteModel)(nil),
 	}
-	file_pawl_v1_worker_proto_msgTypes[21].OneofWrappers = []any{
+	file_pawl_v1_worker_proto_msgTypes[24].OneofWrappers = []any{
 		(*WorkRelease_TurnToken)(nil),
 		(*WorkRelease_StepToken)(nil),
 	}
@@ -3159,8 +3500,8 @@ func file_pawl_v1_worker_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_worker_proto_rawDesc), len(file_pawl_v1_worker_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   25,
+			NumEnums:      2,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,8 +40,8 @@ const (
 //
 // What to do with an error stands at RunService.
 type WorkerServiceClient interface {
-	// Connects a worker. Scope work; the stream ends with PERMISSION_DENIED when
-	// the principal loses it.
+	// Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
+	// stream ends with PERMISSION_DENIED when the principal loses it.
 	//
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about
@@ -128,8 +128,8 @@ func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRe
 //
 // What to do with an error stands at RunService.
 type WorkerServiceServer interface {
-	// Connects a worker. Scope work; the stream ends with PERMISSION_DENIED when
-	// the principal loses it.
+	// Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
+	// stream ends with PERMISSION_DENIED when the principal loses it.
 	//
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about

@@ -15,6 +15,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class UnservedCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UNSERVED_CAUSE_UNSPECIFIED: _ClassVar[UnservedCause]
+    UNSERVED_CAUSE_RUN_ENDED: _ClassVar[UnservedCause]
+    UNSERVED_CAUSE_RUN_WAITS: _ClassVar[UnservedCause]
+    UNSERVED_CAUSE_TAKEN_OVER: _ClassVar[UnservedCause]
+    UNSERVED_CAUSE_REFUSED: _ClassVar[UnservedCause]
+
 class RevokeCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REVOKE_CAUSE_UNSPECIFIED: _ClassVar[RevokeCause]
@@ -22,6 +30,11 @@ class RevokeCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REVOKE_CAUSE_RUN_ENDED: _ClassVar[RevokeCause]
     REVOKE_CAUSE_LEASE_EXPIRED: _ClassVar[RevokeCause]
     REVOKE_CAUSE_SUPERSEDED: _ClassVar[RevokeCause]
+UNSERVED_CAUSE_UNSPECIFIED: UnservedCause
+UNSERVED_CAUSE_RUN_ENDED: UnservedCause
+UNSERVED_CAUSE_RUN_WAITS: UnservedCause
+UNSERVED_CAUSE_TAKEN_OVER: UnservedCause
+UNSERVED_CAUSE_REFUSED: UnservedCause
 REVOKE_CAUSE_UNSPECIFIED: RevokeCause
 REVOKE_CAUSE_ABANDONED: RevokeCause
 REVOKE_CAUSE_RUN_ENDED: RevokeCause
@@ -45,7 +58,7 @@ class ListWorkersResponse(_message.Message):
     def __init__(self, workers: _Optional[_Iterable[_Union[ConnectedWorker, _Mapping]]] = ..., ready: _Optional[_Iterable[_Union[ReadyWork, _Mapping]]] = ..., total_workers: _Optional[int] = ...) -> None: ...
 
 class ConnectedWorker(_message.Message):
-    __slots__ = ("worker_id", "principal", "client", "packs", "prompts", "agents", "tools", "turn_capacity", "step_capacity", "turns", "steps", "held_turns", "held_steps", "connected_at", "seen_at", "draining")
+    __slots__ = ("worker_id", "principal", "client", "packs", "prompts", "agents", "tools", "turn_capacity", "step_capacity", "turns", "steps", "held_turns", "held_steps", "connected_at", "seen_at", "draining", "served_runs")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +75,7 @@ class ConnectedWorker(_message.Message):
     CONNECTED_AT_FIELD_NUMBER: _ClassVar[int]
     SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    SERVED_RUNS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     principal: str
     client: str
@@ -78,7 +92,8 @@ class ConnectedWorker(_message.Message):
     connected_at: _timestamp_pb2.Timestamp
     seen_at: _timestamp_pb2.Timestamp
     draining: bool
-    def __init__(self, worker_id: _Optional[str] = ..., principal: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., turns: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., held_turns: _Optional[int] = ..., held_steps: _Optional[int] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ...) -> None: ...
+    served_runs: int
+    def __init__(self, worker_id: _Optional[str] = ..., principal: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., turns: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., held_turns: _Optional[int] = ..., held_steps: _Optional[int] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., served_runs: _Optional[int] = ...) -> None: ...
 
 class HeldWork(_message.Message):
     __slots__ = ("run_id", "turn_seq", "step", "tool", "attempt", "since", "deadline")
@@ -115,7 +130,7 @@ class ReadyWork(_message.Message):
     def __init__(self, pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., count: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
 
 class WorkRequest(_message.Message):
-    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "request_model", "answer_model", "note_model", "more")
+    __slots__ = ("namespace", "id", "credits", "register", "heartbeat", "output", "release", "drain", "serve_run", "release_run", "complete_turn", "fail_turn", "suspend_turn", "request_step", "resolve_step", "set_artifacts", "write_output", "request_model", "answer_model", "note_model", "more")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +139,8 @@ class WorkRequest(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    SERVE_RUN_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_RUN_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_TURN_FIELD_NUMBER: _ClassVar[int]
     FAIL_TURN_FIELD_NUMBER: _ClassVar[int]
     SUSPEND_TURN_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +160,8 @@ class WorkRequest(_message.Message):
     output: WorkerOutput
     release: WorkRelease
     drain: WorkerDrain
+    serve_run: ServeRun
+    release_run: ReleaseRun
     complete_turn: _run_pb2.CompleteTurnRequest
     fail_turn: _run_pb2.FailTurnRequest
     suspend_turn: _run_pb2.SuspendTurnRequest
@@ -154,10 +173,10 @@ class WorkRequest(_message.Message):
     answer_model: _run_pb2.AnswerModelRequest
     note_model: _run_pb2.NoteModelRequest
     more: _containers.RepeatedCompositeFieldContainer[WorkRequest]
-    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelRequest, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., id: _Optional[int] = ..., credits: _Optional[_Union[WorkCredits, _Mapping]] = ..., register: _Optional[_Union[WorkerRegistration, _Mapping]] = ..., heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., output: _Optional[_Union[WorkerOutput, _Mapping]] = ..., release: _Optional[_Union[WorkRelease, _Mapping]] = ..., drain: _Optional[_Union[WorkerDrain, _Mapping]] = ..., serve_run: _Optional[_Union[ServeRun, _Mapping]] = ..., release_run: _Optional[_Union[ReleaseRun, _Mapping]] = ..., complete_turn: _Optional[_Union[_run_pb2.CompleteTurnRequest, _Mapping]] = ..., fail_turn: _Optional[_Union[_run_pb2.FailTurnRequest, _Mapping]] = ..., suspend_turn: _Optional[_Union[_run_pb2.SuspendTurnRequest, _Mapping]] = ..., request_step: _Optional[_Union[_run_pb2.RequestStepRequest, _Mapping]] = ..., resolve_step: _Optional[_Union[_run_pb2.ResolveStepRequest, _Mapping]] = ..., set_artifacts: _Optional[_Union[_run_pb2.SetArtifactsRequest, _Mapping]] = ..., write_output: _Optional[_Union[_run_pb2.WriteOutputRequest, _Mapping]] = ..., request_model: _Optional[_Union[_run_pb2.RequestModelRequest, _Mapping]] = ..., answer_model: _Optional[_Union[_run_pb2.AnswerModelRequest, _Mapping]] = ..., note_model: _Optional[_Union[_run_pb2.NoteModelRequest, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkRequest, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain", "more")
+    __slots__ = ("registered", "turn", "step", "revoked", "step_answers", "receipt", "drain", "run_unserved", "more")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +184,7 @@ class WorkResponse(_message.Message):
     STEP_ANSWERS_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    RUN_UNSERVED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     registered: WorkerRegistered
     turn: TurnAssignment
@@ -173,8 +193,9 @@ class WorkResponse(_message.Message):
     step_answers: StepAnswers
     receipt: WorkReceipt
     drain: ServerDrain
+    run_unserved: RunUnserved
     more: _containers.RepeatedCompositeFieldContainer[WorkResponse]
-    def __init__(self, registered: _Optional[_Union[WorkerRegistered, _Mapping]] = ..., turn: _Optional[_Union[TurnAssignment, _Mapping]] = ..., step: _Optional[_Union[StepAssignment, _Mapping]] = ..., revoked: _Optional[_Union[Revocation, _Mapping]] = ..., step_answers: _Optional[_Union[StepAnswers, _Mapping]] = ..., receipt: _Optional[_Union[WorkReceipt, _Mapping]] = ..., drain: _Optional[_Union[ServerDrain, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(self, registered: _Optional[_Union[WorkerRegistered, _Mapping]] = ..., turn: _Optional[_Union[TurnAssignment, _Mapping]] = ..., step: _Optional[_Union[StepAssignment, _Mapping]] = ..., revoked: _Optional[_Union[Revocation, _Mapping]] = ..., step_answers: _Optional[_Union[StepAnswers, _Mapping]] = ..., receipt: _Optional[_Union[WorkReceipt, _Mapping]] = ..., drain: _Optional[_Union[ServerDrain, _Mapping]] = ..., run_unserved: _Optional[_Union[RunUnserved, _Mapping]] = ..., more: _Optional[_Iterable[_Union[WorkResponse, _Mapping]]] = ...) -> None: ...
 
 class WorkCredits(_message.Message):
     __slots__ = ("turns", "steps")
@@ -185,7 +206,7 @@ class WorkCredits(_message.Message):
     def __init__(self, turns: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class WorkerRegistration(_message.Message):
-    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief", "received_steps")
+    __slots__ = ("worker_id", "client", "packs", "prompts", "agents", "tools", "allow_unknown", "turn_capacity", "step_capacity", "held_turns", "held_steps", "instance", "batches", "brief", "received_steps", "served_runs")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     PACKS_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +222,7 @@ class WorkerRegistration(_message.Message):
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     BRIEF_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_RUNS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     client: str
     packs: _containers.RepeatedScalarFieldContainer[str]
@@ -216,7 +238,30 @@ class WorkerRegistration(_message.Message):
     batches: bool
     brief: bool
     received_steps: int
-    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ..., received_steps: _Optional[int] = ...) -> None: ...
+    served_runs: _containers.RepeatedCompositeFieldContainer[ServeRun]
+    def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., allow_unknown: bool = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., held_turns: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., held_steps: _Optional[_Iterable[_Union[StepLease, _Mapping]]] = ..., instance: _Optional[str] = ..., batches: bool = ..., brief: bool = ..., received_steps: _Optional[int] = ..., served_runs: _Optional[_Iterable[_Union[ServeRun, _Mapping]]] = ...) -> None: ...
+
+class ServeRun(_message.Message):
+    __slots__ = ("run_id", "tools")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    tools: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReleaseRun(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class RunUnserved(_message.Message):
+    __slots__ = ("run_id", "cause")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    cause: UnservedCause
+    def __init__(self, run_id: _Optional[str] = ..., cause: _Optional[_Union[UnservedCause, str]] = ...) -> None: ...
 
 class TurnLease(_message.Message):
     __slots__ = ("run_id", "turn_seq", "attempt", "delivery", "token", "deadline", "duration", "step_requests")

@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/worker.proto.
  */
 export const file_pawl_v1_worker: GenFile = /*@__PURE__*/
-  fileDesc("ChRwYXdsL3YxL3dvcmtlci5wcm90bxIHcGF3bC52MSJJChJMaXN0V29ya2Vyc1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JCJ6ChNMaXN0V29ya2Vyc1Jlc3BvbnNlEikKB3dvcmtlcnMYASADKAsyGC5wYXdsLnYxLkNvbm5lY3RlZFdvcmtlchIhCgVyZWFkeRgCIAMoCzISLnBhd2wudjEuUmVhZHlXb3JrEhUKDXRvdGFsX3dvcmtlcnMYAyABKAUikQMKD0Nvbm5lY3RlZFdvcmtlchIRCgl3b3JrZXJfaWQYASABKAkSEQoJcHJpbmNpcGFsGAIgASgJEg4KBmNsaWVudBgDIAEoCRINCgVwYWNrcxgEIAMoCRIPCgdwcm9tcHRzGAUgAygJEg4KBmFnZW50cxgGIAMoCRINCgV0b29scxgHIAMoCRIVCg10dXJuX2NhcGFjaXR5GAggASgFEhUKDXN0ZXBfY2FwYWNpdHkYCSABKAUSIAoFdHVybnMYCiADKAsyES5wYXdsLnYxLkhlbGRXb3JrEiAKBXN0ZXBzGAsgAygLMhEucGF3bC52MS5IZWxkV29yaxISCgpoZWxkX3R1cm5zGAwgASgFEhIKCmhlbGRfc3RlcHMYDSABKAUSMAoMY29ubmVjdGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzZWVuX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkcmFpbmluZxgQIAEoCCKyAQoISGVsZFdvcmsSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEgwKBHN0ZXAYAyABKA0SDAoEdG9vbBgEIAEoCRIPCgdhdHRlbXB0GAUgASgFEikKBXNpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghkZWFkbGluZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoJUmVhZHlXb3JrEh4KBHBhY2sYASABKAsyEC5wYXdsLnYxLlBhY2tSZWYSDgoGcHJvbXB0GAIgASgJEg0KBWFnZW50GAMgASgJEgwKBHRvb2wYBCABKAkSDQoFY291bnQYBSABKAUSDwoHd29ya2VycxgGIAEoBSKIBwoLV29ya1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIKCgJpZBgCIAEoBBIlCgdjcmVkaXRzGAMgASgLMhQucGF3bC52MS5Xb3JrQ3JlZGl0cxIvCghyZWdpc3RlchgLIAEoCzIbLnBhd2wudjEuV29ya2VyUmVnaXN0cmF0aW9uSAASLQoJaGVhcnRiZWF0GAwgASgLMhgucGF3bC52MS5Xb3JrZXJIZWFydGJlYXRIABInCgZvdXRwdXQYDSABKAsyFS5wYXdsLnYxLldvcmtlck91dHB1dEgAEicKB3JlbGVhc2UYDiABKAsyFC5wYXdsLnYxLldvcmtSZWxlYXNlSAASJQoFZHJhaW4YDyABKAsyFC5wYXdsLnYxLldvcmtlckRyYWluSAASNQoNY29tcGxldGVfdHVybhgVIAEoCzIcLnBhd2wudjEuQ29tcGxldGVUdXJuUmVxdWVzdEgAEi0KCWZhaWxfdHVybhgWIAEoCzIYLnBhd2wudjEuRmFpbFR1cm5SZXF1ZXN0SAASMwoMc3VzcGVuZF90dXJuGBcgASgLMhsucGF3bC52MS5TdXNwZW5kVHVyblJlcXVlc3RIABIzCgxyZXF1ZXN0X3N0ZXAYGCABKAsyGy5wYXdsLnYxLlJlcXVlc3RTdGVwUmVxdWVzdEgAEjMKDHJlc29sdmVfc3RlcBgZIAEoCzIbLnBhd2wudjEuUmVzb2x2ZVN0ZXBSZXF1ZXN0SAASNQoNc2V0X2FydGlmYWN0cxgaIAEoCzIcLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVxdWVzdEgAEjMKDHdyaXRlX291dHB1dBgbIAEoCzIbLnBhd2wudjEuV3JpdGVPdXRwdXRSZXF1ZXN0SAASNQoNcmVxdWVzdF9tb2RlbBgcIAEoCzIcLnBhd2wudjEuUmVxdWVzdE1vZGVsUmVxdWVzdEgAEjMKDGFuc3dlcl9tb2RlbBgdIAEoCzIbLnBhd2wudjEuQW5zd2VyTW9kZWxSZXF1ZXN0SAASLwoKbm90ZV9tb2RlbBgeIAEoCzIZLnBhd2wudjEuTm90ZU1vZGVsUmVxdWVzdEgAEiIKBG1vcmUYHyADKAsyFC5wYXdsLnYxLldvcmtSZXF1ZXN0QgYKBGl0ZW0i5AIKDFdvcmtSZXNwb25zZRIvCgpyZWdpc3RlcmVkGAEgASgLMhkucGF3bC52MS5Xb3JrZXJSZWdpc3RlcmVkSAASJwoEdHVybhgCIAEoCzIXLnBhd2wudjEuVHVybkFzc2lnbm1lbnRIABInCgRzdGVwGAMgASgLMhcucGF3bC52MS5TdGVwQXNzaWdubWVudEgAEiYKB3Jldm9rZWQYBCABKAsyEy5wYXdsLnYxLlJldm9jYXRpb25IABIsCgxzdGVwX2Fuc3dlcnMYBSABKAsyFC5wYXdsLnYxLlN0ZXBBbnN3ZXJzSAASJwoHcmVjZWlwdBgGIAEoCzIULnBhd2wudjEuV29ya1JlY2VpcHRIABIlCgVkcmFpbhgHIAEoCzIULnBhd2wudjEuU2VydmVyRHJhaW5IABIjCgRtb3JlGB8gAygLMhUucGF3bC52MS5Xb3JrUmVzcG9uc2VCBgoEaXRlbSJDCgtXb3JrQ3JlZGl0cxIZCgV0dXJucxgBIAEoBUIKukgHGgUYkE4oABIZCgVzdGVwcxgCIAEoBUIKukgHGgUYkE4oACLEBAoSV29ya2VyUmVnaXN0cmF0aW9uEj8KCXdvcmtlcl9pZBgBIAEoCUIsukgpcicyJV5bQS1aYS16MC05XVtBLVphLXowLTkuXzovQC1dezAsMTI3fSQSGAoGY2xpZW50GAIgASgJQgi6SAVyAyiAAhIjCgVwYWNrcxgDIAMoCUIUukgRkgEOEIACGAEiB3IFEAEogAQSJQoHcHJvbXB0cxgEIAMoCUIUukgRkgEOEIAIGAEiB3IFEAEogAISJAoGYWdlbnRzGAUgAygJQhS6SBGSAQ4QgAgYASIHcgUQASiAAhIjCgV0b29scxgGIAMoCUIUukgRkgEOEIAIGAEiB3IFEAEogAISFQoNYWxsb3dfdW5rbm93bhgHIAEoCBIhCg10dXJuX2NhcGFjaXR5GAggASgFQgq6SAcaBRiQTigAEiEKDXN0ZXBfY2FwYWNpdHkYCSABKAVCCrpIBxoFGJBOKAASMQoKaGVsZF90dXJucxgKIAMoCzISLnBhd2wudjEuVHVybkxlYXNlQgm6SAaSAQMQkE4SMQoKaGVsZF9zdGVwcxgLIAMoCzISLnBhd2wudjEuU3RlcExlYXNlQgm6SAaSAQMQkE4SGQoIaW5zdGFuY2UYDCABKAlCB7pIBHICKEASDwoHYmF0Y2hlcxgNIAEoCBINCgVicmllZhgOIAEoCBIrCg5yZWNlaXZlZF9zdGVwcxgPIAEoBEIOukgLMgkY/////////w9IAIgBAUIRCg9fcmVjZWl2ZWRfc3RlcHMiqQIKCVR1cm5MZWFzZRI0CgZydW5faWQYASABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIZCgh0dXJuX3NlcRgCIAEoBEIHukgEMgIoARIYCgdhdHRlbXB0GAMgASgFQge6SAQaAigBEhkKCGRlbGl2ZXJ5GAQgASgFQge6SAQaAigBEhcKBXRva2VuGAUgASgJQgi6SAVyAyiAAhIsCghkZWFkbGluZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoIZHVyYXRpb24YByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIgoNc3RlcF9yZXF1ZXN0cxgIIAEoBUILukgIGgYYwIQ9KAAipQEKCVN0ZXBMZWFzZRI0CgZydW5faWQYASABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIVCgRzdGVwGAIgASgNQge6SAQqAigBEhgKBHRvb2wYAyABKAlCCrpIB3IFEAEogAISGAoHYXR0ZW1wdBgEIAEoBUIHukgEGgIoARIXCgV0b2tlbhgFIAEoCUIIukgFcgMogAIi8wEKEFdvcmtlclJlZ2lzdGVyZWQSJgoKa2VwdF90dXJucxgBIAMoCzISLnBhd2wudjEuVHVybkxlYXNlEiYKCmtlcHRfc3RlcHMYAiADKAsyEi5wYXdsLnYxLlN0ZXBMZWFzZRI1ChJoZWFydGJlYXRfaW50ZXJ2YWwYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SGQoRbWF4X21lc3NhZ2VfYnl0ZXMYBCABKAMSFQoNdHVybl9jYXBhY2l0eRgFIAEoBRIVCg1zdGVwX2NhcGFjaXR5GAYgASgFEg8KB3Vua25vd24YByADKAki4wEKDlR1cm5Bc3NpZ25tZW50EiEKBWxlYXNlGAEgASgLMhIucGF3bC52MS5UdXJuTGVhc2USJgoEdHVybhgCIAEoCzIYLnBhd2wudjEuR2V0VHVyblJlc3BvbnNlEg0KBWFnZW50GAMgASgJEjMKBmxhYmVscxgEIAMoCzIjLnBhd2wudjEuVHVybkFzc2lnbm1lbnQuTGFiZWxzRW50cnkSEwoLdHJhY2VwYXJlbnQYBSABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASLUAgoOU3RlcEFzc2lnbm1lbnQSIQoFbGVhc2UYASABKAsyEi5wYXdsLnYxLlN0ZXBMZWFzZRIUCgxwYXlsb2FkX2pzb24YAiABKAkSCwoDa2V5GAMgASgJEhAKCHR1cm5fc2VxGAQgASgEEjAKDHJlcXVlc3RlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZGVhZGxpbmUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SHgoEcGFjaxgIIAEoCzIQLnBhd2wudjEuUGFja1JlZhITCgt0cmFjZXBhcmVudBgJIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYCiABKAkSEAoIZGVsaXZlcnkYCyABKAQigQEKClJldm9jYXRpb24SIgoEdHVybhgBIAEoCzISLnBhd2wudjEuVHVybkxlYXNlSAASIgoEc3RlcBgCIAEoCzISLnBhd2wudjEuU3RlcExlYXNlSAASIwoFY2F1c2UYAyABKA4yFC5wYXdsLnYxLlJldm9rZUNhdXNlQgYKBHdvcmsiTQoLU3RlcEFuc3dlcnMSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEhwKBXN0ZXBzGAMgAygLMg0ucGF3bC52MS5TdGVwIrcFCgtXb3JrUmVjZWlwdBIKCgJpZBgBIAEoBBIhCgVlcnJvchgCIAEoCzISLmdvb2dsZS5ycGMuU3RhdHVzEjYKDWNvbXBsZXRlX3R1cm4YCyABKAsyHS5wYXdsLnYxLkNvbXBsZXRlVHVyblJlc3BvbnNlSAASLgoJZmFpbF90dXJuGAwgASgLMhkucGF3bC52MS5GYWlsVHVyblJlc3BvbnNlSAASNAoMc3VzcGVuZF90dXJuGA0gASgLMhwucGF3bC52MS5TdXNwZW5kVHVyblJlc3BvbnNlSAASNAoMcmVxdWVzdF9zdGVwGA4gASgLMhwucGF3bC52MS5SZXF1ZXN0U3RlcFJlc3BvbnNlSAASNAoMcmVzb2x2ZV9zdGVwGA8gASgLMhwucGF3bC52MS5SZXNvbHZlU3RlcFJlc3BvbnNlSAASNgoNc2V0X2FydGlmYWN0cxgQIAEoCzIdLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVzcG9uc2VIABIsCgloZWFydGJlYXQYESABKAsyFy5wYXdsLnYxLkxlYXNlRXh0ZW5zaW9uSAASKQoGb3V0cHV0GBIgASgLMhcucGF3bC52MS5PdXRwdXRQcm9ncmVzc0gAEjQKDHdyaXRlX291dHB1dBgTIAEoCzIcLnBhd2wudjEuV3JpdGVPdXRwdXRSZXNwb25zZUgAEjYKDXJlcXVlc3RfbW9kZWwYFCABKAsyHS5wYXdsLnYxLlJlcXVlc3RNb2RlbFJlc3BvbnNlSAASNAoMYW5zd2VyX21vZGVsGBUgASgLMhwucGF3bC52MS5BbnN3ZXJNb2RlbFJlc3BvbnNlSAASMAoKbm90ZV9tb2RlbBgWIAEoCzIaLnBhd2wudjEuTm90ZU1vZGVsUmVzcG9uc2VIAEIICgZhbnN3ZXIiNQoPV29ya2VySGVhcnRiZWF0EiIKBnRva2VucxgBIAMoCUISukgPkgEMEJBOIgdyBRABKIACIkIKDkxlYXNlRXh0ZW5zaW9uEiIKBmxlYXNlcxgBIAMoCzISLnBhd2wudjEuVHVybkxlYXNlEgwKBGxvc3QYAiADKAkiagoMV29ya2VyT3V0cHV0EhkKBXRva2VuGAEgASgJQgq6SAdyBRABKIACEhcKBm9mZnNldBgCIAEoA0IHukgEIgIoABIXCgR0ZXh0GAMgASgJQgm6SAZyBCiAgAQSDQoFcmVzZXQYBCABKAgiIAoOT3V0cHV0UHJvZ3Jlc3MSDgoGb2Zmc2V0GAEgASgDImAKC1dvcmtSZWxlYXNlEiAKCnR1cm5fdG9rZW4YASABKAlCCrpIB3IFEAEogAJIABIgCgpzdGVwX3Rva2VuGAIgASgJQgq6SAdyBRABKIACSABCDQoEd29yaxIFukgCCAEiDQoLV29ya2VyRHJhaW4iOwoLU2VydmVyRHJhaW4SLAoIZGVhZGxpbmUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKqABCgtSZXZva2VDYXVzZRIcChhSRVZPS0VfQ0FVU0VfVU5TUEVDSUZJRUQQABIaChZSRVZPS0VfQ0FVU0VfQUJBTkRPTkVEEAESGgoWUkVWT0tFX0NBVVNFX1JVTl9FTkRFRBACEh4KGlJFVk9LRV9DQVVTRV9MRUFTRV9FWFBJUkVEEAMSGwoXUkVWT0tFX0NBVVNFX1NVUEVSU0VERUQQBDKnAQoNV29ya2VyU2VydmljZRI3CgRXb3JrEhQucGF3bC52MS5Xb3JrUmVxdWVzdBoVLnBhd2wudjEuV29ya1Jlc3BvbnNlKAEwARJdCgtMaXN0V29ya2VycxIbLnBhd2wudjEuTGlzdFdvcmtlcnNSZXF1ZXN0GhwucGF3bC52MS5MaXN0V29ya2Vyc1Jlc3BvbnNlIhOC0+STAg0SCy92MS93b3JrZXJzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChRwYXdsL3YxL3dvcmtlci5wcm90bxIHcGF3bC52MSJJChJMaXN0V29ya2Vyc1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JCJ6ChNMaXN0V29ya2Vyc1Jlc3BvbnNlEikKB3dvcmtlcnMYASADKAsyGC5wYXdsLnYxLkNvbm5lY3RlZFdvcmtlchIhCgVyZWFkeRgCIAMoCzISLnBhd2wudjEuUmVhZHlXb3JrEhUKDXRvdGFsX3dvcmtlcnMYAyABKAUipgMKD0Nvbm5lY3RlZFdvcmtlchIRCgl3b3JrZXJfaWQYASABKAkSEQoJcHJpbmNpcGFsGAIgASgJEg4KBmNsaWVudBgDIAEoCRINCgVwYWNrcxgEIAMoCRIPCgdwcm9tcHRzGAUgAygJEg4KBmFnZW50cxgGIAMoCRINCgV0b29scxgHIAMoCRIVCg10dXJuX2NhcGFjaXR5GAggASgFEhUKDXN0ZXBfY2FwYWNpdHkYCSABKAUSIAoFdHVybnMYCiADKAsyES5wYXdsLnYxLkhlbGRXb3JrEiAKBXN0ZXBzGAsgAygLMhEucGF3bC52MS5IZWxkV29yaxISCgpoZWxkX3R1cm5zGAwgASgFEhIKCmhlbGRfc3RlcHMYDSABKAUSMAoMY29ubmVjdGVkX2F0GA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgdzZWVuX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghkcmFpbmluZxgQIAEoCBITCgtzZXJ2ZWRfcnVucxgRIAEoBSKyAQoISGVsZFdvcmsSDgoGcnVuX2lkGAEgASgJEhAKCHR1cm5fc2VxGAIgASgEEgwKBHN0ZXAYAyABKA0SDAoEdG9vbBgEIAEoCRIPCgdhdHRlbXB0GAUgASgFEikKBXNpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghkZWFkbGluZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAieAoJUmVhZHlXb3JrEh4KBHBhY2sYASABKAsyEC5wYXdsLnYxLlBhY2tSZWYSDgoGcHJvbXB0GAIgASgJEg0KBWFnZW50GAMgASgJEgwKBHRvb2wYBCABKAkSDQoFY291bnQYBSABKAUSDwoHd29ya2VycxgGIAEoBSLcBwoLV29ya1JlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBIKCgJpZBgCIAEoBBIlCgdjcmVkaXRzGAMgASgLMhQucGF3bC52MS5Xb3JrQ3JlZGl0cxIvCghyZWdpc3RlchgLIAEoCzIbLnBhd2wudjEuV29ya2VyUmVnaXN0cmF0aW9uSAASLQoJaGVhcnRiZWF0GAwgASgLMhgucGF3bC52MS5Xb3JrZXJIZWFydGJlYXRIABInCgZvdXRwdXQYDSABKAsyFS5wYXdsLnYxLldvcmtlck91dHB1dEgAEicKB3JlbGVhc2UYDiABKAsyFC5wYXdsLnYxLldvcmtSZWxlYXNlSAASJQoFZHJhaW4YDyABKAsyFC5wYXdsLnYxLldvcmtlckRyYWluSAASJgoJc2VydmVfcnVuGBAgASgLMhEucGF3bC52MS5TZXJ2ZVJ1bkgAEioKC3JlbGVhc2VfcnVuGBEgASgLMhMucGF3bC52MS5SZWxlYXNlUnVuSAASNQoNY29tcGxldGVfdHVybhgVIAEoCzIcLnBhd2wudjEuQ29tcGxldGVUdXJuUmVxdWVzdEgAEi0KCWZhaWxfdHVybhgWIAEoCzIYLnBhd2wudjEuRmFpbFR1cm5SZXF1ZXN0SAASMwoMc3VzcGVuZF90dXJuGBcgASgLMhsucGF3bC52MS5TdXNwZW5kVHVyblJlcXVlc3RIABIzCgxyZXF1ZXN0X3N0ZXAYGCABKAsyGy5wYXdsLnYxLlJlcXVlc3RTdGVwUmVxdWVzdEgAEjMKDHJlc29sdmVfc3RlcBgZIAEoCzIbLnBhd2wudjEuUmVzb2x2ZVN0ZXBSZXF1ZXN0SAASNQoNc2V0X2FydGlmYWN0cxgaIAEoCzIcLnBhd2wudjEuU2V0QXJ0aWZhY3RzUmVxdWVzdEgAEjMKDHdyaXRlX291dHB1dBgbIAEoCzIbLnBhd2wudjEuV3JpdGVPdXRwdXRSZXF1ZXN0SAASNQoNcmVxdWVzdF9tb2RlbBgcIAEoCzIcLnBhd2wudjEuUmVxdWVzdE1vZGVsUmVxdWVzdEgAEjMKDGFuc3dlcl9tb2RlbBgdIAEoCzIbLnBhd2wudjEuQW5zd2VyTW9kZWxSZXF1ZXN0SAASLwoKbm90ZV9tb2RlbBgeIAEoCzIZLnBhd2wudjEuTm90ZU1vZGVsUmVxdWVzdEgAEiIKBG1vcmUYHyADKAsyFC5wYXdsLnYxLldvcmtSZXF1ZXN0QgYKBGl0ZW0ikgMKDFdvcmtSZXNwb25zZRIvCgpyZWdpc3RlcmVkGAEgASgLMhkucGF3bC52MS5Xb3JrZXJSZWdpc3RlcmVkSAASJwoEdHVybhgCIAEoCzIXLnBhd2wudjEuVHVybkFzc2lnbm1lbnRIABInCgRzdGVwGAMgASgLMhcucGF3bC52MS5TdGVwQXNzaWdubWVudEgAEiYKB3Jldm9rZWQYBCABKAsyEy5wYXdsLnYxLlJldm9jYXRpb25IABIsCgxzdGVwX2Fuc3dlcnMYBSABKAsyFC5wYXdsLnYxLlN0ZXBBbnN3ZXJzSAASJwoHcmVjZWlwdBgGIAEoCzIULnBhd2wudjEuV29ya1JlY2VpcHRIABIlCgVkcmFpbhgHIAEoCzIULnBhd2wudjEuU2VydmVyRHJhaW5IABIsCgxydW5fdW5zZXJ2ZWQYCCABKAsyFC5wYXdsLnYxLlJ1blVuc2VydmVkSAASIwoEbW9yZRgfIAMoCzIVLnBhd2wudjEuV29ya1Jlc3BvbnNlQgYKBGl0ZW0iQwoLV29ya0NyZWRpdHMSGQoFdHVybnMYASABKAVCCrpIBxoFGJBOKAASGQoFc3RlcHMYAiABKAVCCrpIBxoFGJBOKAAi9wQKEldvcmtlclJlZ2lzdHJhdGlvbhI/Cgl3b3JrZXJfaWQYASABKAlCLLpIKXInMiVeW0EtWmEtejAtOV1bQS1aYS16MC05Ll86L0AtXXswLDEyN30kEhgKBmNsaWVudBgCIAEoCUIIukgFcgMogAISIwoFcGFja3MYAyADKAlCFLpIEZIBDhCAAhgBIgdyBRABKIAEEiUKB3Byb21wdHMYBCADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEiQKBmFnZW50cxgFIAMoCUIUukgRkgEOEIAIGAEiB3IFEAEogAISIwoFdG9vbHMYBiADKAlCFLpIEZIBDhCACBgBIgdyBRABKIACEhUKDWFsbG93X3Vua25vd24YByABKAgSIQoNdHVybl9jYXBhY2l0eRgIIAEoBUIKukgHGgUYkE4oABIhCg1zdGVwX2NhcGFjaXR5GAkgASgFQgq6SAcaBRiQTigAEjEKCmhlbGRfdHVybnMYCiADKAsyEi5wYXdsLnYxLlR1cm5MZWFzZUIJukgGkgEDEJBOEjEKCmhlbGRfc3RlcHMYCyADKAsyEi5wYXdsLnYxLlN0ZXBMZWFzZUIJukgGkgEDEJBOEhkKCGluc3RhbmNlGAwgASgJQge6SARyAihAEg8KB2JhdGNoZXMYDSABKAgSDQoFYnJpZWYYDiABKAgSKwoOcmVjZWl2ZWRfc3RlcHMYDyABKARCDrpICzIJGP////////8PSACIAQESMQoLc2VydmVkX3J1bnMYECADKAsyES5wYXdsLnYxLlNlcnZlUnVuQgm6SAaSAQMQkE5CEQoPX3JlY2VpdmVkX3N0ZXBzImUKCFNlcnZlUnVuEjQKBnJ1bl9pZBgBIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEiMKBXRvb2xzGAIgAygJQhS6SBGSAQ4QgAgYASIHcgUQASiAAiJCCgpSZWxlYXNlUnVuEjQKBnJ1bl9pZBgBIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kIkQKC1J1blVuc2VydmVkEg4KBnJ1bl9pZBgBIAEoCRIlCgVjYXVzZRgCIAEoDjIWLnBhd2wudjEuVW5zZXJ2ZWRDYXVzZSKpAgoJVHVybkxlYXNlEjQKBnJ1bl9pZBgBIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhkKCHR1cm5fc2VxGAIgASgEQge6SAQyAigBEhgKB2F0dGVtcHQYAyABKAVCB7pIBBoCKAESGQoIZGVsaXZlcnkYBCABKAVCB7pIBBoCKAESFwoFdG9rZW4YBSABKAlCCLpIBXIDKIACEiwKCGRlYWRsaW5lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCghkdXJhdGlvbhgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIiCg1zdGVwX3JlcXVlc3RzGAggASgFQgu6SAgaBhjAhD0oACKlAQoJU3RlcExlYXNlEjQKBnJ1bl9pZBgBIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhUKBHN0ZXAYAiABKA1CB7pIBCoCKAESGAoEdG9vbBgDIAEoCUIKukgHcgUQASiAAhIYCgdhdHRlbXB0GAQgASgFQge6SAQaAigBEhcKBXRva2VuGAUgASgJQgi6SAVyAyiAAiLzAQoQV29ya2VyUmVnaXN0ZXJlZBImCgprZXB0X3R1cm5zGAEgAygLMhIucGF3bC52MS5UdXJuTGVhc2USJgoKa2VwdF9zdGVwcxgCIAMoCzISLnBhd2wudjEuU3RlcExlYXNlEjUKEmhlYXJ0YmVhdF9pbnRlcnZhbBgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChFtYXhfbWVzc2FnZV9ieXRlcxgEIAEoAxIVCg10dXJuX2NhcGFjaXR5GAUgASgFEhUKDXN0ZXBfY2FwYWNpdHkYBiABKAUSDwoHdW5rbm93bhgHIAMoCSLjAQoOVHVybkFzc2lnbm1lbnQSIQoFbGVhc2UYASABKAsyEi5wYXdsLnYxLlR1cm5MZWFzZRImCgR0dXJuGAIgASgLMhgucGF3bC52MS5HZXRUdXJuUmVzcG9uc2USDQoFYWdlbnQYAyABKAkSMwoGbGFiZWxzGAQgAygLMiMucGF3bC52MS5UdXJuQXNzaWdubWVudC5MYWJlbHNFbnRyeRITCgt0cmFjZXBhcmVudBgFIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBItQCCg5TdGVwQXNzaWdubWVudBIhCgVsZWFzZRgBIAEoCzISLnBhd2wudjEuU3RlcExlYXNlEhQKDHBheWxvYWRfanNvbhgCIAEoCRILCgNrZXkYAyABKAkSEAoIdHVybl9zZXEYBCABKAQSMAoMcmVxdWVzdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghkZWFkbGluZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoHdGltZW91dBgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIeCgRwYWNrGAggASgLMhAucGF3bC52MS5QYWNrUmVmEhMKC3RyYWNlcGFyZW50GAkgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgKIAEoCRIQCghkZWxpdmVyeRgLIAEoBCKBAQoKUmV2b2NhdGlvbhIiCgR0dXJuGAEgASgLMhIucGF3bC52MS5UdXJuTGVhc2VIABIiCgRzdGVwGAIgASgLMhIucGF3bC52MS5TdGVwTGVhc2VIABIjCgVjYXVzZRgDIAEoDjIULnBhd2wudjEuUmV2b2tlQ2F1c2VCBgoEd29yayJNCgtTdGVwQW5zd2VycxIOCgZydW5faWQYASABKAkSEAoIdHVybl9zZXEYAiABKAQSHAoFc3RlcHMYAyADKAsyDS5wYXdsLnYxLlN0ZXAitwUKC1dvcmtSZWNlaXB0EgoKAmlkGAEgASgEEiEKBWVycm9yGAIgASgLMhIuZ29vZ2xlLnJwYy5TdGF0dXMSNgoNY29tcGxldGVfdHVybhgLIAEoCzIdLnBhd2wudjEuQ29tcGxldGVUdXJuUmVzcG9uc2VIABIuCglmYWlsX3R1cm4YDCABKAsyGS5wYXdsLnYxLkZhaWxUdXJuUmVzcG9uc2VIABI0CgxzdXNwZW5kX3R1cm4YDSABKAsyHC5wYXdsLnYxLlN1c3BlbmRUdXJuUmVzcG9uc2VIABI0CgxyZXF1ZXN0X3N0ZXAYDiABKAsyHC5wYXdsLnYxLlJlcXVlc3RTdGVwUmVzcG9uc2VIABI0CgxyZXNvbHZlX3N0ZXAYDyABKAsyHC5wYXdsLnYxLlJlc29sdmVTdGVwUmVzcG9uc2VIABI2Cg1zZXRfYXJ0aWZhY3RzGBAgASgLMh0ucGF3bC52MS5TZXRBcnRpZmFjdHNSZXNwb25zZUgAEiwKCWhlYXJ0YmVhdBgRIAEoCzIXLnBhd2wudjEuTGVhc2VFeHRlbnNpb25IABIpCgZvdXRwdXQYEiABKAsyFy5wYXdsLnYxLk91dHB1dFByb2dyZXNzSAASNAoMd3JpdGVfb3V0cHV0GBMgASgLMhwucGF3bC52MS5Xcml0ZU91dHB1dFJlc3BvbnNlSAASNgoNcmVxdWVzdF9tb2RlbBgUIAEoCzIdLnBhd2wudjEuUmVxdWVzdE1vZGVsUmVzcG9uc2VIABI0CgxhbnN3ZXJfbW9kZWwYFSABKAsyHC5wYXdsLnYxLkFuc3dlck1vZGVsUmVzcG9uc2VIABIwCgpub3RlX21vZGVsGBYgASgLMhoucGF3bC52MS5Ob3RlTW9kZWxSZXNwb25zZUgAQggKBmFuc3dlciI1Cg9Xb3JrZXJIZWFydGJlYXQSIgoGdG9rZW5zGAEgAygJQhK6SA+SAQwQkE4iB3IFEAEogAIiQgoOTGVhc2VFeHRlbnNpb24SIgoGbGVhc2VzGAEgAygLMhIucGF3bC52MS5UdXJuTGVhc2USDAoEbG9zdBgCIAMoCSJqCgxXb3JrZXJPdXRwdXQSGQoFdG9rZW4YASABKAlCCrpIB3IFEAEogAISFwoGb2Zmc2V0GAIgASgDQge6SAQiAigAEhcKBHRleHQYAyABKAlCCbpIBnIEKICABBINCgVyZXNldBgEIAEoCCIgCg5PdXRwdXRQcm9ncmVzcxIOCgZvZmZzZXQYASABKAMiYAoLV29ya1JlbGVhc2USIAoKdHVybl90b2tlbhgBIAEoCUIKukgHcgUQASiAAkgAEiAKCnN0ZXBfdG9rZW4YAiABKAlCCrpIB3IFEAEogAJIAEINCgR3b3JrEgW6SAIIASINCgtXb3JrZXJEcmFpbiI7CgtTZXJ2ZXJEcmFpbhIsCghkZWFkbGluZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqpgEKDVVuc2VydmVkQ2F1c2USHgoaVU5TRVJWRURfQ0FVU0VfVU5TUEVDSUZJRUQQABIcChhVTlNFUlZFRF9DQVVTRV9SVU5fRU5ERUQQARIcChhVTlNFUlZFRF9DQVVTRV9SVU5fV0FJVFMQAhIdChlVTlNFUlZFRF9DQVVTRV9UQUtFTl9PVkVSEAMSGgoWVU5TRVJWRURfQ0FVU0VfUkVGVVNFRBAEKqABCgtSZXZva2VDYXVzZRIcChhSRVZPS0VfQ0FVU0VfVU5TUEVDSUZJRUQQABIaChZSRVZPS0VfQ0FVU0VfQUJBTkRPTkVEEAESGgoWUkVWT0tFX0NBVVNFX1JVTl9FTkRFRBACEh4KGlJFVk9LRV9DQVVTRV9MRUFTRV9FWFBJUkVEEAMSGwoXUkVWT0tFX0NBVVNFX1NVUEVSU0VERUQQBDKnAQoNV29ya2VyU2VydmljZRI3CgRXb3JrEhQucGF3bC52MS5Xb3JrUmVxdWVzdBoVLnBhd2wudjEuV29ya1Jlc3BvbnNlKAEwARJdCgtMaXN0V29ya2VycxIbLnBhd2wudjEuTGlzdFdvcmtlcnNSZXF1ZXN0GhwucGF3bC52MS5MaXN0V29ya2Vyc1Jlc3BvbnNlIhOC0+STAg0SCy92MS93b3JrZXJzQjBaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjFiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_google_rpc_status, file_pawl_v1_record, file_pawl_v1_run]);
 
 /**
  * ListWorkersRequest asks for the connected workers.
@@ -199,6 +199,13 @@ export type ConnectedWorker = Message<"pawl.v1.ConnectedWorker"> & {
    * @generated from field: bool draining = 16;
    */
   draining: boolean;
+
+  /**
+   * How many runs of EXECUTION_CALLER it serves.
+   *
+   * @generated from field: int32 served_runs = 17;
+   */
+  servedRuns: number;
 };
 
 /**
@@ -407,6 +414,22 @@ export type WorkRequest = Message<"pawl.v1.WorkRequest"> & {
     case: "drain";
   } | {
     /**
+     * Takes on a run of EXECUTION_CALLER: its turns come on this stream.
+     *
+     * @generated from field: pawl.v1.ServeRun serve_run = 16;
+     */
+    value: ServeRun;
+    case: "serveRun";
+  } | {
+    /**
+     * Gives such a run up.
+     *
+     * @generated from field: pawl.v1.ReleaseRun release_run = 17;
+     */
+    value: ReleaseRun;
+    case: "releaseRun";
+  } | {
+    /**
      * Ends a turn with its output, as RunService.CompleteTurn does.
      *
      * @generated from field: pawl.v1.CompleteTurnRequest complete_turn = 21;
@@ -577,6 +600,14 @@ export type WorkResponse = Message<"pawl.v1.WorkResponse"> & {
      */
     value: ServerDrain;
     case: "drain";
+  } | {
+    /**
+     * A run that the worker served is served by it no more.
+     *
+     * @generated from field: pawl.v1.RunUnserved run_unserved = 8;
+     */
+    value: RunUnserved;
+    case: "runUnserved";
   } | { case: undefined; value?: undefined };
 
   /**
@@ -761,6 +792,15 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
    * @generated from field: optional uint64 received_steps = 15;
    */
   receivedSteps?: bigint | undefined;
+
+  /**
+   * Runs that it served before it lost its connection and goes on to serve, so that it keeps
+   * what it holds of them. One that another worker serves since, that has ended or waits is
+   * answered by run_unserved. Default: empty, none.
+   *
+   * @generated from field: repeated pawl.v1.ServeRun served_runs = 16;
+   */
+  servedRuns: ServeRun[];
 };
 
 /**
@@ -769,6 +809,99 @@ export type WorkerRegistration = Message<"pawl.v1.WorkerRegistration"> & {
  */
 export const WorkerRegistrationSchema: GenMessage<WorkerRegistration> = /*@__PURE__*/
   messageDesc(file_pawl_v1_worker, 8);
+
+/**
+ * ServeRun takes on a run of EXECUTION_CALLER. As long as the worker serves it, its turns,
+ * and its steps of the tools named here, are assigned to this worker alone, at once, whatever
+ * its capacities and credits. Leases, heartbeats, held calls and lost steps are as for all
+ * work; a lease that runs out is a failed attempt. While no worker serves the run nothing of
+ * it expires, but for the deadlines of its steps.
+ *
+ * Takes the scope runs:write, not work; a worker that serves runs and nothing else registers
+ * without prompts, agents and tools, and needs no scope work. WORKERS_OFF does not keep it out.
+ * A run that another worker serves is taken over from it. Serving a run again changes its tools.
+ * Tokens of GetTurn do not count meanwhile (TURN_LEASED).
+ *
+ * Errors in the receipt: those of every RPC that names a run, PERMISSION_DENIED (TURN_LEASED:
+ * the run is not of EXECUTION_CALLER; SCOPE_MISSING), FAILED_PRECONDITION (IMPORTED),
+ * RESOURCE_EXHAUSTED (MAX_SERVED_RUNS: the worker serves 10000 already).
+ *
+ * @generated from message pawl.v1.ServeRun
+ */
+export type ServeRun = Message<"pawl.v1.ServeRun"> & {
+  /**
+   * The run. A ULID.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Tools whose steps the worker executes, by the pack's keys; "*": all. Steps of other tools
+   * go to the workers that offer them. Default: empty, none.
+   *
+   * @generated from field: repeated string tools = 2;
+   */
+  tools: string[];
+};
+
+/**
+ * Describes the message pawl.v1.ServeRun.
+ * Use `create(ServeRunSchema)` to create a new message.
+ */
+export const ServeRunSchema: GenMessage<ServeRun> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 9);
+
+/**
+ * ReleaseRun gives up a run that the worker serves. The lease of its turn ends; steps that it
+ * holds are answered as before. For a run that it does not serve it does nothing.
+ *
+ * @generated from message pawl.v1.ReleaseRun
+ */
+export type ReleaseRun = Message<"pawl.v1.ReleaseRun"> & {
+  /**
+   * The run. A ULID.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+};
+
+/**
+ * Describes the message pawl.v1.ReleaseRun.
+ * Use `create(ReleaseRunSchema)` to create a new message.
+ */
+export const ReleaseRunSchema: GenMessage<ReleaseRun> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 10);
+
+/**
+ * RunUnserved says that the worker does not serve a run any more. It comes behind all that was
+ * assigned of the run.
+ *
+ * @generated from message pawl.v1.RunUnserved
+ */
+export type RunUnserved = Message<"pawl.v1.RunUnserved"> & {
+  /**
+   * The run.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Why.
+   *
+   * @generated from field: pawl.v1.UnservedCause cause = 2;
+   */
+  cause: UnservedCause;
+};
+
+/**
+ * Describes the message pawl.v1.RunUnserved.
+ * Use `create(RunUnservedSchema)` to create a new message.
+ */
+export const RunUnservedSchema: GenMessage<RunUnserved> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_worker, 11);
 
 /**
  * TurnLease is the right to execute one turn.
@@ -841,7 +974,7 @@ export type TurnLease = Message<"pawl.v1.TurnLease"> & {
  * Use `create(TurnLeaseSchema)` to create a new message.
  */
 export const TurnLeaseSchema: GenMessage<TurnLease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 9);
+  messageDesc(file_pawl_v1_worker, 12);
 
 /**
  * StepLease is the right to execute one attempt of a step. It ends at the step's
@@ -891,7 +1024,7 @@ export type StepLease = Message<"pawl.v1.StepLease"> & {
  * Use `create(StepLeaseSchema)` to create a new message.
  */
 export const StepLeaseSchema: GenMessage<StepLease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 10);
+  messageDesc(file_pawl_v1_worker, 13);
 
 /**
  * WorkerRegistered answers a registration.
@@ -957,7 +1090,7 @@ export type WorkerRegistered = Message<"pawl.v1.WorkerRegistered"> & {
  * Use `create(WorkerRegisteredSchema)` to create a new message.
  */
 export const WorkerRegisteredSchema: GenMessage<WorkerRegistered> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 11);
+  messageDesc(file_pawl_v1_worker, 14);
 
 /**
  * TurnAssignment is a turn to execute.
@@ -1008,7 +1141,7 @@ export type TurnAssignment = Message<"pawl.v1.TurnAssignment"> & {
  * Use `create(TurnAssignmentSchema)` to create a new message.
  */
 export const TurnAssignmentSchema: GenMessage<TurnAssignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 12);
+  messageDesc(file_pawl_v1_worker, 15);
 
 /**
  * StepAssignment is a tool call to make. Its correlation fields cannot be
@@ -1105,7 +1238,7 @@ export type StepAssignment = Message<"pawl.v1.StepAssignment"> & {
  * Use `create(StepAssignmentSchema)` to create a new message.
  */
 export const StepAssignmentSchema: GenMessage<StepAssignment> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 13);
+  messageDesc(file_pawl_v1_worker, 16);
 
 /**
  * Revocation takes work back. An answer to it comes too late. The credit that
@@ -1150,7 +1283,7 @@ export type Revocation = Message<"pawl.v1.Revocation"> & {
  * Use `create(RevocationSchema)` to create a new message.
  */
 export const RevocationSchema: GenMessage<Revocation> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 14);
+  messageDesc(file_pawl_v1_worker, 17);
 
 /**
  * StepAnswers tells the holder of a turn of answers to steps of its visit, as
@@ -1187,7 +1320,7 @@ export type StepAnswers = Message<"pawl.v1.StepAnswers"> & {
  * Use `create(StepAnswersSchema)` to create a new message.
  */
 export const StepAnswersSchema: GenMessage<StepAnswers> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 15);
+  messageDesc(file_pawl_v1_worker, 18);
 
 /**
  * WorkReceipt says what became of one request.
@@ -1320,7 +1453,7 @@ export type WorkReceipt = Message<"pawl.v1.WorkReceipt"> & {
  * Use `create(WorkReceiptSchema)` to create a new message.
  */
 export const WorkReceiptSchema: GenMessage<WorkReceipt> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 16);
+  messageDesc(file_pawl_v1_worker, 19);
 
 /**
  * WorkerHeartbeat says which turns are under way.
@@ -1344,7 +1477,7 @@ export type WorkerHeartbeat = Message<"pawl.v1.WorkerHeartbeat"> & {
  * Use `create(WorkerHeartbeatSchema)` to create a new message.
  */
 export const WorkerHeartbeatSchema: GenMessage<WorkerHeartbeat> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 17);
+  messageDesc(file_pawl_v1_worker, 20);
 
 /**
  * LeaseExtension tells the leases after a heartbeat.
@@ -1374,7 +1507,7 @@ export type LeaseExtension = Message<"pawl.v1.LeaseExtension"> & {
  * Use `create(LeaseExtensionSchema)` to create a new message.
  */
 export const LeaseExtensionSchema: GenMessage<LeaseExtension> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 18);
+  messageDesc(file_pawl_v1_worker, 21);
 
 /**
  * WorkerOutput is a piece of the output of a turn that is under way. It is kept
@@ -1420,7 +1553,7 @@ export type WorkerOutput = Message<"pawl.v1.WorkerOutput"> & {
  * Use `create(WorkerOutputSchema)` to create a new message.
  */
 export const WorkerOutputSchema: GenMessage<WorkerOutput> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 19);
+  messageDesc(file_pawl_v1_worker, 22);
 
 /**
  * OutputProgress answers a piece of output.
@@ -1441,7 +1574,7 @@ export type OutputProgress = Message<"pawl.v1.OutputProgress"> & {
  * Use `create(OutputProgressSchema)` to create a new message.
  */
 export const OutputProgressSchema: GenMessage<OutputProgress> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 20);
+  messageDesc(file_pawl_v1_worker, 23);
 
 /**
  * WorkRelease gives work back unfinished.
@@ -1479,7 +1612,7 @@ export type WorkRelease = Message<"pawl.v1.WorkRelease"> & {
  * Use `create(WorkReleaseSchema)` to create a new message.
  */
 export const WorkReleaseSchema: GenMessage<WorkRelease> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 21);
+  messageDesc(file_pawl_v1_worker, 24);
 
 /**
  * WorkerDrain says that a worker is going.
@@ -1494,7 +1627,7 @@ export type WorkerDrain = Message<"pawl.v1.WorkerDrain"> & {
  * Use `create(WorkerDrainSchema)` to create a new message.
  */
 export const WorkerDrainSchema: GenMessage<WorkerDrain> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 22);
+  messageDesc(file_pawl_v1_worker, 25);
 
 /**
  * ServerDrain says that the sidecar is going: nothing more is assigned, answers
@@ -1517,7 +1650,57 @@ export type ServerDrain = Message<"pawl.v1.ServerDrain"> & {
  * Use `create(ServerDrainSchema)` to create a new message.
  */
 export const ServerDrainSchema: GenMessage<ServerDrain> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_worker, 23);
+  messageDesc(file_pawl_v1_worker, 26);
+
+/**
+ * UnservedCause says why a worker serves a run no more.
+ *
+ * @generated from enum pawl.v1.UnservedCause
+ */
+export enum UnservedCause {
+  /**
+   * Not set.
+   *
+   * @generated from enum value: UNSERVED_CAUSE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The run has ended.
+   *
+   * @generated from enum value: UNSERVED_CAUSE_RUN_ENDED = 1;
+   */
+  RUN_ENDED = 1,
+
+  /**
+   * The run waits for an input, an event from outside or a timer: nothing of it is to be
+   * executed until then. Serve it again to go on.
+   *
+   * @generated from enum value: UNSERVED_CAUSE_RUN_WAITS = 2;
+   */
+  RUN_WAITS = 2,
+
+  /**
+   * Another worker has taken it over.
+   *
+   * @generated from enum value: UNSERVED_CAUSE_TAKEN_OVER = 3;
+   */
+  TAKEN_OVER = 3,
+
+  /**
+   * The run is unknown, deleted, not of EXECUTION_CALLER, or not for this principal (any more).
+   * Only behind a registration: the receipt says it otherwise.
+   *
+   * @generated from enum value: UNSERVED_CAUSE_REFUSED = 4;
+   */
+  REFUSED = 4,
+}
+
+/**
+ * Describes the enum pawl.v1.UnservedCause.
+ */
+export const UnservedCauseSchema: GenEnum<UnservedCause> = /*@__PURE__*/
+  enumDesc(file_pawl_v1_worker, 0);
 
 /**
  * RevokeCause says why work was taken back.
@@ -1565,7 +1748,7 @@ export enum RevokeCause {
  * Describes the enum pawl.v1.RevokeCause.
  */
 export const RevokeCauseSchema: GenEnum<RevokeCause> = /*@__PURE__*/
-  enumDesc(file_pawl_v1_worker, 0);
+  enumDesc(file_pawl_v1_worker, 1);
 
 /**
  * WorkerService hands turns of runs of EXECUTION_WORKERS, and steps of all runs,
@@ -1583,8 +1766,8 @@ export const RevokeCauseSchema: GenEnum<RevokeCause> = /*@__PURE__*/
  */
 export const WorkerService: GenService<{
   /**
-   * Connects a worker. Scope work; the stream ends with PERMISSION_DENIED when
-   * the principal loses it.
+   * Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
+   * stream ends with PERMISSION_DENIED when the principal loses it.
    *
    * The first request must be a registration; it is answered by `registered`.
    * From then on requests may come in any order and without waiting. Those about

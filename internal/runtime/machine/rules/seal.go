@@ -181,5 +181,14 @@ func (t *txn) diffIndexes(b *machine.Batch) {
 // Ready reports whether a run's turn belongs in the ready index.
 func Ready(g *machine.Graph, s *machine.State) bool { return !s.Imported && facts.ReadyOf(g, s) }
 
+// Executable reports whether a run's turn can be executed now, by the one who may.
+func Executable(g *machine.Graph, s *machine.State) bool {
+	return !s.Imported && facts.ExecutableOf(g, s)
+}
+
+// Rests reports whether nothing of a run is to be executed until something comes from outside,
+// or ever.
+func Rests(g *machine.Graph, s *machine.State) bool { return facts.RestsOf(g, s) }
+
 // Indexes lists a run's rows in the list indexes.
 func Indexes(s *machine.State) []machine.IndexChange { return rows.Of(s) }

@@ -20,7 +20,18 @@ func StatusOf(g *machine.Graph, s *machine.State) machine.Status {
 
 // ReadyOf says whether the run's turn is to be offered to workers.
 func ReadyOf(g *machine.Graph, s *machine.State) bool {
-	return s.Execution.Leased() && !s.Paused && StatusOf(g, s) == machine.Running
+	return s.Execution.Leased() && ExecutableOf(g, s)
+}
+
+// ExecutableOf says whether the run's turn can be executed now.
+func ExecutableOf(g *machine.Graph, s *machine.State) bool {
+	return !s.Paused && StatusOf(g, s) == machine.Running
+}
+
+// RestsOf says whether no turn can be executed until something comes from outside: an input or
+// an event. A turn that waits for its steps does not rest, nor do calls that undo others.
+func RestsOf(g *machine.Graph, s *machine.State) bool {
+	return s.Status.Terminal() || s.Undo == nil && (s.Turn == nil || g.States[s.Current].Orchestration == machine.External)
 }
 
 // AwaitingOf derives what a run waits for: the first delegation that asks, else a person

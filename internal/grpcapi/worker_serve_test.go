@@ -1,0 +1,105 @@
+package grpcapi
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/house"
+	"github.com/pawl-dev/pawl/internal/runtime"
+)
+
+func serveRun(run string, tools ...string) *pawlv1.WorkRequest {
+	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ServeRun{ServeRun: &pawlv1.ServeRun{RunId: run, Tools: tools}}}
+}
+
+// unserved waits for the end of a serving.
+func (h *hand) unserved() *pawlv1.RunUnserved {
+	h.t.Helper()
+	h.until("end of the serving", func() bool { return len(h.left) > 0 })
+	next := h.left[0]
+	h.left = h.left[1:]
+	return next
+}
+
+// TestServeRun: who may start a run serves it over a stream that offers nothing, without the scope
+// work and where workers are off, until the right to it is gone.
+func TestServeRun(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t, withTokens, func(_ *Config, c *house.Config) { c.Work.Off = true }), testContext(t)
+	ctx = as(ctx, "driver")
+	run := r.start(ctx).GetTurn().GetRunId()
+	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app"})
+	if _, err := h.ask(serveRun(run, "run_tests")); err != nil {
+		t.Fatal(err)
+	}
+	turn := h.turn()
+	if turn.GetLease().GetRunId() != run {
+		t.Fatalf("assigned %v", turn.GetLease())
+	}
+	h.send(stepRequest(turn, "run_tests", `{"path":"a"}`))
+	if _, err := h.ask(stepAnswer(h.step(), `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := pawlv1.NewWorkerServiceClient(r.conn).ListWorkers(ctx, &pawlv1.ListWorkersRequest{})
+	if err != nil || list.GetWorkers()[0].GetServedRuns() != 1 {
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	h.send(completion(turn, "Finish"))
+	if _, err := h.ask(completion(h.turn(), "")); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.unserved(); got.GetRunId() != run || got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_ENDED {
+		t.Fatalf("told %v", got)
+	}
+	_, err = h.ask(serveRun("01ARZ3NDEKTSV4RRFFQ69G5FAV"))
+	wantError(t, err, codes.NotFound, "RUN_NOT_FOUND")
+	_, err = h.ask(serveRun("no id"))
+	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+
+	tokens := slices.Clone(r.server.cfg.Tokens)
+	for i := range tokens {
+		if tokens[i].Principal == "driver" {
+			tokens[i].Scopes = runtime.ScopeRunsRead | runtime.ScopeWork
+		}
+	}
+	if err := r.server.SetRights(Rights{Tokens: tokens}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, h.end(), codes.PermissionDenied, "SCOPE_MISSING")
+}
+
+// TestServedRunsAgain: a worker that connects again names the runs that it serves, and is told
+// which of them are not its own any more, behind what it is registered with.
+func TestServedRunsAgain(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	run := r.start(ctx).GetTurn().GetRunId()
+	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", ServedRuns: []*pawlv1.ServeRun{
+		{RunId: run}, {RunId: "01ARZ3NDEKTSV4RRFFQ69G5FAV"},
+	}})
+	if got := h.unserved(); got.GetRunId() == run || got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_REFUSED {
+		t.Fatalf("told %v", got)
+	}
+	h.turn()
+	other := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "other", ServedRuns: []*pawlv1.ServeRun{{RunId: run}}})
+	if got := other.unserved(); got.GetRunId() != run || got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_TAKEN_OVER {
+		t.Fatalf("told %v", got)
+	}
+	if _, err := other.ask(serveRun(run)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.unserved(); got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_TAKEN_OVER {
+		t.Fatalf("told %v", got)
+	}
+	turn := other.turn()
+	if _, err := other.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ReleaseRun{ReleaseRun: &pawlv1.ReleaseRun{RunId: run}}}); err != nil {
+		t.Fatal(err)
+	}
+	other.until("revocation", func() bool { return len(other.revoked) > 0 })
+	if other.revoked[0].GetTurn().GetToken() != turn.GetLease().GetToken() {
+		t.Fatalf("revoked %v", other.revoked)
+	}
+}

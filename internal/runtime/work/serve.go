@@ -1,0 +1,273 @@
+package work
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+)
+
+// maxServed bounds the runs that one worker serves.
+const maxServed = 10_000
+
+// Served names a run of execution CALLER that a worker serves, and the tools whose steps it
+// executes there; "*" is all.
+type Served struct {
+	RunID string
+	Tools []string
+}
+
+// UnservedCause says why a worker serves a run no more.
+type UnservedCause uint8
+
+const (
+	// UnservedEnded: the run has ended.
+	UnservedEnded UnservedCause = iota + 1
+	// UnservedWaits: nothing of the run is to be executed until something comes from outside.
+	UnservedWaits
+	// UnservedTaken: another worker has taken the run over.
+	UnservedTaken
+	// UnservedRefused: the run is not the worker's to serve.
+	UnservedRefused
+)
+
+// serving says that one worker executes a run of execution CALLER. Its turns and steps go
+// there past the matcher: they use up neither capacity nor credit.
+type serving struct {
+	worker *Worker
+	tools  []string
+}
+
+// takes: the worker executes steps of the tool.
+func (s *serving) takes(tool string) bool {
+	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
+}
+
+// Serve makes the worker execute a run of execution CALLER: its turns, and its steps of the
+// tools. What is ready is assigned at once. A worker that served the run before hears that it
+// is taken over.
+//
+// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING;
+// FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE
+// COMMIT_UNKNOWN, DATABASE_AWAY.
+func (w *Worker) Serve(ctx context.Context, served Served) error {
+	sp := w.space
+	key, err := sp.servable(ctx, w.call, served.RunID)
+	if err != nil {
+		return err
+	}
+	return sp.room.cfg.Way.InTurn(key, func() error {
+		s, prog, err := sp.room.cfg.Way.Now(ctx, key)
+		if err != nil {
+			return err
+		}
+		held, err := sp.room.holders(ctx, prog.Graph, s)
+		if err != nil {
+			return err
+		}
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		if err := sp.serve(w, served); err != nil {
+			return err
+		}
+		sp.settle(s, prog.Graph, nil, held)
+		return nil
+	})
+}
+
+// Release ends the serving of a run: its turn is nobody's until another worker serves it. What
+// the worker has of its steps it still answers. Without effect for a run that it does not
+// serve.
+func (w *Worker) Release(run string) {
+	sp := w.space
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if at := sp.runs[run]; at != nil && at.serving != nil && at.serving.worker == w {
+		sp.unserve(at, RevokedAbandoned)
+		go sp.refresh(run)
+	}
+}
+
+// May says whether a principal, by the rights that hold now, may do what the worker does: any
+// work, where it offers some, and serve runs, where it serves some or offers nothing.
+func (w *Worker) May(p runtime.Principal) error {
+	offers := len(w.offer.Prompts)+len(w.offer.Agents)+len(w.offer.Tools) > 0
+	if offers {
+		if err := policy.Require(p, policy.Work); err != nil {
+			return runtime.Denied(err)
+		}
+	}
+	if offers && w.Serving() == 0 {
+		return nil
+	}
+	return runtime.Denied(policy.Require(p, policy.RunsWrite))
+}
+
+// Serving is how many runs the worker serves.
+func (w *Worker) Serving() int {
+	w.space.mu.Lock()
+	defer w.space.mu.Unlock()
+	return len(w.served)
+}
+
+// Serves says whether a worker serves a run: tokens of its turns do not count then.
+func (r *Room) Serves(key runtime.RunKey) bool {
+	sp := r.shard(key.Namespace)
+	if sp == nil {
+		return false
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	run := sp.runs[key.ID]
+	return run != nil && run.serving != nil
+}
+
+// servable finds a run that a caller may serve.
+func (sp *workShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
+	if _, err := sp.room.cfg.Way.Admit(call, policy.RunsWrite); err != nil {
+		return runtime.RunKey{}, err
+	}
+	key, err := sp.room.cfg.Way.Find(runtime.RunRef{Call: call, RunID: run})
+	if err != nil {
+		return key, err
+	}
+	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	if err != nil {
+		return key, err
+	}
+	if s.Imported {
+		return key, rules.Imported()
+	}
+	_, err = policy.Decide(policy.Ask{Act: policy.Fetch, Principal: call.Principal, Leased: s.Execution.Leased()})
+	return key, runtime.Denied(err)
+}
+
+// serve notes that the worker serves the run, and ends the serving of another.
+func (sp *workShard) serve(w *Worker, served Served) error {
+	if w.gone {
+		return nil // Its stream has ended: it reads no answer.
+	}
+	run := sp.run(served.RunID)
+	if before := run.serving; before == nil || before.worker != w {
+		if len(w.served) >= maxServed {
+			return &machine.Refusal{
+				Code: machine.CodeResourceExhausted, Reason: "MAX_SERVED_RUNS", Field: "run_id",
+				Message: "the worker serves as many runs as one stream can; open another one, or wait for some to end",
+				Limit:   maxServed, Got: int64(len(w.served)) + 1,
+			}
+		}
+		if before != nil {
+			sp.unserve(run, RevokedSuperseded)
+			before.worker.sink.Unserved(run.id, UnservedTaken)
+		}
+	}
+	run.serving = &serving{worker: w, tools: served.Tools}
+	w.served[run.id] = struct{}{}
+	return nil
+}
+
+// unserve ends the serving of a run and the lease of its turn. The steps that its worker has
+// stay with it: their tools may be at work.
+func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
+	w := run.serving.worker
+	run.serving = nil
+	delete(w.served, run.id)
+	turn := run.turn
+	if turn == nil || turn.lease == nil {
+		return
+	}
+	lease := turn.lease
+	turn.lease = nil
+	turn.keepPast(lease)
+	if lease.sent {
+		told := lease.tell()
+		w.sink.Revoke(Revocation{Turn: &told, Cause: cause})
+	}
+	sp.drop(lease, false)
+}
+
+// settleServing ends the serving of a run of which nothing is left to execute.
+func (sp *workShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
+	if run.serving == nil || !rules.Rests(g, s) {
+		return
+	}
+	w, cause := run.serving.worker, UnservedWaits
+	if s.Status.Terminal() {
+		cause = UnservedEnded
+	}
+	sp.unserve(run, RevokedAbandoned)
+	w.sink.Unserved(run.id, cause)
+}
+
+// ready: the run's turn is to be executed, by the worker that serves the run or by any.
+func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
+	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
+}
+
+// serveAgain lets a worker that connected again go on with the runs that it served, unless
+// another worker serves them since.
+func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
+	for _, served := range req.Served {
+		run := sp.runs[served.RunID]
+		if run != nil && run.serving != nil && run.serving.worker == old {
+			// Only its connection is another one: it keeps what it has.
+			delete(old.served, run.id)
+			run.serving.worker = w
+			w.served[run.id] = struct{}{}
+		}
+		switch {
+		case req.refused[served.RunID]:
+			w.sink.Unserved(served.RunID, UnservedRefused)
+		case run != nil && run.serving != nil && run.serving.worker != w:
+			w.sink.Unserved(served.RunID, UnservedTaken)
+		case sp.serve(w, served) != nil:
+			w.sink.Unserved(served.RunID, UnservedRefused)
+		default:
+			go sp.refresh(served.RunID)
+		}
+	}
+}
+
+// counted is how much a worker holds of what its capacities bound.
+func (w *Worker) counted() (turns, steps int) {
+	for _, lease := range w.turns {
+		if !lease.served {
+			turns++
+		}
+	}
+	for _, lease := range w.steps {
+		if !lease.served {
+			steps++
+		}
+	}
+	return turns, steps
+}
+
+// keeps: the worker may go on with a turn or a step of a run: it serves the run, or it offers
+// work of the class and has room for it.
+func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
+	if run.serving != nil && run.serving.worker == w && (class.Kind == machine.TurnWork || run.serving.takes(class.Tool)) {
+		return true, true
+	}
+	turns, steps := w.counted()
+	if class.Kind == machine.StepWork {
+		return false, steps < w.offer.Steps && w.offer.Serves(class)
+	}
+	return false, turns < w.offer.Turns && w.offer.Serves(class)
+}
+
+// checkServed notes the runs that the worker says it serves and may not serve.
+func (r *Room) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
+	req.refused = make(map[string]bool)
+	for _, served := range req.Served {
+		_, err := r.open(ns).servable(ctx, req.Call, served.RunID)
+		if away(err) {
+			return err
+		}
+		req.refused[served.RunID] = err != nil
+	}
+	return nil
+}

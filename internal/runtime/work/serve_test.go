@@ -1,0 +1,272 @@
+package work_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/work"
+)
+
+// app is a process of the application: it serves runs and offers nothing.
+func app(req *work.WorkerRequest) {
+	req.Principal, req.Instance = everyone, "process of "+req.ID
+	req.Offer = machine.WorkOffer{}
+	req.Counts = true
+}
+
+func (f *fakeWorker) serve(run string, tools ...string) {
+	f.r.t.Helper()
+	if err := f.Serve(context.Background(), work.Served{RunID: run, Tools: tools}); err != nil {
+		f.r.t.Fatalf("serve %s: %v", run, err)
+	}
+}
+
+func (f *fakeWorker) unserved(run string, cause work.UnservedCause) {
+	f.r.t.Helper()
+	if got := await(f.r.t, "end of the serving", f.left); got != (unserved{run, cause}) {
+		f.r.t.Fatalf("told %+v, want %s for cause %d", got, run, cause)
+	}
+}
+
+// TestServedRun: a run of CALLER is executed by the worker that serves it, turn after turn,
+// with the steps of its tools, past capacities and credits, until it ends.
+func TestServedRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	others, mine := r.connect("others"), r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID, "run_tests")
+	d := mine.turn()
+	if _, err := mine.request(d, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := mine.resolve(mine.step(), `{}`); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "answer", mine.answers)
+	}
+	mine.mustComplete(d, "Again")
+	mine.mustComplete(mine.turn(), "Finish")
+	mine.mustComplete(mine.turn(), "")
+	mine.unserved(run.RunID, work.UnservedEnded)
+	nothing(t, "turn", others.turns)
+	nothing(t, "step", others.steps)
+	if mine.Serving() != 0 || r.Work.Serves(runtime.RunKey{ID: run.RunID}) {
+		t.Fatal("a run that has ended is served")
+	}
+}
+
+// TestServedToolsOfOthers: steps of tools that are not the server's go to the workers that offer
+// them, and those that waited for one come to the server when it serves the run.
+func TestServedToolsOfOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID, "write_file")
+	d := mine.turn()
+	if _, err := mine.request(d, "a"); err != nil {
+		t.Fatal(err)
+	}
+	others := r.connect("others", toolsOnly)
+	if step := others.step(); step.StepLease.RunID != run.RunID {
+		t.Fatalf("assigned %+v", step)
+	}
+	if _, err := mine.request(d, "b"); err != nil {
+		t.Fatal(err)
+	}
+	mine.serve(run.RunID, "*")
+	if step := mine.step(); string(step.Step.Payload) != `{"path":"b"}` {
+		t.Fatalf("assigned %+v", step)
+	}
+}
+
+// TestServedTokens: while a worker serves the run no token counts, and none is given.
+func TestServedTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID)
+	d := mine.turn()
+	_, err := r.EmitEvent(context.Background(), runtime.EmitRequest{
+		RunRef: ref(run.RunID, everyone), Event: "Again", EventID: "e", TurnToken: run.Turn.Token,
+	})
+	wantReason(t, err, "TURN_LEASED")
+	_, err = r.GetTurn(context.Background(), ref(run.RunID, everyone))
+	wantReason(t, err, "TURN_LEASED")
+	if answer := mine.mustComplete(d, "Again"); answer.Turn.Token != "" {
+		t.Fatal("the completion under a lease gave a token")
+	}
+	next := mine.turn()
+	mine.Release(run.RunID)
+	if got := await(t, "revocation", mine.revoked); got.Turn.Token != next.TurnLease.Token {
+		t.Fatalf("revoked %+v", got)
+	}
+	if _, err := r.GetTurn(context.Background(), ref(run.RunID, everyone)); err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+}
+
+// TestServedWaits: a run that only something from outside moves is left, and served again goes on.
+func TestServedWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID)
+	d := mine.turn()
+	_, err := r.CompleteTurn(context.Background(), runtime.CompleteRequest{TurnCall: mine.turnCall(d), Await: machine.AwaitInput})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.unserved(run.RunID, work.UnservedWaits)
+	if _, err := r.SendInput(context.Background(), runtime.InputRequest{RunRef: ref(run.RunID, everyone), MessageID: "m1", Parts: []machine.Part{{Kind: machine.PartText, Text: "go on"}}}); err != nil {
+		t.Fatal(err)
+	}
+	nothing(t, "turn", mine.turns)
+	mine.serve(run.RunID)
+	if next := mine.turn(); next.Turn == d.Turn {
+		t.Fatal("the same turn came again")
+	}
+}
+
+// TestTakenOver: another worker takes the run over; the first one is told, its completion comes
+// too late, and it does not take the run back when it connects again.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first, second := r.connect("first", app), r.connect("second", app)
+	run := r.start("c1")
+	first.serve(run.RunID)
+	d := first.turn()
+	second.serve(run.RunID)
+	if got := await(t, "revocation", first.revoked); got.Turn.Token != d.TurnLease.Token || got.Cause != work.RevokedSuperseded {
+		t.Fatalf("revoked %+v", got)
+	}
+	first.unserved(run.RunID, work.UnservedTaken)
+	again := second.turn()
+	if again.TurnLease.Delivery <= d.TurnLease.Delivery {
+		t.Fatalf("delivery %d after %d", again.TurnLease.Delivery, d.TurnLease.Delivery)
+	}
+	back := r.connect("first", app, func(req *work.WorkerRequest) {
+		req.Served, req.Turns = []work.Served{{RunID: run.RunID}}, []work.TurnLease{d.TurnLease}
+	})
+	back.unserved(run.RunID, work.UnservedTaken)
+	if len(back.conn.Turns) != 0 {
+		t.Fatal("the first one keeps the turn")
+	}
+	second.mustComplete(again, "Again")
+	second.turn()
+}
+
+// TestServedReconnect: a worker that lost its connection goes on with the turn and the step that
+// it has; while it is away nothing expires.
+func TestServedReconnect(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.background()
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID, "*")
+	d := mine.turn()
+	if _, err := mine.request(d, "a"); err != nil {
+		t.Fatal(err)
+	}
+	step := mine.step()
+	mine.Close(true)
+	back := r.connect("mine", app, func(req *work.WorkerRequest) {
+		req.Served = []work.Served{{RunID: run.RunID, Tools: []string{"*"}}}
+		req.Turns, req.Steps, req.Received = []work.TurnLease{d.TurnLease}, []work.StepLease{step.StepLease}, step.Delivery
+	})
+	if len(back.conn.Turns) != 1 || len(back.conn.Steps) != 1 {
+		t.Fatalf("keeps %+v", back.conn)
+	}
+	d.TurnLease, step.StepLease = back.conn.Turns[0], back.conn.Steps[0]
+	if _, err := back.resolve(step, `{}`); err != nil {
+		t.Fatal(err)
+	}
+	back.mustComplete(d, "Again")
+	d = back.turn()
+	back.Close(true)
+	r.clock.Advance(time.Hour)
+	last := r.connect("another", app)
+	last.serve(run.RunID, "*")
+	if got := last.turn(); got.Turn != d.Turn || got.TurnLease.Attempt != 1 {
+		t.Fatalf("after an hour: %+v", got.TurnLease)
+	}
+}
+
+// TestServedLost: the process dies with its tool at work: the outcome of the step is unknown, as
+// of any worker's, and the attempt is not made again as if it had not been.
+func TestServedLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.background()
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID, "*")
+	if _, err := mine.request(mine.turn(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	mine.step()
+	mine.Close(true)
+	next := r.connect("next", app)
+	next.serve(run.RunID, "*")
+	next.turn()
+	r.clock.AwaitAlarm(5 * time.Second)
+	r.clock.Advance(5 * time.Second)
+	if got := await(t, "answer", next.answers); len(got) != 1 || got[0].Error.Code != "WORKER_LOST" {
+		t.Fatalf("told %+v", got)
+	}
+	nothing(t, "step", next.steps)
+}
+
+// TestServedLeaseExpires: a worker that serves a run and sends no heartbeat has used up an attempt.
+func TestServedLeaseExpires(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.background()
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID)
+	mine.turn()
+	r.clock.AwaitAlarm(time.Minute)
+	r.clock.Advance(time.Minute)
+	if got := await(t, "revocation", mine.revoked); got.Cause != work.RevokedLeaseExpired {
+		t.Fatalf("revoked %+v", got)
+	}
+	if got := later(r, "second attempt", mine.turns); got.TurnLease.Attempt != 2 {
+		t.Fatalf("attempt %d", got.TurnLease.Attempt)
+	}
+}
+
+// TestServeRefused: what may not be served, and by whom.
+func TestServeRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine, run := r.connect("mine", app), r.start("c1")
+	workers := r.startWorkers("s1")
+	for _, c := range []struct {
+		by   *fakeWorker
+		run  string
+		want string
+	}{
+		{mine, "01ARZ3NDEKTSV4RRFFQ69G5FAV", "RUN_NOT_FOUND"},
+		{mine, workers.RunID, "TURN_LEASED"},
+		{r.connect("hands"), run.RunID, "SCOPE_MISSING"},
+		{r.connect("other hands"), "01ARZ3NDEKTSV4RRFFQ69G5FAV", "SCOPE_MISSING"},
+		{r.connect("reader", func(req *work.WorkerRequest) { req.Principal.Scopes |= runtime.ScopeRunsRead }), run.RunID, "SCOPE_MISSING"},
+	} {
+		wantReason(t, c.by.Serve(context.Background(), work.Served{RunID: c.run}), c.want)
+	}
+	_, err := r.Work.Connect(context.Background(), work.WorkerRequest{
+		Call: runtime.Call{Principal: runtime.Principal{Subject: "app", Scopes: runtime.ScopeRunsWrite}}, ID: "offers", Sink: mine,
+		Offer: machine.WorkOffer{Prompts: []string{"*"}, Turns: 1},
+	})
+	wantReason(t, err, "SCOPE_MISSING")
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Serving is what executes one run of EXECUTION_CALLER.
+type Serving struct {
+	// Turn executes the turns whose prompt has no function of its own.
+	Turn TurnFunc
+	// Prompts executes turns by their prompts. Default: none.
+	Prompts map[string]TurnFunc
+	// Tools executes steps by their tools; "*" takes those that have no function of their
+	// own. Steps of other tools go to other workers. Default: none.
+	Tools map[string]ToolFunc
+}
+
+// Errors of [Worker.Serve].
+var (
+	// ErrServed: this worker serves the run already.
+	ErrServed = errors.New("this worker serves the run already")
+	// ErrTakenOver: another worker has taken the run over.
+	ErrTakenOver = errors.New("another worker has taken the run over")
+	// ErrNotServed: the sidecar does not let the worker serve the run any more: it was deleted,
+	// or the principal has lost the right to it.
+	ErrNotServed = errors.New("the run is not this worker's to serve any more")
+	// ErrStopped: [Worker.Run] has returned.
+	ErrStopped = errors.New("the worker has stopped")
+)
+
+// served is a run that the worker serves.
+type served struct {
+	Serving
+	// over gets why the worker serves it no more.
+	over chan pawlv1.UnservedCause
+}
+
+// Serve executes a run of EXECUTION_CALLER until it ends or waits for something from outside:
+// true says that it has ended. [Worker.Run] must be running. It goes on over lost connections.
+// When ctx ends it gives the run up and returns the error of ctx; turns that are under way are
+// stopped, and another worker may go on with the run.
+//
+// Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrStopped, those of ServeRun, that of ctx.
+func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.life, func() { cancel(ErrStopped) })()
+	run := &served{Serving: with, over: make(chan pawlv1.UnservedCause, 1)}
+	w.mu.Lock()
+	if w.served[runID] != nil {
+		w.mu.Unlock()
+		return false, ErrServed
+	}
+	w.served[runID] = run
+	w.mu.Unlock()
+	defer w.unserve(runID)
+	// A session that is lost on the request registers with the run the next time.
+	s, err := w.current(ctx, nil)
+	if err == nil {
+		_, err = s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ServeRun{ServeRun: run.request(runID)}})
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, errSessionOver) {
+		return false, fmt.Errorf("serve run %s: %w", runID, err)
+	}
+	select {
+	case cause := <-run.over:
+		switch cause {
+		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_ENDED:
+			return true, nil
+		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_WAITS:
+			return false, nil
+		case pawlv1.UnservedCause_UNSERVED_CAUSE_TAKEN_OVER:
+			return false, fmt.Errorf("serve run %s: %w", runID, ErrTakenOver)
+		}
+		return false, fmt.Errorf("serve run %s: %w", runID, ErrNotServed)
+	case <-ctx.Done():
+		w.release(runID)
+		return false, context.Cause(ctx)
+	}
+}
+
+func (r *served) request(runID string) *pawlv1.ServeRun {
+	return &pawlv1.ServeRun{RunId: runID, Tools: keys(r.Tools)}
+}
+
+func (w *Worker) unserve(runID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.served, runID)
+}
+
+// release gives a run up, and stops its turns.
+func (w *Worker) release(runID string) {
+	w.mu.Lock()
+	s := w.session
+	for _, t := range w.turns {
+		if t.lease().GetRunId() == runID {
+			t.cancel()
+		}
+	}
+	w.mu.Unlock()
+	if s != nil {
+		_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ReleaseRun{ReleaseRun: &pawlv1.ReleaseRun{RunId: runID}}})
+	}
+}
+
+// unserved hands on why the worker serves a run no more.
+func (w *Worker) unserved(in *pawlv1.RunUnserved) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if run := w.served[in.GetRunId()]; run != nil {
+		select {
+		case run.over <- in.GetCause():
+		default:
+		}
+	}
+}
+
+// servedRuns are the runs that the worker serves, for its registration. It is called under mu.
+func (w *Worker) servedRuns() []*pawlv1.ServeRun {
+	var all []*pawlv1.ServeRun
+	for id, run := range w.served {
+		all = append(all, run.request(id))
+	}
+	return all
+}
+
+// turn finds what executes a turn of the run.
+func (r *served) turn(prompt string) TurnFunc {
+	if f := r.Prompts[prompt]; f != nil {
+		return f
+	}
+	return r.Turn
+}
+
+// tool finds what executes a step of the run.
+func (r *served) tool(name string) ToolFunc {
+	if f := r.Tools[name]; f != nil {
+		return f
+	}
+	return r.Tools["*"]
+}

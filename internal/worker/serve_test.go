@@ -1,0 +1,155 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// startOwn starts a run that the application drives.
+func (s *sidecar) startOwn(ctx context.Context) string {
+	s.t.Helper()
+	got, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "count", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got.GetRun().GetRunId()
+}
+
+// serving runs a worker that offers nothing until the test ends.
+func (s *sidecar) serving(ctx context.Context, id string) *worker.Worker {
+	s.t.Helper()
+	w, err := worker.New(worker.Config{Conn: s.conn, ID: id, Retry: 5 * time.Millisecond})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+// TestServe: one worker, over one stream that breaks now and then, serves many runs at once to
+// their ends, each by its own functions; no tool is called twice.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	w := s.serving(ctx, "app")
+	const runs, visits = 40, 5
+	var all sync.WaitGroup
+	for range runs {
+		all.Go(func() {
+			var calls atomic.Int64
+			turn, tool := counting(visits, &calls)
+			run := s.startOwn(ctx)
+			ended, err := w.Serve(ctx, run, worker.Serving{Turn: func(ctx context.Context, at *worker.Turn) (worker.Completion, error) {
+				if at.Assignment.GetLease().GetRunId() != run {
+					t.Errorf("a turn of %s went to the function of %s", at.Assignment.GetLease().GetRunId(), run)
+				}
+				if calls.Load() == 2 {
+					s.cut()
+				}
+				return turn(ctx, at)
+			}, Tools: map[string]worker.ToolFunc{"add": tool}})
+			if err != nil || !ended {
+				t.Errorf("run %s: ended %t, %v", run, ended, err)
+				return
+			}
+			got := s.ended(ctx, run)
+			if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTotalVisits() != visits+1 || calls.Load() != visits {
+				t.Errorf("%d calls, ended %v", calls.Load(), got)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestServeEnds: how a serving ends before its run does.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	first, second := s.serving(ctx, "first"), s.serving(ctx, "second")
+	begun := make(chan struct{}, 8)
+	waits := worker.Serving{Turn: func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return worker.Completion{}, ctx.Err()
+	}}
+	run, lost := s.startOwn(ctx), make(chan error, 1)
+	go func() {
+		_, err := first.Serve(ctx, run, waits)
+		lost <- err
+	}()
+	<-begun
+	if _, err := first.Serve(ctx, run, waits); !errors.Is(err, worker.ErrServed) {
+		t.Fatalf("served twice: %v", err)
+	}
+	own, giveUp := context.WithCancel(ctx)
+	given := make(chan error, 1)
+	go func() {
+		_, err := second.Serve(own, run, waits)
+		given <- err
+	}()
+	<-begun
+	if err := <-lost; !errors.Is(err, worker.ErrTakenOver) {
+		t.Fatalf("taken over: %v", err)
+	}
+	giveUp()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Fatalf("given up: %v", err)
+	}
+	ended, err := first.Serve(ctx, run, worker.Serving{Turn: func(context.Context, *worker.Turn) (worker.Completion, error) {
+		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+	}})
+	if err != nil || ended {
+		t.Fatalf("a run that waits: ended %t, %v", ended, err)
+	}
+	_, err = first.Serve(ctx, s.start(ctx), waits)
+	if status.Code(errors.Unwrap(err)) != codes.PermissionDenied {
+		t.Fatalf("a run of workers: %v", err)
+	}
+}
+
+// A process starts a run and executes it to its end; the sidecar keeps every turn and call.
+func ExampleWorker_Serve() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	local := exampleSidecar(ctx)
+	defer local.Close()
+	w, err := worker.New(worker.Config{Conn: local.Conn, ID: "app"})
+	check(err)
+	go func() { check(w.Run(ctx)) }()
+	run, err := pawlv1.NewRunServiceClient(local.Conn).StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	check(err)
+	ended, err := w.Serve(ctx, run.GetRun().GetRunId(), worker.Serving{Turn: func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		turn := t.Assignment.GetTurn()
+		fmt.Println(turn.GetTurn().GetState(), turn.GetTurn().GetVisit())
+		if turn.GetTerminal() {
+			return worker.Completion{}, nil
+		}
+		return worker.Completion{Event: "Error"}, nil
+	}})
+	fmt.Println(ended, err)
+	// Output:
+	// work 1
+	// work 2
+	// work 3
+	// give_up 1
+	// true <nil>
+}

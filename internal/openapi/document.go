@@ -239,12 +239,30 @@ func oneType(value any) {
 				v["type"] = types[0]
 			}
 		}
+		inclusive(v)
 		for _, inner := range v {
 			oneType(inner)
 		}
 	case []any:
 		for _, inner := range v {
 			oneType(inner)
+		}
+	}
+}
+
+// inclusive says the bounds of whole numbers so that they are allowed themselves: ogen, for
+// one, knows no others.
+func inclusive(schema object) {
+	if schema["type"] != "integer" {
+		return
+	}
+	for exclusive, bound := range map[string]struct {
+		name string
+		step float64
+	}{"exclusiveMinimum": {"minimum", 1}, "exclusiveMaximum": {"maximum", -1}} {
+		if limit, ok := schema[exclusive].(float64); ok {
+			schema[bound.name] = limit + bound.step
+			delete(schema, exclusive)
 		}
 	}
 }

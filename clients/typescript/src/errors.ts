@@ -275,9 +275,9 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
     return error.cause;
   }
   const info = error.findDetails(ErrorInfoSchema)[0];
-  const tooLarge = TOO_LARGE.exec(error.rawMessage);
-  if (!info && tooLarge) {
-    return messageTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), thrown);
+  const tooLarge = info ? undefined : tooLargeOf(error);
+  if (tooLarge) {
+    return tooLarge;
   }
   const lost = !info && LOST.has(error.code) && !signal?.aborted && isBroken(error);
   const code = lost ? Code.Unavailable : error.code;
@@ -296,17 +296,48 @@ export function errorOf(thrown: unknown, signal?: AbortSignal): PawlError {
   });
 }
 
-/** How the gRPC library refuses a request that is over its limit. */
-const TOO_LARGE = /^message size (\d+) is larger than configured writeMaxBytes (\d+)/;
+/** How the gRPC libraries refuse a message that is over a limit: this one, and that of a server. */
+const TOO_LARGE =
+  /^message size (\d+) is larger than configured (writeMaxBytes|readMaxBytes) (\d+)|(?:received|sent) message larger than max \((\d+) vs\. (\d+)\)/i;
 
-/** The error of a request that is not sent because it is too large, sizes in bytes. */
-export function messageTooLarge(size: number, limit: number, cause?: unknown): PawlError {
-  return new PawlError("limit", `message: ${size} bytes, at most ${limit} are taken`, {
-    code: "RESOURCE_EXHAUSTED",
-    reason: "MESSAGE_TOO_LARGE",
-    metadata: { limit: String(limit), got: String(size) },
-    cause,
-  });
+/** The error of a message that one of both sides does not take; undefined: it is another one. */
+function tooLargeOf(error: ConnectError): PawlError | undefined {
+  const found = TOO_LARGE.exec(error.rawMessage);
+  if (!found) {
+    return undefined;
+  }
+  const [, own, bound, ownLimit, theirs, theirLimit] = found;
+  const side = bound === undefined ? "sidecar" : bound === "readMaxBytes" ? "answer" : "request";
+  return messageTooLarge(Number(own ?? theirs), Number(ownLimit ?? theirLimit), error, side);
+}
+
+/** Who does not take a message, and what helps. */
+const TAKES = {
+  request:
+    "this client sends at most LIMIT (maxMessageBytes); keep large content beside the run with putBlob",
+  answer: "this client reads at most LIMIT; ask for less at once, as by a smaller pageSize",
+  sidecar:
+    "the sidecar takes at most LIMIT (serve --limits-message-bytes); keep large content beside the run with putBlob",
+};
+
+/** The error of a message that is not sent, or not read, because it is too large; sizes in bytes. */
+export function messageTooLarge(
+  size: number,
+  limit: number,
+  cause?: unknown,
+  by: keyof typeof TAKES = "request",
+): PawlError {
+  const what = by === "answer" ? "answer" : "request";
+  return new PawlError(
+    "limit",
+    `${what}: ${size} bytes, ${TAKES[by].replace("LIMIT", String(limit))}`,
+    {
+      code: "RESOURCE_EXHAUSTED",
+      reason: "MESSAGE_TOO_LARGE",
+      metadata: { limit: String(limit), got: String(size) },
+      cause,
+    },
+  );
 }
 
 /** Whether a connection broke: the system names a code, or an answer was cut off. */

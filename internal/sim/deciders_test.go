@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,14 +69,16 @@ func mustBeHeld(tool, payload string) bool {
 	if tool == "pay" {
 		return true
 	}
-	var asked struct{ Amount *float64 }
-	return tool == "refund" && (json.Unmarshal([]byte(payload), &asked) != nil || asked.Amount == nil || *asked.Amount > 50)
+	amount := numberIn(payload, "amount")
+	return tool == "refund" && (amount == nil || amount.Cmp(big.NewRat(50, 1)) > 0 || !doubles(payload))
 }
 
 // digestOf is the digest of a call, made as docs/control.md says.
 func digestOf(pack, run string, step uint32, tool, payload string) [32]byte {
 	var values map[string]any
-	_ = json.Unmarshal([]byte(payload), &values) // what is no object has no keys
+	d := json.NewDecoder(strings.NewReader(payload))
+	d.UseNumber()
+	_ = d.Decode(&values) // what is no object has no keys
 	canonical, _ := json.Marshal(values)
 	of := sha256.Sum256(canonical)
 	b := []byte("pawl.approval.v1\x00")
@@ -146,7 +150,7 @@ func (pp *people) waiting(ctx context.Context, n *node, p *process) (all []look,
 
 // decideOn decides about a call, in one of the ways in which people do.
 func (pp *people) decideOn(n *node, one look, how int, dice *rand.Rand) {
-	edit := fmt.Sprintf(`{"amount":%d,"item":"edited"}`, 10*dice.IntN(9))
+	edit := fmt.Sprintf(`{%s,"item":"edited"}`, foldedAmount(dice, 10*dice.IntN(9)))
 	switch how {
 	case 1: // two at once
 		pp.decideAs(n, judge, one, machine.Approved, "", 0)
@@ -271,6 +275,7 @@ func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 	}
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
+		o.readable(e, b, s)
 		if b.Kind == machine.KindModel || !s.keepsLedger {
 			return
 		}
@@ -294,7 +299,12 @@ func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 		if b.Error.Code == consent.MismatchCode {
 			fail("the decided payload is the one that ran", "step %d is answered: %s", b.Step, b.Error.Message)
 		}
-		if known && last != machine.Approved && last != machine.Edited && (b.OK || b.Worker != "" || b.Next > 0) {
+		// A call that waits again has made the attempts before.
+		made := last == machine.Lapsed && b.OK && b.Attempt < s.letters.attempts[b.Step]
+		if s.letters.attempts[b.Step] = b.Attempt; b.Next > 0 {
+			s.letters.attempts[b.Step] = b.Next
+		}
+		if known && !made && last != machine.Approved && last != machine.Edited && (b.OK || b.Worker != "" || b.Next > 0) {
 			fail("no held call ran without its decision", "step %d is answered, and was %s", b.Step, last)
 		}
 	}

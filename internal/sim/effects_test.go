@@ -18,11 +18,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/worker"
 )
 
-// seats is how many business keys there are on each node: few, so that runs want the same.
-const seats = 4
+// seats are the business keys of each node: few, so that runs want the same, two of which are
+// one number to a reader of doubles.
+var seats = []string{"1", "2", "3", "9007199254740992", "9007199254740993"}
 
-// seatOf is the payload of a booking.
-func seatOf(dice *rand.Rand) string { return fmt.Sprintf(`{"seat":%d}`, 1+dice.IntN(seats)) }
+// seatOf is the payload of a booking: the same number is written in several ways.
+func seatOf(dice *rand.Rand) string {
+	n := pick(dice, seats...)
+	return fmt.Sprintf(`{"seat":%s}`, pick(dice, n, n, n+".0", n+"e0", n+"0e-1", "0."+n+fmt.Sprintf("e%d", len(n))))
+}
 
 // bookings are what the tools "book", "booked" and "unbook" of testdata/pack.json change and know
 // outside. A seat is had once. Unlike that of "charge" the other side does not know keys again:
@@ -99,8 +103,8 @@ func (b *bookings) declines(dice *rand.Rand, of int) error {
 
 // book takes a seat: a while after it was asked to, and a while before it says so.
 func (b *bookings) book(ctx context.Context, n *node, s *worker.Step) (json.RawMessage, error) {
-	var asked struct{ Seat int }
-	if err := json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &asked); err != nil || asked.Seat == 0 {
+	number := numberIn(s.Assignment.GetPayloadJson(), "seat")
+	if number == nil {
 		return nil, &worker.Failure{Code: "NO_SEAT", Message: s.Assignment.GetPayloadJson(), Final: true}
 	}
 	f, key, dice := &flight{}, s.IdempotencyKey(), stepDice(s)
@@ -113,7 +117,7 @@ func (b *bookings) book(ctx context.Context, n *node, s *worker.Step) (json.RawM
 	if err := b.declines(dice, 4); err != nil {
 		return nil, err
 	}
-	seat := n.name + "/" + strconv.Itoa(asked.Seat)
+	seat := n.name + "/" + number.RatString()
 	if err := b.take(key, seat, f, int(s.Assignment.GetLease().GetAttempt())); err != nil {
 		return nil, err
 	}
@@ -310,12 +314,33 @@ func wanted(e *machine.Entry, key string, refused bool) (effects [][32]byte) {
 	return effects
 }
 
+// taken: a call is refused for the effect of another step where one asked for the same number,
+// however it was written, and for no other.
+func (o *oracle) taken(e *machine.Entry, b *machine.StepRejected) {
+	asked, ok := e.Input.Command.(machine.RequestSteps)
+	if !ok || b.Denial.Code != machine.DuplicateEffect {
+		return
+	}
+	for i := range asked.Requests {
+		r := &asked.Requests[i]
+		if r.Tool != "book" || r.Key != b.Key && len(asked.Requests) > 1 {
+			continue
+		}
+		if seat := numberIn(string(r.Payload), "seat"); seat != nil && !o.seats[seat.RatString()] {
+			o.world.fail("another number is another effect", "%s: %s is refused %s, which nobody asked for before", o.node.name, e.RunID, r.Payload)
+		}
+	}
+}
+
 // effected proves what one record says of effects.
 func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
 		if b.Tool == "book" && b.About == nil {
 			f.asked[b.Step] = true
+			if seat := numberIn(string(b.Payload), "seat"); seat != nil {
+				o.seats[seat.RatString()] = true
+			}
 			for _, effect := range wanted(e, b.Key, false) {
 				if f.refused[refusal{b.TurnSeq, b.Key, effect}] {
 					o.world.fail("what was refused in a turn stays refused", "%s: %s asks for step %d under %q, which was another's effect before", o.node.name, e.RunID, b.Step, b.Key)
@@ -326,6 +351,7 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 			f.undos++
 		}
 	case *machine.StepRejected:
+		o.taken(e, b)
 		for _, effect := range wanted(e, b.Key, true) {
 			f.refused[refusal{b.TurnSeq, b.Key, effect}] = true
 		}

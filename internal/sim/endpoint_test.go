@@ -43,6 +43,8 @@ type modelCall struct {
 	usage   *pawlv1.Usage
 	// heard is what people said of what it was shown.
 	heard []string
+	// silence is what of its usage nobody is told.
+	silence silence
 }
 
 // offer is what the endpoint goes by: the tools that it may call, and how often it has
@@ -55,6 +57,8 @@ type offer struct {
 	events []string
 	// shown is the whole of what the model is shown.
 	shown string
+	// loose: the endpoint consumes more than it may, now and then.
+	loose bool
 }
 
 func newEndpoint(w *world) *endpoint {
@@ -101,6 +105,12 @@ func (e *endpoint) begin(o *offer) *modelCall {
 		id: fmt.Sprintf("response-%d", n), late: time.Duration(dice.IntN(600)) * time.Millisecond,
 		usage: &pawlv1.Usage{InputTokens: 1 + dice.Int64N(mostInput), OutputTokens: 1 + dice.Int64N(mostOutput), Model: modelName},
 	}
+	if !e.world.healing && dice.IntN(6) == 0 {
+		call.silence = silence(1 + dice.IntN(int(saysOutput)))
+	}
+	if o.loose && !e.world.healing && dice.IntN(16) == 0 {
+		call.usage.OutputTokens += pick(dice, int64(mostOutput), mostOutput, 2*mostOutput, maxTokens+mostOutput)
+	}
 	e.calls = append(e.calls, call)
 	e.hears(call, o.shown)
 	switch fate := dice.IntN(12); {
@@ -134,7 +144,7 @@ func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 		}
 		switch what := e.dice.IntN(8); {
 		case what == 0 && slices.Contains(o.tools, "helper"):
-			c.Name, c.Arguments = "helper", fmt.Sprintf(`{"message":"help with %d"}`, n)
+			c.Name, c.Arguments = "helper", letterOf(e.dice, fmt.Sprintf("help with %d", n))
 		case what == 1:
 			c.Name = "unheard of"
 		case what < 5 && slices.Contains(o.tools, "book"):
@@ -149,9 +159,9 @@ func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 func (e *endpoint) ware(o *offer, order string) (tool, arguments string) {
 	tool = o.tools[e.dice.IntN(len(o.tools))]
 	if costs[tool] == 0 {
-		return tool, fmt.Sprintf(`{"message":"go %s"}`, order)
+		return tool, letterOf(e.dice, "go "+order)
 	}
-	return tool, fmt.Sprintf(`{"amount":%d,"order":%q}`, 20+10*e.dice.IntN(7), order)
+	return tool, fmt.Sprintf(`{%s,"order":%q}`, amountOf(e.dice, 20+10*e.dice.IntN(7)), order)
 }
 
 // leave ends the turn.

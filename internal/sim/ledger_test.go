@@ -51,6 +51,8 @@ type report struct {
 	stepID
 	attempt int32
 	usage   *pawlv1.Usage
+	// answered: the model answered; else the call failed.
+	answered bool
 	// heard: it was answered so.
 	heard bool
 	took  pawlv1.Disposition
@@ -116,10 +118,10 @@ func (l *ledger) show(id stepID, attempt int32, content string) {
 }
 
 // tells notes what an executor is about to tell.
-func (l *ledger) tells(id stepID, attempt int32, usage *pawlv1.Usage) *report {
+func (l *ledger) tells(id stepID, attempt int32, told *pawlv1.AnswerModelRequest) *report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &report{stepID: id, attempt: attempt, usage: usage}
+	r := &report{stepID: id, attempt: attempt, usage: told.GetUsage(), answered: told.GetAnswer() != nil}
 	l.reports = append(l.reports, r)
 	return r
 }

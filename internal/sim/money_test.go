@@ -101,11 +101,11 @@ func (m *workman) sell(ctx context.Context, s *worker.Step) (json.RawMessage, er
 func wares(tool, name string, dice *rand.Rand) string {
 	switch tool {
 	case "runner", "porter":
-		return fmt.Sprintf(`{"message":"go %s"}`, name)
+		return letterOf(dice, "go "+name)
 	case "book":
 		return seatOf(dice)
 	}
-	return fmt.Sprintf(`{"amount":%d,"item":%q}`, 20+10*dice.IntN(7), name)
+	return fmt.Sprintf(`{%s,"item":%q}`, amountOf(dice, 20+10*dice.IntN(7)), name)
 }
 
 // shop is a turn of testdata/till.json: up to four calls at once, of which each costs.
@@ -121,6 +121,9 @@ func (m *workman) shop(ctx context.Context, t *worker.Turn, dice *rand.Rand) (wo
 			tool, key := tools[dice.IntN(len(tools))].GetName(), fmt.Sprintf("s%d", i)
 			payload := wares(tool, fmt.Sprintf("%d.%d", t.Assignment.GetLease().GetTurnSeq(), i), diceOf(key, t.Assignment.GetLease().GetTurnSeq()))
 			all.Go(func() { _, _ = t.Step(ctx, key+tool, tool, payload) })
+		}
+		if turn.GetPrompt() == "runner" || turn.GetPrompt() == "porter" {
+			all.Go(func() { _, _ = t.Step(ctx, "tip", "tip", `{}`) })
 		}
 	}
 	all.Wait()
@@ -243,14 +246,19 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	o.lends(e, r, s)
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
+		if b.Tool == "tip" { // the cashier's block list has it, and every till begins with a cashier
+			o.world.fail("what a run may not call its agents may not", "%s: step %d of %s", o.node.name, b.Step, e.RunID)
+		}
 		id, bound := attemptID{step: b.Step}, machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)}
 		if b.Kind == machine.KindModel && s.keepsLedger {
 			id.attempt = b.Attempt
 		}
 		s.reserved[id] = bound
+		o.affords(e, b, s, bound)
 	case *machine.StepRejected:
 		o.refused(e, b, s)
 	case *machine.StepResolved:
+		o.names(e, b)
 		o.told(b, s)
 	case *machine.StepCancelled:
 		if b.Kind != machine.KindModel || !s.keepsLedger {
@@ -303,10 +311,52 @@ func (o *oracle) refused(e *machine.Entry, b *machine.StepRejected, s *spent) {
 	}
 }
 
-// unreserved notes what an attempt of a model consumed that nobody had reserved.
+// unreserved notes what an attempt of a model consumed that nobody had reserved: all of it, or what
+// is more than its bound.
 func (p *purse) unreserved(id attemptID, u *machine.Usage) {
-	if p.reserved[id] == (machine.Amount{}) {
-		p.untold.Tokens, p.untold.CostMicro = p.untold.Tokens+u.InputTokens+u.OutputTokens, p.untold.CostMicro+u.CostMicro
+	bound := p.reserved[id]
+	p.untold.Tokens += max(0, u.InputTokens+u.OutputTokens-bound.Tokens)
+	p.untold.CostMicro += max(0, u.CostMicro-bound.CostMicro)
+}
+
+// names: an answer is one to the attempt that it names.
+func (o *oracle) names(e *machine.Entry, b *machine.StepResolved) {
+	if c, ok := e.Input.Command.(machine.ResolveStep); ok && c.Step == b.Step && c.Attempt != b.Attempt {
+		o.world.fail("an answer is one to its attempt", "%s: attempt %d of step %d of %s is answered by record %d, and the answer names attempt %d",
+			o.node.name, b.Attempt, b.Step, e.RunID, e.First, c.Attempt)
+	}
+}
+
+// affords: what is asked for fits beside all that was consumed, also where a call consumed more
+// than its bound.
+func (o *oracle) affords(e *machine.Entry, b *machine.StepRequested, s *spent, bound machine.Amount) {
+	all := s.sum()
+	if s.keepsLedger && b.About == nil && (bound.Tokens > 0 && all.Tokens > s.limit.Tokens || bound.CostMicro > 0 && all.CostMicro > s.limit.CostMicro) {
+		o.world.fail("who has passed a budget asks for nothing", "%s: step %d of %s is asked for with %+v consumed or reserved of %+v: %+v",
+			o.node.name, b.Step, e.RunID, all, s.limit, s.reserved)
+	}
+}
+
+// stops: a run does not go on behind a turn with which it has passed its budget.
+func (o *oracle) stops(e *machine.Entry, s *spent) {
+	state := o.states[e.RunID]
+	if state == nil || state.Status.Terminal() || state.Undo != nil || s.tokens <= s.limit.Tokens && s.cost <= s.limit.CostMicro {
+		return
+	}
+	over := false
+	for i := range e.Records {
+		switch b := e.Records[i].Body.(type) {
+		case *machine.TurnCompleted:
+			over = true
+		case *machine.Transition:
+			if b.Cause == machine.CauseBudget {
+				return
+			}
+		}
+	}
+	if over {
+		o.world.fail("who has passed a budget stops there", "%s: %s goes on behind record %d with %d tokens and %d micro-dollars of %+v",
+			o.node.name, e.RunID, e.First, s.tokens, s.cost, s.limit)
 	}
 }
 

@@ -44,13 +44,15 @@ type oracle struct {
 	// deleting are the runs whose deletion was asked for, deleted those of which that was
 	// acknowledged.
 	deleting, deleted map[string]bool
+	// seats are the numbers that steps asked for.
+	seats map[string]bool
 }
 
 func newOracle(w *world, n *node) *oracle {
 	return &oracle{
 		world: w, node: n, states: map[string]*machine.State{}, graphs: map[string]*machine.Graph{},
 		ids: map[string]uint64{}, turns: map[string]uint64{}, spent: map[string]*spent{}, books: books{rows: map[string]*book{}}, acked: map[place][32]byte{},
-		instants: map[string]time.Time{}, firings: map[string]int{}, deleting: map[string]bool{}, deleted: map[string]bool{},
+		instants: map[string]time.Time{}, firings: map[string]int{}, deleting: map[string]bool{}, deleted: map[string]bool{}, seats: map[string]bool{},
 	}
 }
 
@@ -241,6 +243,7 @@ type spent struct {
 	heeds        heeds
 	purse
 	desk    desk
+	letters letters
 	effects effects
 }
 
@@ -266,9 +269,10 @@ const (
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
-		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops(), heeds: newHeeds(), desk: desk{}, effects: newEffects()}
+		s = &spent{visits: map[string]int{}, talk: newTalk(), loops: newLoops(), heeds: newHeeds(), desk: desk{}, effects: newEffects(), letters: letters{sent: map[uint32]string{}, attempts: map[uint32]int{}}}
 		if state := o.states[e.RunID]; state != nil {
 			s.opens(e, state.PackID)
+			s.letters.opens(e)
 		}
 		o.spent[e.RunID] = s
 	}
@@ -303,6 +307,7 @@ func (o *oracle) bounded(e *machine.Entry) {
 		o.effected(e, &e.Records[i], &s.effects)
 	}
 	o.count(e, s)
+	o.stops(e, s)
 	most := tillCalls
 	if !s.keepsLedger {
 		o.repeated(e, s)

@@ -325,7 +325,7 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		pp.stop(n, run, id)
 		return
 	case "resolve":
-		pp.resolve(n, run, id, uint32(dice.IntN(3)))
+		pp.resolve(n, run, id, rand.New(rand.NewPCG(dice.Uint64(), 1)))
 		return
 	case "answer":
 		pp.answer(n, run, id, pick(dice, driver, approver))
@@ -408,24 +408,69 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 	})
 }
 
-// resolve answers a step of a run by hand.
-func (pp *people) resolve(n *node, run, id string, back uint32) {
+// resolve answers a step of a run by hand: its attempt now, or an earlier one, well or not; a call
+// that waits for people again, if there is one, for the attempt that was made before.
+func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 	ref := runtime.RunRef{Call: approver, RunID: run}
 	ref.Principal.Scopes |= policy.Admin
 	pp.call(n, "look for steps "+id, func(ctx context.Context, p *process) error {
 		s, err := p.house.StateAt(ctx, ref, 0)
-		if err != nil || s.LastStep <= back {
+		if err != nil {
 			return err
 		}
-		step := s.LastStep - back
-		if slices.ContainsFunc(s.Steps, func(p machine.ToolStep) bool { return p.Step == step && strings.Contains(p.Tool, "book") }) {
-			return nil // what was done outside nobody knows better than the tools
+		step, attempt := s.LastStep-uint32(min(dice.IntN(3), int(s.LastStep))), 1
+		at := slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.Awaits() && p.Attempt > 1 })
+		if at < 0 {
+			at = slices.IndexFunc(s.Steps, func(p machine.ToolStep) bool { return p.Step == step })
+		}
+		late := false
+		if at >= 0 {
+			p := &s.Steps[at]
+			if strings.Contains(p.Tool, "book") {
+				return nil // what was done outside nobody knows better than the tools
+			}
+			step, late = p.Step, p.Awaits() && p.Attempt > 1
+			attempt = max(1, p.Attempt-dice.IntN(2))
+		}
+		if step == 0 {
+			return nil
+		}
+		answer := runtime.ResolveRequest{RunRef: ref, Step: step, Attempt: attempt, OK: true, Result: []byte(`"by hand"`), ID: id}
+		switch {
+		case late:
+			answer.Attempt = 1
+		case dice.IntN(3) == 0:
+			answer.OK, answer.Result, answer.Error = false, nil, machine.Fault{Code: "BY_HAND", Message: id}
+		}
+		if dice.IntN(8) == 0 {
+			answer.Attempt = 0
 		}
 		pp.ask(n, "resolve "+id, callSeen{object: n.name + "/" + run, id: id, who: ref.Principal, command: machine.ResolveStep{}}, func(ctx context.Context, p *process) (runtime.Answer, error) {
-			return p.house.ResolveStep(ctx, runtime.ResolveRequest{RunRef: ref, Step: step, Attempt: 1, OK: true, Result: []byte(`"by hand"`), ID: id})
+			got, err := p.house.ResolveStep(ctx, answer)
+			pp.resolved(&answer, late, err)
+			return got, err
 		})
+		if !answer.OK {
+			// Who did not hear that says it again: without an id, the attempt alone tells that it is the same.
+			answer := answer
+			answer.ID = ""
+			pp.call(n, "resolve again "+id, func(ctx context.Context, p *process) error {
+				_, err := p.house.ResolveStep(ctx, answer)
+				return err
+			})
+		}
 		return nil
 	})
+}
+
+// resolved holds what is said to an answer by hand against the attempt that it names.
+func (pp *people) resolved(answer *runtime.ResolveRequest, late bool, err error) {
+	switch {
+	case answer.Attempt == 0 && err == nil:
+		pp.world.fail("an answer names its attempt", "an answer to step %d of %s without an attempt is taken", answer.Step, answer.RunID)
+	case answer.Attempt > 0 && late && told(err) == "STEP_HELD":
+		pp.world.fail("a good answer is taken, of any attempt", "attempt %d of step %d of %s was made, and its answer is refused: %v", answer.Attempt, answer.Step, answer.RunID, err)
+	}
 }
 
 // answer tells the agent that asks something what somebody says, who may or may not.

@@ -64,6 +64,7 @@ func (overHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := current.Load()
 	var asked struct {
 		Messages []struct{ Role string }
+		Most     int64 `json:"max_tokens"`
 		Tools    []struct {
 			Function struct {
 				Name       string
@@ -80,6 +81,9 @@ func (overHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		w.fail("the endpoint is asked in its form", "%v: %s", err, raw)
 		return nil, err
+	}
+	if asked.Most <= 0 || asked.Most > maxTokens {
+		w.fail("the bound that is reserved is sent", "max_tokens is %d: %s", asked.Most, raw)
 	}
 	o := &offer{shown: string(raw)}
 	for _, tool := range asked.Tools {
@@ -116,9 +120,7 @@ func (c *modelCall) http(req *http.Request) *http.Response {
 		raw, _ := json.Marshal(data) // of texts and numbers
 		fmt.Fprintf(&body, "data: %s\n\n", raw)
 	}
-	usage := map[string]any{"id": c.id, "model": "scripted", "object": "chat.completion.chunk", "choices": []any{}, "usage": map[string]any{
-		"prompt_tokens": c.usage.GetInputTokens(), "completion_tokens": c.usage.GetOutputTokens(), "total_tokens": c.usage.GetInputTokens() + c.usage.GetOutputTokens(),
-	}}
+	usage := map[string]any{"id": c.id, "model": "scripted", "object": "chat.completion.chunk", "choices": []any{}, "usage": c.chatUsage()}
 	switch {
 	case c.answer != nil:
 		send(c.chunk(map[string]any{"role": "assistant", "content": textOf(c.answer), "tool_calls": c.toolCalls()}, nil))
@@ -135,6 +137,21 @@ func (c *modelCall) http(req *http.Request) *http.Response {
 	}
 	res.Body = io.NopCloser(&body)
 	return res
+}
+
+// chatUsage is what of it chat completions say; nil: nothing.
+func (c *modelCall) chatUsage() any {
+	if c.silence == saysNothing {
+		return nil
+	}
+	u := map[string]any{}
+	if c.silence != saysOutput {
+		u["prompt_tokens"] = c.usage.GetInputTokens()
+	}
+	if c.silence != saysInput {
+		u["completion_tokens"] = c.usage.GetOutputTokens()
+	}
+	return u
 }
 
 func (c *modelCall) chunk(delta map[string]any, finish any) map[string]any {

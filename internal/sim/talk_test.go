@@ -207,6 +207,9 @@ func (c *conversation) call(ctx context.Context, step *pawlv1.Step) (*pawlv1.Mod
 			return nil, err
 		}
 	}
+	if most := step.GetModel().GetMaxOutputTokens(); most != mostOutput {
+		c.world.fail("the bound that is reserved is sent", "step %d of %s is to be asked for %d tokens at most, its bound has %d", id.step, c.run, most, mostOutput)
+	}
 	response := step.GetModel().GetResponseId()
 	for attempt := step.GetAttempt(); ; {
 		made, err := c.attempt(ctx, id, attempt, response)
@@ -239,7 +242,7 @@ func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, re
 	if response != "" {
 		return c.world.endpoint.fetch(ctx, response)
 	}
-	o := &offer{spoke: c.spoke, shown: content("", "", "", c.said)}
+	o := &offer{spoke: c.spoke, shown: content("", "", "", c.said), loose: c.loose()}
 	if !c.view.GetTerminal() {
 		for _, tool := range c.view.GetTools() {
 			o.tools = append(o.tools, tool.GetName())
@@ -257,13 +260,13 @@ func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, re
 
 // report tells what came of an attempt.
 func (c *conversation) report(ctx context.Context, id stepID, attempt int32, made *modelCall) (*pawlv1.AnswerModelResponse, error) {
-	told := &pawlv1.AnswerModelRequest{RunId: c.run, Step: id.step, Attempt: attempt, Usage: proto.CloneOf(made.usage)}
+	told := &pawlv1.AnswerModelRequest{RunId: c.run, Step: id.step, Attempt: attempt, Usage: made.told()}
 	if made.answer != nil {
 		told.Outcome = &pawlv1.AnswerModelRequest_Answer{Answer: proto.CloneOf(made.answer)}
 	} else {
 		told.Outcome = &pawlv1.AnswerModelRequest_Failure{Failure: proto.CloneOf(made.failure)}
 	}
-	r := c.world.ledger.tells(id, attempt, made.usage)
+	r := c.world.ledger.tells(id, attempt, told)
 	got, err := c.by.answerModel(ctx, told)
 	if err == nil {
 		c.world.ledger.hears(r, got)
@@ -323,11 +326,14 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 	c.world.pass(c.node)
 	got, err := c.by.requestCall(ctx, asked)
 	c.world.pass(c.node)
+	if reasonOfStatus(err) == "INVALID_JSON" {
+		return nil, nil, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	switch d := got.GetDenial(); {
-	case d.GetCode() == machine.DuplicateEffect:
+	case d.GetCode() == machine.DuplicateEffect || d.GetCode() == "PAYLOAD_INVALID":
 		return nil, c.world.ledger.denied(name, d), nil
 	case d != nil:
 		return nil, nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}

@@ -121,6 +121,7 @@ func (w *world) settled() {
 	}
 	w.heard()
 	w.effected()
+	w.delivered()
 	w.onTime()
 	w.tools.settled()
 }
@@ -166,17 +167,26 @@ func (o *oracle) spendings() (all []spending) {
 func (w *world) usage(n *node, o *oracle) {
 	left := o.spendings()
 	for _, r := range w.ledger.reports {
-		if r.node != n.name || r.usage.GetInputTokens()|r.usage.GetOutputTokens() == 0 {
+		in, out, estimated := r.counts()
+		if r.node != n.name || in|out == 0 {
 			continue
 		}
-		at := slices.IndexFunc(left, func(s spending) bool {
-			return s.stepID == r.stepID && s.attempt == r.attempt && s.in == r.usage.GetInputTokens() && s.out == r.usage.GetOutputTokens()
-		})
+		took := func(in, out int64, estimated bool) int {
+			return slices.IndexFunc(left, func(s spending) bool {
+				return s.stepID == r.stepID && s.attempt == r.attempt && s.in == in && s.out == out && s.estimated == estimated
+			})
+		}
+		at := took(in, out, estimated)
+		if at < 0 && estimated && r.took != pawlv1.Disposition_DISPOSITION_ACCEPTED {
+			// Behind the bound, which was settled or given back, what is not told counts nothing.
+			at = took(r.usage.GetInputTokens(), r.usage.GetOutputTokens(), r.usage.GetEstimated())
+		}
 		switch {
 		case at >= 0:
 			left = slices.Delete(left, at, at+1)
+		case estimated && r.took != pawlv1.Disposition_DISPOSITION_ACCEPTED:
 		case r.heard && r.took != pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL && !o.deleting[r.run]:
-			w.fail("usage adds up", "%v attempt %d used %v, was heard (%s), and no record counts it", r.stepID, r.attempt, r.usage, r.took)
+			w.fail("usage adds up", "%v attempt %d used %v, was heard (%s), and no record counts %d and %d", r.stepID, r.attempt, r.usage, r.took, in, out)
 		}
 	}
 	for _, s := range left {
@@ -198,6 +208,14 @@ func (w *world) asked(s spending) {
 		id = id[at:]
 	}
 	call := w.endpoint.known(id)
+	if s.responseID != "" && call != nil && call.silence != saysAll {
+		// What is read is estimated by bytes, which may be less than it was.
+		in := call.silence == saysInput && s.in == call.usage.GetInputTokens() || call.silence != saysInput && s.in > 0
+		if !s.estimated || !in || s.out < call.usage.GetOutputTokens() {
+			w.fail("usage adds up", "%+v is counted, the endpoint has %v and did not say all of it", s, call.usage)
+		}
+		return
+	}
 	if s.responseID != "" && call != nil && (call.usage.GetInputTokens() != s.in || call.usage.GetOutputTokens() != s.out) {
 		w.fail("usage adds up", "%+v is counted, the endpoint has %v", s, call.usage)
 	}

@@ -113,7 +113,7 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 		}
 	case 5, 6:
 		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
-			_, _ = t.Step(ctx, "h", "helper", fmt.Sprintf(`{"message": "help %d"}`, lease.GetTurnSeq()))
+			_, _ = t.Step(ctx, "h", "helper", letterOf(dice, fmt.Sprintf("help %d", lease.GetTurnSeq())))
 		}
 	case 7:
 		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {

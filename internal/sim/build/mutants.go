@@ -17,7 +17,7 @@ type mutant struct {
 
 // all are those of every list.
 func all() []mutant {
-	return slices.Concat(mutants, effectMutants, moneyMutants, databaseMutants, clusterMutants)
+	return slices.Concat(mutants, effectMutants, moneyMutants, mendMutants, databaseMutants, clusterMutants)
 }
 
 // mutate builds in the named fault; "" = none.

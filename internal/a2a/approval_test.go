@@ -63,6 +63,7 @@ type asked struct {
 	Tool      string            `json:"tool"`
 	Digest    string            `json:"digest"`
 	Payload   json.RawMessage   `json:"payload"`
+	Text      string            `json:"payload_json"`
 	Deadline  string            `json:"deadline"`
 	OnTimeout string            `json:"on_timeout"`
 	Redacted  bool              `json:"redacted"`

@@ -50,7 +50,7 @@ func mergeStructs(below, above *structpb.Struct) *structpb.Struct {
 func artifactPart(mediaType string, value []byte) *a2apb.Part {
 	switch {
 	case isJSON(mediaType):
-		return &a2apb.Part{Content: &a2apb.Part_Data{Data: terms.ValueToProto(value)}, MediaType: mediaType}
+		return terms.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: value, MediaType: mediaType})
 	case strings.HasPrefix(mediaType, "text/"):
 		return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(string(value), "\uFFFD")}, MediaType: mediaType}
 	}

@@ -211,6 +211,8 @@ func (r *rig) work() {
 //	write A B C   pieces of the artifact "log", the last one marked
 //	hold          waits until the test lets go; pieces are sent with push
 //	go EVENT      moves the run, with artifacts
+//	data JSON     the JSON comes back
+//	report JSON   the same, and it is written as an artifact
 type hand struct {
 	mu    sync.Mutex
 	free  chan struct{}
@@ -275,6 +277,12 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 		return h.write(ctx, t, strings.Fields(rest))
 	case "hold":
 		return h.hold(ctx, t)
+	case "data":
+		return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}}, nil
+	case "report":
+		return worker.Completion{Event: "Submit", Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}, Artifacts: []*pawlv1.ArtifactWrite{
+			{Name: "report", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: rest}}},
+		}}, nil
 	case "go":
 		return worker.Completion{Event: rest, Output: []*pawlv1.Part{text("went " + rest)}, Artifacts: []*pawlv1.ArtifactWrite{
 			{Name: "notes", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "note of " + rest}}},

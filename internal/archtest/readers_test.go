@@ -30,7 +30,7 @@ var readsOtherwise = map[string]string{
 	// Texts that the strict reader has taken a moment ago, or when they were stored.
 	"internal/a2a/json.go":                     "reads requests behind strictjson.Doubles, by ProtoJSON's exact names; else what it wrote itself",
 	"internal/a2a/peer/wire.go":                "reads what foreign.go has cleaned by strictjson",
-	"internal/a2a/terms/part.go":               "reads values of the journal, which were checked when they came",
+	"internal/a2a/terms/value.go":              "reads values of the journal, which were checked when they came",
 	"internal/grpcapi/gateway/json.go":         "reads bodies behind strictjson.Check, by ProtoJSON's exact names",
 	"internal/grpcapi/redact/rules.go":         "reads variables of the journal, which internal/pack has read strictly and written in canonical form",
 	"internal/prompt/render.go":                "reads variables and artifacts of the journal, which were checked when they came",

@@ -64,7 +64,7 @@ var table = []rule{
 	{dir: strictDir, pure: true},
 	{dir: "internal/condition", may: []string{strictDir}},
 	{dir: "internal/pack", may: []string{machineDir, strictDir, "internal/prompt", "internal/pack/source", "internal/pack/cost", "internal/condition"}},
-	{dir: "internal/pack/source"},
+	{dir: "internal/pack/source", may: []string{strictDir}},
 	{dir: "internal/pack/cost", may: []string{"internal/pack/source"}},
 	{dir: "internal/pack/feature"},
 	{dir: "internal/codegen", may: []string{machineDir, "internal/pack"}},

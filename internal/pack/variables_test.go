@@ -59,6 +59,7 @@ func TestCheckVariables(t *testing.T) {
 		{"not UTF-8", Entry{}, "{\"v\":\"\xff\"}", "", "UTF-8"},
 		{"deep", Entry{}, `{"v":` + strings.Repeat("[", 100) + `}`, "", "64 deep"},
 		{"large integer", Entry{}, `{"v":"abc","n":9007199254740993}`, "", "9007199254740992"},
+		{"many digits", Entry{}, `{"v":"abc","n":0.1234567890123456789012}`, "", "it is 0.12345678901234568 as"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -32,6 +32,19 @@ func Value(raw []byte) (any, error) {
 	if err := Check(raw); err != nil {
 		return nil, err
 	}
+	return value(raw)
+}
+
+// HeardValue is [Value] for what [Heard] takes: U+FFFD is in the place of what is no character.
+func HeardValue(raw []byte) (any, error) {
+	if err := Heard(raw); err != nil {
+		return nil, err
+	}
+	return value(raw)
+}
+
+// value is [Value] for a text that was checked.
+func value(raw []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var value any

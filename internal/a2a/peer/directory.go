@@ -257,6 +257,9 @@ func allowed(host string, base *url.URL, allow []string) bool {
 }
 
 func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *tls.Config) (wire, error) {
+	reader := *client
+	reader.Transport = exact{client.Transport}
+	client = &reader
 	switch a2a.TransportProtocol(face.ProtocolBinding) {
 	case a2a.TransportProtocolJSONRPC:
 		return httpWire{a2aclient.NewJSONRPCTransport(face.URL, client)}, nil

@@ -71,7 +71,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {}\r\n\r\n: x\n\nevent: error\ndata: no\n\n")
 	f.Add(strings.Repeat("data: x\n", 100))
 	f.Fuzz(func(t *testing.T, body string) {
-		client := &http.Client{Transport: bounded{said{body, "text/event-stream"}}}
+		client := &http.Client{Transport: exact{bounded{said{body, "text/event-stream"}}}}
 		for _, w := range []httpWire{
 			{a2aclient.NewJSONRPCTransport("http://agent.example", client)},
 			{a2aclient.NewRESTTransport(&url.URL{Scheme: "http", Host: "agent.example"}, client)},

@@ -1,19 +1,18 @@
 package terms
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // PartError is what is wrong with a part of a message.
@@ -45,6 +44,9 @@ func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 	switch c := p.GetContent().(type) {
 	case *a2apb.Part_Text:
 		out.Kind, out.Text = machine.PartText, c.Text
+		if p.GetMetadata().GetFields()[ExactURI].GetBoolValue() {
+			return exactPart(at, p)
+		}
 	case *a2apb.Part_Raw:
 		out.Kind, out.Data = machine.PartData, c.Raw
 	case *a2apb.Part_Url:
@@ -86,27 +88,6 @@ func notJSON(at string, v *structpb.Value) error {
 	return nil
 }
 
-// ValueFromProto is compact JSON of a value.
-func ValueFromProto(v *structpb.Value) []byte {
-	raw, err := json.Marshal(v.AsInterface())
-	if err != nil {
-		return []byte("null")
-	}
-	return raw
-}
-
-// ObjectFromProto is a compact JSON object, or nothing.
-func ObjectFromProto(s *structpb.Struct) []byte {
-	if len(s.GetFields()) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(s.AsMap())
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
 // PartsToProto puts parts on the wire.
 func PartsToProto(parts []machine.Part) []*a2apb.Part {
 	out := make([]*a2apb.Part, len(parts))
@@ -125,26 +106,39 @@ func PartToProto(p *machine.Part) *a2apb.Part {
 	case machine.PartURI:
 		out.Content = &a2apb.Part_Url{Url: p.Text}
 	case machine.PartJSON:
-		out.Content = &a2apb.Part_Data{Data: ValueToProto(p.Data)}
+		putJSON(out, p.Data)
 	default:
 		out.Content = &a2apb.Part_Raw{Raw: p.Data}
 	}
 	return out
 }
 
-// ValueToProto reads JSON that was checked before; anything else is null.
-func ValueToProto(raw []byte) *structpb.Value {
-	v := &structpb.Value{}
-	if protojson.Unmarshal(raw, v) != nil {
-		return structpb.NewNullValue()
+// exactPart reads a part whose text is JSON.
+func exactPart(at string, p *a2apb.Part) (machine.Part, error) {
+	data, err := strictjson.Compact([]byte(p.GetText()))
+	if err != nil {
+		return machine.Part{}, &PartError{At: at + ".text", Msg: "is not JSON, as metadata[" + ExactURI + "] says: " + err.Error()}
 	}
-	return v
+	rest := maps.Clone(p.GetMetadata().GetFields())
+	delete(rest, ExactURI)
+	return machine.Part{
+		Kind: machine.PartJSON, Data: data, MediaType: p.GetMediaType(), Filename: p.GetFilename(), Metadata: ObjectFromProto(&structpb.Struct{Fields: rest}),
+	}, nil
 }
 
-// ObjectToProto reads a JSON object that was checked before; nothing is nil.
-func ObjectToProto(raw []byte) *structpb.Struct {
-	if len(raw) == 0 {
-		return nil
+// putJSON gives a part its JSON: as data, or as text where a number of it is another one as a
+// double.
+func putJSON(out *a2apb.Part, data []byte) {
+	if !textOnly(data) {
+		out.Content = &a2apb.Part_Data{Data: ValueToProto(data)}
+		return
 	}
-	return ValueToProto(raw).GetStructValue()
+	if out.MediaType == "" {
+		out.MediaType = "application/json"
+	}
+	if out.Metadata == nil {
+		out.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	}
+	out.Metadata.Fields[ExactURI] = structpb.NewBoolValue(true)
+	out.Content = &a2apb.Part_Text{Text: string(data)}
 }

@@ -29,6 +29,10 @@ const (
 	// StatusKey is the status of the run of a task that ended, for example
 	// "BUDGET_EXHAUSTED", which A2A tells from FAILED by the reason only.
 	StatusKey = "pawl.status"
+	// ExactURI marks JSON that is carried as text, since data of A2A has doubles and a number in it
+	// is another one as a double. On a part (metadata, true) the text of the part is JSON; an
+	// object with this member alone is the JSON that the member's text says.
+	ExactURI = "https://pawl.dev/a2a/exact-json/v1"
 )
 
 // outputArtifact is the artifact of the last completed turn's output. Where the

@@ -70,7 +70,7 @@ func (r *jsonReader) value(path []string) (*Node, *Fault) {
 		n.Kind = Number
 		num, err := parseNumber(v.String())
 		if err != nil {
-			return n, r.fault(CodeNumber, fmt.Sprintf("%s: %v", Clip(v.String(), 40), err), "Write large numbers as strings.")
+			return n, r.fault(CodeNumber, fmt.Sprintf("%s: %v", Clip(v.String(), 40), err), "Write such numbers as strings.")
 		}
 		n.Num = num
 	case bool:

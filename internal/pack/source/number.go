@@ -2,9 +2,12 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // maxInteger is the largest integer that a double, and therefore RFC 8785, keeps
@@ -17,7 +20,8 @@ var (
 )
 
 // parseNumber converts a decimal literal. Integers beyond ±2^53, however they
-// are written, and numbers beyond the range of a double are errors.
+// are written, numbers beyond the range of a double and those with more digits than it has
+// are errors: the canonical form would have another number.
 func parseNumber(lit string) (float64, error) {
 	v, err := strconv.ParseFloat(lit, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -34,6 +38,9 @@ func parseNumber(lit string) (float64, error) {
 	// integer or a neighbour cannot be told any more.
 	if math.Abs(v) >= maxInteger {
 		return 0, errInteger
+	}
+	if _, exact := strictjson.Double(strings.TrimPrefix(lit, "+")); !exact {
+		return 0, fmt.Errorf("it is %s as a 64-bit floating point number; write that, or a string", strconv.FormatFloat(v, 'g', -1, 64))
 	}
 	return v, nil
 }

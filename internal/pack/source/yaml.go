@@ -268,7 +268,7 @@ func (r *yamlReader) scalar(n *Node, src *yaml.Node) *Fault {
 	case yamlRadix.MatchString(v):
 		u, err := strconv.ParseUint(v, 0, 64)
 		if err != nil || u > maxInteger {
-			return r.fault(src, CodeNumber, fmt.Sprintf("%s: %v", Clip(v, 40), errInteger), "Write large numbers as strings.")
+			return r.fault(src, CodeNumber, fmt.Sprintf("%s: %v", Clip(v, 40), errInteger), "Write such numbers as strings.")
 		}
 		n.Kind, n.Text, n.Num = Number, "", float64(u)
 	}
@@ -278,7 +278,7 @@ func (r *yamlReader) scalar(n *Node, src *yaml.Node) *Fault {
 func (r *yamlReader) number(n *Node, src *yaml.Node, lit string) *Fault {
 	num, err := parseNumber(lit)
 	if err != nil {
-		return r.fault(src, CodeNumber, fmt.Sprintf("%s: %v", Clip(lit, 40), err), "Write large numbers as strings.")
+		return r.fault(src, CodeNumber, fmt.Sprintf("%s: %v", Clip(lit, 40), err), "Write such numbers as strings.")
 	}
 	n.Kind, n.Text, n.Num = Number, "", num
 	return nil

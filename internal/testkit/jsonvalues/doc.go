@@ -1,0 +1,6 @@
+// Package jsonvalues is the one table of JSON values with which every way out of a call is tried:
+// what the condition saw, what the digest covers, what is stored and what leaves is one value, or
+// it is refused by name where it came.
+//
+// Owns: the table. Called by: tests alone. May import: the strict reader of JSON.
+package jsonvalues

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, open } from "./chromium";
 import { Endpoint } from "./endpoint";
 import { example, Sidecar } from "./sidecar";
-import { type Driver, spoken, TOOLS } from "./world";
+import { Driver, spoken, TOOLS } from "./world";
 
 const PLAIN = JSON.stringify({
   id: "plain",
@@ -138,12 +138,30 @@ test("a turn lists its rounds, times tell models apart from tools", async () => 
   const { page, faults, close } = await open(browser, at(12));
   await page.getByRole("tab", { name: "Turn" }).click();
   await page.getByRole("heading", { name: "Calls of models" }).waitFor();
-  await page.getByRole("row", { name: /round 2 gpt answered, stop 2\s460/ }).waitFor();
+  await page.getByRole("row", { name: /round 2 gpt answered, stop 2\s460 no price/ }).waitFor();
   await page.getByText("step 2, call 0 of the model's step 1").waitFor();
   await page.getByRole("tab", { name: "Times" }).click();
   await page.getByRole("heading", { name: "By model" }).waitFor();
   await page.getByRole("row", { name: /^gpt 2 / }).waitFor();
   await page.getByRole("row", { name: /^read_file 1 / }).waitFor();
+  expect(faults).toEqual([]);
+  await close();
+});
+
+test("tokens of a model without a price have no price", async () => {
+  const plain = await Driver.start(sidecar, { pack: "plain" });
+  const [step] = await plain.askModel(1, { model: "gpt", messages: [] }, { outputTokens: "50" });
+  const answer = { parts: [{ text: "Under the mat." }], finishReason: "stop" };
+  await plain.answerModel(step, 1, { answer }, { inputTokens: "40", outputTokens: "2" });
+  const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${plain.id}`);
+  const money = page.getByRole("region", { name: "Money", exact: true });
+  const cost = money.locator(".ledger", { hasText: /^Cost/ });
+  await cost.getByText("no price, no limit").waitFor();
+  await cost.getByText("no price settled, $0.0000 reserved").waitFor();
+  await money
+    .locator(".ledger", { hasText: /^Tokens/ })
+    .getByText("42 settled, 0 reserved")
+    .waitFor();
   expect(faults).toEqual([]);
   await close();
 });

@@ -94,6 +94,7 @@ function AccountCard({ account: a }: { account: Account }) {
     lent: 0,
     limit: Number(a.maxCostMicroUsd ?? 0),
     show: dollars,
+    tokens: { settled: Number(a.settledTokens ?? 0), reserved: Number(a.reservedTokens ?? 0) },
   };
   const tokens = {
     name: "Tokens",

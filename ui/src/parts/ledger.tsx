@@ -3,7 +3,7 @@ import { kindsOf } from "../api/client";
 import { useHistory } from "../api/history";
 import type { AccountShare, Entry, Run, RunBudgets } from "../api/types";
 import { Fact } from "./fact";
-import { dollars, number } from "./words";
+import { costOf, dollars, number } from "./words";
 
 /** Records that tell what became of money besides what is consumed. */
 const KINDS = kindsOf("stepRejected", "noticed", "budgetRaised");
@@ -22,14 +22,17 @@ export interface Sum {
   /** 0: there is none. */
   limit: number;
   show: (n: number) => string;
+  /** Of a cost, the tokens that came to it: without one they have no price. */
+  tokens?: { settled: number; reserved: number };
 }
 
 /** What of a limit is consumed, and what may be by what is under way. */
 export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
   const { name, settled, reserved, lent, limit, show } = sum;
+  const of = (n: number, tokens = 0) => (tokens > 0 ? costOf(tokens, n) : show(n));
   const words = [
-    `${show(settled)} settled${sum.estimated ? `, ${show(sum.estimated)} of it estimated` : ""}`,
-    `${show(reserved)} reserved${lent > 0 ? ` (${show(lent)} leased to agents)` : ""}`,
+    `${of(settled, sum.tokens?.settled)} settled${sum.estimated ? `, ${show(sum.estimated)} of it estimated` : ""}`,
+    `${of(reserved, sum.tokens?.reserved)} reserved${lent > 0 ? ` (${show(lent)} leased to agents)` : ""}`,
   ].join(", ");
   const part = (n: number) => `${Math.min(100, (n / limit) * 100)}%`;
   return (
@@ -37,7 +40,7 @@ export function LedgerMeter({ sum, notice }: { sum: Sum; notice?: boolean }) {
       <div className="gauge-head">
         <span>{name}</span>
         <span className="figures">
-          {show(settled + reserved)}
+          {of(settled + reserved, (sum.tokens?.settled ?? 0) + (sum.tokens?.reserved ?? 0))}
           <span className="muted">{limit > 0 ? ` of ${show(limit)}` : ", no limit"}</span>
         </span>
       </div>
@@ -70,7 +73,12 @@ interface Props {
 
 /** What a run may spend, spent and reserved, and in whose accounts it is counted. */
 export function Ledger({ run, budgets, onSeq }: Props) {
-  const sums = sumsOf(run, budgets).filter((s) => s.limit > 0 || s.settled + s.reserved > 0);
+  const sums = sumsOf(run, budgets).filter(
+    (s) =>
+      s.limit > 0 ||
+      s.settled + s.reserved > 0 ||
+      (s.tokens && s.tokens.settled + s.tokens.reserved > 0),
+  );
   const last = Number(run.seq);
   const { entries, problem } = useHistory(run.runId, last, sums.length > 0, KINDS);
   if (sums.length === 0) {
@@ -118,6 +126,7 @@ function sumsOf(run: Run, budgets: RunBudgets | undefined): Sum[] {
       lent: Number(run.lentCostMicroUsd ?? 0),
       limit: Number(budgets?.maxCostMicroUsd ?? 0),
       show: dollars,
+      tokens: { settled: Number(run.tokens ?? 0), reserved: Number(run.reservedTokens ?? 0) },
     },
     {
       name: "Tokens",
@@ -178,6 +187,11 @@ function Accounts({ shares }: { shares: readonly AccountShare[] }) {
   );
 }
 
-const shareWords = (s: AccountShare): string =>
-  `${dollars(Number(s.settledCostMicroUsd ?? 0))} and ${number(Number(s.settledTokens ?? 0))} tokens settled, ` +
-  `${dollars(Number(s.reservedCostMicroUsd ?? 0))} and ${number(Number(s.reservedTokens ?? 0))} reserved`;
+const shareWords = (s: AccountShare): string => {
+  const settled = Number(s.settledTokens ?? 0);
+  const reserved = Number(s.reservedTokens ?? 0);
+  return (
+    `${costOf(settled, Number(s.settledCostMicroUsd ?? 0))} and ${number(settled)} tokens settled, ` +
+    `${costOf(reserved, Number(s.reservedCostMicroUsd ?? 0))} and ${number(reserved)} reserved`
+  );
+};

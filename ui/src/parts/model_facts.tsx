@@ -13,7 +13,7 @@ export function ModelFacts({ body }: { body: Body }) {
         {answer?.model && answer.model !== body.tool ? `, answered by ${answer.model}` : ""}
       </Fact>
       {body.key ? <Fact name="Round">{roundWord(body.key)}</Fact> : null}
-      {bound ? <Fact name="At most">{usageWords(bound)}</Fact> : null}
+      {bound ? <Fact name="At most">{usageWords(bound, true)}</Fact> : null}
       {answer?.finishReason ? <Fact name="Finished">{answer.finishReason}</Fact> : null}
       {answer?.responseId || body.responseId ? (
         <Fact name="Response">

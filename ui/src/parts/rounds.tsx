@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Entry, Step } from "../api/types";
 import { became, StepView } from "./model_view";
-import { dollars, number, ofModel, roundWord } from "./words";
+import { costOf, number, ofModel, roundWord } from "./words";
 
 interface Props {
   runId: string;
@@ -71,6 +71,7 @@ function Round({ entry, asked, onSeq }: RoundProps) {
   const { usage, step, tool, denial } = entry.body;
   const of = asked.find((e) => e.body.step === step);
   const cost = Number(usage?.costMicroUsd ?? 0);
+  const tokens = Number(usage?.inputTokens ?? 0) + Number(usage?.outputTokens ?? 0);
   return (
     <tr>
       <td className="narrow">
@@ -82,10 +83,8 @@ function Round({ entry, asked, onSeq }: RoundProps) {
       <td>
         {tool ?? of?.body.tool} {denial ? `refused: ${denial.code}` : became(entry)}
       </td>
-      <td className="figure narrow">
-        {usage ? number(Number(usage.inputTokens ?? 0) + Number(usage.outputTokens ?? 0)) : ""}
-      </td>
-      <td className="figure narrow">{cost > 0 ? dollars(cost) : ""}</td>
+      <td className="figure narrow">{usage ? number(tokens) : ""}</td>
+      <td className="figure narrow">{cost > 0 || tokens > 0 ? costOf(tokens, cost) : ""}</td>
     </tr>
   );
 }

@@ -78,15 +78,16 @@ export function roundWord(key: string | undefined): string {
   return round ? `round ${round}` : (key ?? "");
 }
 
-/** What was consumed, in one line. */
-export function usageWords(usage: Usage): string {
+/** What was consumed, in one line; of a bound, what may be. */
+export function usageWords(usage: Usage, bound = false): string {
   const of = (n: string | undefined, word: string) =>
     Number(n ?? 0) > 0 ? ` (${number(Number(n))} ${word})` : "";
   const cost = Number(usage.costMicroUsd ?? 0);
+  const tokens = Number(usage.inputTokens ?? 0) + Number(usage.outputTokens ?? 0);
   return [
     `${number(Number(usage.inputTokens ?? 0))} in${of(usage.cachedTokens, "cached")}`,
     `${number(Number(usage.outputTokens ?? 0))} out${of(usage.reasoningTokens, "reasoning")}`,
-    ...(cost > 0 ? [dollars(cost)] : []),
+    ...(cost > 0 || (tokens > 0 && !bound) ? [costOf(tokens, cost)] : []),
     ...(usage.toolCalls ? [`${usage.toolCalls} tool calls`] : []),
     ...(usage.estimated ? ["estimated"] : []),
   ].join(", ");
@@ -145,6 +146,10 @@ function raisedWords(body: Body): string {
     ...(tokens !== Number(body.previousMaxTokens ?? 0) ? [`to ${number(tokens)} tokens`] : []),
   ].join(", ");
 }
+
+/** What tokens came to: those that cost nothing are of a model without a price. */
+export const costOf = (tokens: number, micro: number): string =>
+  micro === 0 && tokens > 0 ? "no price" : dollars(micro);
 
 /** What a record says, in one line. */
 export function summary(entry: Entry): string {

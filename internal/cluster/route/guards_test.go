@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
+	"github.com/pawl-dev/pawl/internal/grpcapi/sent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -36,7 +38,7 @@ func (room) Failed() <-chan struct{}                                  { return n
 // asker is the stream of a caller who sends one request and reads everything.
 type asker struct {
 	unread
-	asked, read int
+	asked, read, greeted int
 	// gone is why nothing reaches him.
 	gone error
 }
@@ -59,6 +61,8 @@ func (a *asker) SendMsg(any) error {
 }
 
 func (*asker) SetHeader(metadata.MD) error { return nil }
+
+func (a *asker) SendHeader(metadata.MD) error { a.greeted++; return nil }
 
 func stream(r *Router, method string, from grpc.ServerStream) error {
 	return r.Stream(nil, from, &grpc.StreamServerInfo{FullMethod: method}, nil)
@@ -125,13 +129,16 @@ func TestOnlyWhatLastsEndsWithTheLease(t *testing.T) {
 func TestAStreamThatItsHouseEnds(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[error]string{draining(): reasonDraining, NotOwner(): fault.OwnerLost} {
+		from := &asker{unread: unread{ctx: t.Context()}}
 		router, _ := in(room{stream: func(s grpc.ServerStream) error {
+			if from.read > 0 {
+				return nil // it was opened again
+			}
 			if err := s.SendMsg(&pawlv1.ExportRunResponse{}); err != nil {
 				return err
 			}
 			return said
 		}})
-		from := &asker{unread: unread{ctx: t.Context()}}
 		if err := stream(router, pawlv1.RunService_ExportRun_FullMethodName, from); reasonOf(err) != want || from.read != 1 {
 			t.Errorf("%v: it ended with %v behind %d messages", said, err, from.read)
 		}
@@ -191,19 +198,47 @@ type wire struct {
 	opened, closed int
 	// sent is what sending says.
 	sent error
+	// waits: it answers only once it has heard all, or its stream ends.
+	waits bool
+	heard chan struct{}
+	ctx   context.Context
+	// refused is how often it says that it does not have the partition.
+	refused int
 }
 
-func (w *wire) Stream(context.Context, Peer, int32, string) (grpc.ClientStream, error) {
+func (w *wire) Stream(ctx context.Context, _ Peer, _ int32, _ string) (grpc.ClientStream, error) {
 	w.opened++
+	w.ctx, w.heard = ctx, make(chan struct{})
 	return w, nil
 }
 
-func (w *wire) SendMsg(any) error          { return w.sent }
-func (w *wire) CloseSend() error           { w.closed++; return nil }
-func (*wire) Header() (metadata.MD, error) { return metadata.MD{}, nil }
+func (w *wire) SendMsg(any) error { return w.sent }
+
+func (w *wire) CloseSend() error {
+	w.closed++
+	close(w.heard)
+	return nil
+}
+
+// Header is none before it answers.
+func (*wire) Header() (metadata.MD, error) { return nil, nil }
 func (*wire) Trailer() metadata.MD         { return nil }
-func (*wire) RecvMsg(any) error            { return io.EOF }
-func (*wire) Context() context.Context     { return context.Background() }
+func (w *wire) Context() context.Context   { return w.ctx }
+
+func (w *wire) RecvMsg(any) error {
+	if !w.waits {
+		return io.EOF
+	}
+	select {
+	case <-w.heard:
+		if w.opened <= w.refused {
+			return NotOwner()
+		}
+		return io.EOF
+	case <-w.ctx.Done():
+		return status.FromContextError(w.ctx.Err()).Err()
+	}
+}
 
 // TestARequestThatCannotBeSent to another node is none that was answered with nothing.
 func TestARequestThatCannotBeSent(t *testing.T) {
@@ -238,4 +273,242 @@ func TestOneRequestIsOne(t *testing.T) {
 	if err := stream(router, pawlv1.RunService_ExportRun_FullMethodName, &asker{unread: unread{ctx: t.Context()}}); err != nil || opened != 2 {
 		t.Errorf("opened %d times: %v", opened, err)
 	}
+}
+
+// TestATalkThatWasBegun is begun at no other node: what its caller has said is gone.
+func TestATalkThatWasBegun(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[error]string{draining(): reasonDraining, NotOwner(): fault.OwnerLost} {
+		opened := 0
+		router, _ := in(room{stream: func(s grpc.ServerStream) error {
+			opened++
+			if err := s.RecvMsg(&pawlv1.WorkRequest{}); err != nil {
+				return err
+			}
+			return said
+		}})
+		err := stream(router, pawlv1.WorkerService_Work_FullMethodName, &asker{unread: unread{ctx: t.Context()}})
+		if reasonOf(err) != want || opened != 1 {
+			t.Errorf("%v: opened %d times, ended with %v", said, opened, err)
+		}
+	}
+}
+
+// breaks is a caller who sends one message, and whose connection ends.
+type breaks struct{ asker }
+
+func (b *breaks) RecvMsg(m any) error {
+	if b.asker.RecvMsg(m) != nil {
+		return errGone
+	}
+	return nil
+}
+
+// TestACallerWhoBreaks hears that, and not what became of the stream to another node for it.
+func TestACallerWhoBreaks(t *testing.T) {
+	t.Parallel()
+	w := &wire{waits: true}
+	router := New(Config{Seats: NewSeats(), Directory: far{}, Peers: w, Patience: 50 * time.Millisecond})
+	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, &breaks{asker{unread: unread{ctx: t.Context()}}})
+	if !errors.Is(err, errGone) || w.opened != 1 || w.closed != 0 {
+		t.Errorf("opened %d times, closed %d times: %v", w.opened, w.closed, err)
+	}
+}
+
+// TestACallerWhoHasSaidAll is asked for no more: each node that the stream goes to hears all of it, and its end.
+func TestACallerWhoHasSaidAll(t *testing.T) {
+	t.Parallel()
+	w := &wire{waits: true, refused: 1}
+	router := New(Config{Seats: NewSeats(), Directory: far{}, Peers: w, Patience: 50 * time.Millisecond})
+	from := &asker{unread: unread{ctx: t.Context()}}
+	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from)
+	if err != nil || w.opened != 2 || w.closed != 2 || from.asked != 2 {
+		t.Errorf("opened %d times, closed %d times, asked %d times: %v", w.opened, w.closed, from.asked, err)
+	}
+}
+
+// lane is a directory that knows nobody, and ends a call that goes on for ever.
+type lane struct {
+	nowhere
+	asked int
+	stop  context.CancelFunc
+}
+
+func (l *lane) Refresh() {
+	if l.asked++; l.asked > 1000 {
+		l.stop()
+	}
+}
+
+// vain counts calls that found nobody.
+type vain struct {
+	uncounted
+	n int
+}
+
+func (v *vain) NoOwner(string) { v.n++ }
+
+// TestACallInVain ends with the patience of the node, or with the time of its caller, and says what is known of it.
+func TestACallInVain(t *testing.T) {
+	t.Parallel()
+	emit := pawlv1.RunService_EmitEvent_FullMethodName
+	for name, row := range map[string]struct {
+		method string
+		req    any
+		// first is what the first try says, nil that nobody has the partition.
+		first error
+		time  time.Duration
+		want  func(error) bool
+		vain  int
+	}{
+		"nobody":           {emit, &pawlv1.EmitEventRequest{}, nil, time.Hour, says("NO_OWNER"), 1},
+		"no time":          {emit, &pawlv1.EmitEventRequest{}, nil, time.Second, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, 0},
+		"it may have been": {emit, &pawlv1.EmitEventRequest{EventId: "e"}, machine.ErrIndeterminate, time.Hour, says("COMMIT_UNKNOWN"), 1},
+		"a read that may":  {pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{}, machine.ErrIndeterminate, time.Hour, says("NO_OWNER"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), row.time)
+				defer stop()
+				seats, counts, tries := NewSeats(), &vain{}, 0
+				seats.At(0).Put(room{call: func(context.Context) (any, error) {
+					if tries++; tries == 1 && row.first != nil {
+						return nil, row.first
+					}
+					return nil, NotOwner()
+				}})
+				router := New(Config{Seats: seats, Directory: &lane{stop: stop}, Counts: counts, Patience: 10 * time.Second})
+				_, err := router.Unary(ctx, row.req, &grpc.UnaryServerInfo{FullMethod: row.method}, nil)
+				if !row.want(err) || counts.n != row.vain {
+					t.Errorf("behind %d tries it ended with %v; counted %d times", tries, err, counts.n)
+				}
+			})
+		})
+	}
+}
+
+func says(reason string) func(error) bool {
+	return func(err error) bool { return reasonOf(err) == reason }
+}
+
+// TestAWaitThatIsOver is made once.
+func TestAWaitThatIsOver(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	router, _ := in(room{call: func(context.Context) (any, error) {
+		calls++
+		return &pawlv1.WaitRunResponse{Run: &pawlv1.Run{Seq: uint64(calls)}}, nil
+	}})
+	got, err := router.Unary(t.Context(), &pawlv1.WaitRunRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_WaitRun_FullMethodName}, nil)
+	if resp, ok := got.(*pawlv1.WaitRunResponse); !ok || err != nil || calls != 1 || resp.GetRun().GetSeq() != 1 {
+		t.Errorf("called %d times: %v, %v", calls, got, err)
+	}
+}
+
+// TestOnePartition answers for the whole store, as it says it: another node may know more fields than this one.
+func TestOnePartition(t *testing.T) {
+	t.Parallel()
+	answer := sent.Message("bytes that this program does not read")
+	router, _ := in(room{
+		call: func(context.Context) (any, error) { return answer, nil },
+		stream: func(s grpc.ServerStream) error {
+			if err := s.SendHeader(metadata.MD{}); err != nil {
+				return err
+			}
+			return s.SendMsg(answer)
+		},
+	})
+	got, err := router.Unary(t.Context(), &pawlv1.GetStoreStatsRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.StoreService_GetStoreStats_FullMethodName}, nil)
+	if same, ok := got.(sent.Message); !ok || err != nil || string(same) != string(answer) {
+		t.Errorf("%v, %v", got, err)
+	}
+	from := &asker{unread: unread{ctx: t.Context()}}
+	if err := stream(router, pawlv1.StoreService_CheckStore_FullMethodName, from); err != nil || from.read != 1 || from.greeted != 1 {
+		t.Errorf("%d messages, %d headers: %v", from.read, from.greeted, err)
+	}
+}
+
+// TestWhatIsNoCheck is handed on by none that adds up several.
+func TestWhatIsNoCheck(t *testing.T) {
+	t.Parallel()
+	router, _ := in(room{stream: func(s grpc.ServerStream) error { return s.SendMsg(&pawlv1.ExportRunResponse{}) }})
+	router.cfg.Partitions = []Partition{{Number: 0}, {Number: 1}}
+	from := &asker{unread: unread{ctx: t.Context()}}
+	if err := stream(router, pawlv1.StoreService_CheckStore_FullMethodName, from); !errors.Is(err, errNoCheck) || from.read != 0 {
+		t.Errorf("%d messages: %v", from.read, err)
+	}
+}
+
+// lines is a caller who sends what a test gives it.
+type lines struct {
+	asker
+	ids chan uint64
+}
+
+func (l *lines) RecvMsg(m any) error {
+	id, more := <-l.ids
+	if !more {
+		return io.EOF
+	}
+	m.(*pawlv1.WorkRequest).Id = id
+	return nil
+}
+
+// stuck is the way to a node that does not have the partition, and holds up what is sent to it.
+type stuck struct {
+	wire
+	came          func()
+	sending, free chan struct{}
+	once          sync.Once
+}
+
+func (s *stuck) Stream(ctx context.Context, _ Peer, _ int32, _ string) (grpc.ClientStream, error) {
+	s.ctx = ctx
+	s.came()
+	return s, nil
+}
+
+func (s *stuck) SendMsg(any) error {
+	s.once.Do(func() { close(s.sending) })
+	<-s.free
+	return nil
+}
+
+func (s *stuck) RecvMsg(any) error {
+	<-s.sending
+	return NotOwner()
+}
+
+// TestAStreamThatIsOverReadsNoMore: who still sends to the node that did not have the partition takes no message from
+// the one that has it.
+func TestAStreamThatIsOverReadsNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from := &lines{asker{unread: unread{ctx: t.Context()}}, make(chan uint64, 4)}
+		from.ids <- 1
+		seats, w := NewSeats(), &stuck{sending: make(chan struct{}), free: make(chan struct{})}
+		home := room{stream: func(s grpc.ServerStream) error {
+			for want := range uint64(3) {
+				got := &pawlv1.WorkRequest{}
+				if err := s.RecvMsg(got); err != nil || got.GetId() != want+1 {
+					t.Errorf("message %d: %d, %v", want+1, got.GetId(), err)
+				}
+				if want == 0 {
+					close(w.free)
+					synctest.Wait()
+					from.ids <- 2
+					synctest.Wait()
+					from.ids <- 3
+				}
+			}
+			return nil
+		}}
+		w.came = func() { seats.At(0).Put(home) }
+		router := New(Config{Seats: seats, Directory: far{}, Peers: w})
+		if err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from); err != nil {
+			t.Error(err)
+		}
+		close(from.ids)
+	})
 }

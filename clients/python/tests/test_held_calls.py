@@ -19,7 +19,16 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from pawl import Client, FailStepError, Run, RunStatus, Step, StepDecided, current_call
+from pawl import (
+    Client,
+    FailStepError,
+    Run,
+    RunStatus,
+    Step,
+    StepDecided,
+    StepRequested,
+    current_call,
+)
 from pawl.openai import AsyncChatHandler, ChatHandler
 from pawl.testing import Sidecar
 from paying import Ledger, refunds, refunds_soon
@@ -220,6 +229,21 @@ def test_what_is_not_held_is_not_kept_waiting(scene: Scene, mode: Mode) -> None:
         assert driving.result(WAIT) is RunStatus.COMPLETED
     assert sorted(scene.ledger.amounts()) == [7, 8, 300]
     assert scene.told == ["{'paid': 7}", DENIED, "{'paid': 8}", "{'paid': 300}"]
+
+
+@pytest.mark.parametrize("mode", MODES[:4])
+def test_a_call_that_waits_leaves_the_keys_of_those_after_it(scene: Scene, mode: Mode) -> None:
+    """Else the next execution would ask for them under other keys, and make them again."""
+    scene.amounts = (250, 7, 300, 8)
+    with scene.person() as person, ThreadPoolExecutor() as threads:
+        driving = threads.submit(mode, scene)
+        person.decide("APPROVE")
+        person.decide("EDIT", payload={"amount": 110})
+        assert driving.result(WAIT) is RunStatus.COMPLETED
+        bodies = [record.body for record in person.run.records(kinds=["STEP_REQUESTED"])]
+        keys = [body.key for body in bodies if isinstance(body, StepRequested)]
+    assert keys == ["1", "2", "3", "4"]
+    assert scene.ledger.amounts() == [250, 7, 110, 8]
 
 
 def past(moment: datetime) -> None:

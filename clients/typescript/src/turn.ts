@@ -202,9 +202,8 @@ export class Turn<T extends TurnTypes = AnyTurn> {
       milliseconds("timeoutMs", options.timeoutMs, 1);
     }
     this.checkPayload(tool, payload);
-    this.#asked += 1;
-    const key = options.key ?? defaultKey(this.info, this.#asked);
-    const asked = { tool, payload, key, reframe: options.reframe ?? false };
+    const { key, reframe = false } = options;
+    const asked = this.#keyed({ tool, payload, key, reframe });
     const [outcome] = await this.#host.request([asked]);
     const refused = outcome && deniedBy(outcome);
     if (refused) {
@@ -220,9 +219,10 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    */
   async calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
     const done: Plain<StepOutcome>[] = [];
+    const keyed = calls.map((call) => this.#keyed(call));
     let most = calls.length;
     while (done.length < calls.length) {
-      const batch = calls.slice(done.length, done.length + most);
+      const batch = keyed.slice(done.length, done.length + most);
       try {
         done.push(...(await this.#together(batch)));
       } catch (error) {
@@ -287,6 +287,18 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    */
   writeOutput(piece: OutputPiece): Promise<void> {
     return this.#host.writeOutput(piece);
+  }
+
+  /**
+   * The call under its key, which it has before the first request for it and keeps in every
+   * further one: else the calls after it would have other keys in the next execution.
+   */
+  #keyed<Call extends StepCall>(call: Call): Call {
+    if (call.call) {
+      return call;
+    }
+    this.#asked += 1;
+    return { ...call, key: call.key || defaultKey(this.info, this.#asked) };
   }
 
   async #together(batch: readonly StepCall[]): Promise<Plain<StepOutcome>[]> {

@@ -42,7 +42,7 @@ class AsyncDrivenTurn(AsyncTurn):
     ) -> Json:
         check_timeout(timeout)
         self.check_payload(tool, dict(payload or {}))
-        call = StepCall(tool, dict(payload or {}), key, reframe)
+        call = self._keyed(StepCall(tool, dict(payload or {}), key, reframe))
         return await self._client.perform(
             self._holder.step(call, tool_of(self._tools, tool), timeout)
         )

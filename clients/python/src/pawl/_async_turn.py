@@ -47,6 +47,7 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         of `step`, except that a tool's own error is in its step.
         """
         done: list[StepOutcome] = []
+        calls = [self._keyed(call) for call in calls]
         most = len(calls)
         while len(done) < len(calls):
             batch = calls[len(done) : len(done) + most]

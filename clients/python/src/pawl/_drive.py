@@ -44,7 +44,7 @@ from pawl._runs import Step, StepOutcome, TurnInfo, TurnRef
 from pawl._settings import Settings
 from pawl._tool_call import ToolCall, within
 from pawl._turn_requests import StepCall
-from pawl._turn_view import default_key, denied, next_piece, result_of
+from pawl._turn_view import denied, next_piece, result_of
 from pawl._values import ArtifactLike, Fault, Json, OutputPiece, Usage, parts_of
 
 log = logging.getLogger("pawl")
@@ -97,7 +97,6 @@ class Holder:
     settings: Settings
     info: TurnInfo
     turn: TurnRef
-    asked: int = 0
     written: bool = False
 
     def call(self, operation: Operation[Any]) -> Flow[Any]:
@@ -169,20 +168,14 @@ class Holder:
         return result_of(outcome.step)
 
     def request(self, calls: Sequence[StepCall]) -> Flow[tuple[StepOutcome, ...]]:
-        """Asks for tool calls, all in one commit."""
-        keyed, request_id = [self._keyed(call) for call in calls], new_id()
+        """Asks for tool calls, which have their keys, all in one commit."""
+        request_id = new_id()
         answer = yield from self.with_token(
-            lambda turn: self.runs.request_steps(turn, keyed, request_id)
+            lambda turn: self.runs.request_steps(turn, calls, request_id)
         )
         outcomes: tuple[StepOutcome, ...] = answer.outcomes
         warn_denied(self.info.pack.id, calls, outcomes)
         return outcomes
-
-    def _keyed(self, call: StepCall) -> StepCall:
-        if call.call is not None:
-            return call
-        self.asked += 1
-        return dataclasses.replace(call, key=call.key or default_key(self.info, self.asked))
 
     def finish(
         self,
@@ -199,7 +192,7 @@ class Holder:
             if local is None:
                 return dataclasses.replace(outcome, step=(yield from self._await(step, end)))
             if step.bodies_omitted:
-                outcome = yield from self._again(step, call)
+                outcome = yield from self._again(call)
                 continue
             if not _goes(step) or step.attempt <= made:
                 outcome = yield from self._released(step, call, made, end)
@@ -211,7 +204,7 @@ class Holder:
                 return dataclasses.replace(outcome, step=_answered(step, body))
             if step.approval is not None:
                 # The approval may be over by now: the sidecar holds the call again then.
-                outcome = yield from self._again(step, call)
+                outcome = yield from self._again(call)
                 continue
             step = dataclasses.replace(step, attempt=body.next, deadline=body.deadline)
             outcome = dataclasses.replace(outcome, step=step)
@@ -327,7 +320,7 @@ class Holder:
                 return StepOutcome(key=step.key, step=answered, replayed=True, denial=None)
             after = record.seq
             try:
-                outcome = yield from self._again(step, call)
+                outcome = yield from self._again(call)
             except RunPausedError:
                 continue  # Nothing goes out while the run is paused.
             now = outcome.step
@@ -336,10 +329,9 @@ class Holder:
             if _goes(now) and now.attempt > made:
                 return outcome
 
-    def _again(self, step: Step, call: StepCall) -> Flow[StepOutcome]:
+    def _again(self, call: StepCall) -> Flow[StepOutcome]:
         """The step as it is now: the request is known, and costs nothing."""
-        same = call if call.call is not None else dataclasses.replace(call, key=step.key)
-        (outcome,) = yield from self.request([same])
+        (outcome,) = yield from self.request([call])
         return outcome
 
     def _next(

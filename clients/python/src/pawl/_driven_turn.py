@@ -43,7 +43,7 @@ class DrivenTurn(Turn):
     ) -> Json:
         check_timeout(timeout)
         self.check_payload(tool, dict(payload or {}))
-        call = StepCall(tool, dict(payload or {}), key, reframe)
+        call = self._keyed(StepCall(tool, dict(payload or {}), key, reframe))
         return self._client.perform(self._holder.step(call, tool_of(self._tools, tool), timeout))
 
     def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:

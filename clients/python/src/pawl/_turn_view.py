@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Generic
 
@@ -10,6 +12,7 @@ from pawl import _schema
 from pawl._enums import StepStatus
 from pawl._errors import LimitError, StepCancelledError, StepDeniedError, StepFailedError
 from pawl._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
+from pawl._turn_requests import StepCall
 from pawl._types import ReadT
 from pawl._values import Json, Message, OutputPiece, Part
 
@@ -24,6 +27,7 @@ class TurnView(Generic[ReadT]):
         """Member key, for a run of an agent handed to a worker; else empty."""
         self.labels = dict(labels or {})
         """Labels of the run, where the turn was handed to a worker."""
+        self._ordinals = itertools.count(1)
 
     def __repr__(self) -> str:
         turn = self.info.turn
@@ -110,6 +114,15 @@ class TurnView(Generic[ReadT]):
         """When the run's wall time is over."""
         return self.info.deadline
 
+    def _keyed(self, call: StepCall) -> StepCall:
+        """The call under its key, which it has before the first request for it and keeps in every
+        further one: else the calls after it would have other keys in the next execution, which
+        makes them again."""
+        if call.call is not None:
+            return call
+        ordinal = next(self._ordinals)
+        return replace(call, key=call.key or _default_key(self.info, ordinal))
+
     def check_payload(self, tool: str, payload: Json) -> None:
         """Raises SchemaError if the payload does not fit the tool's JSON Schema."""
         for spec in self.tools:
@@ -123,7 +136,7 @@ def next_piece(text: str, *, first: bool) -> OutputPiece:
     return OutputPiece(id="output", parts=(Part(text=text),), append=not first)
 
 
-def default_key(info: TurnInfo, ordinal: int) -> str:
+def _default_key(info: TurnInfo, ordinal: int) -> str:
     """The key of the turn's n-th call, from 1, as the server would make it.
 
     It is made here so that it does not depend on what a restarted server remembers.

@@ -34,7 +34,7 @@ from pawl._turn_requests import (
     step_request,
     suspend_request,
 )
-from pawl._turn_view import default_key, denied, next_piece, result_of
+from pawl._turn_view import denied, next_piece, result_of
 from pawl._values import ArtifactLike, Json, OutputPiece, Usage
 from pawl.v1 import run_pb2, worker_pb2
 
@@ -63,7 +63,7 @@ class WorkTurn(AsyncTurn):
         arguments = dict(payload or {})
         self.check_payload(tool, arguments)
         with self._calling():
-            (outcome,) = await self._request([StepCall(tool, arguments, key, reframe)])
+            (outcome,) = await self._request([self._keyed(StepCall(tool, arguments, key, reframe))])
             refused = denied(outcome)
             if refused is not None:
                 raise refused
@@ -132,22 +132,16 @@ class WorkTurn(AsyncTurn):
 
     async def _request(self, calls: Sequence[StepCall]) -> tuple[StepOutcome, ...]:
         held, request_id = self._held, new_id()
-        keyed = [self._keyed(call) for call in calls]
+        held.asked += len(calls)
         receipt = await self._link.ask_turn(
             held,
             lambda: worker_pb2.WorkRequest(
-                request_step=step_request("", held.ref(), keyed, request_id)
+                request_step=step_request("", held.ref(), calls, request_id)
             ),
         )
         outcomes = tuple(from_proto(outcome) for outcome in receipt.request_step.outcomes)
         warn_denied(self.info.pack.id, calls, outcomes)
         return outcomes
-
-    def _keyed(self, call: StepCall) -> StepCall:
-        if call.call is not None:
-            return call
-        self._held.asked += 1
-        return replace(call, key=call.key or default_key(self.info, self._held.asked))
 
     async def _answer(self, step: Step, timeout: float | None) -> Step:
         """The step once it is answered; until then the turn may be suspended."""
@@ -295,6 +289,9 @@ class ThreadTurn(Turn):
     ) -> Json:
         """See `Turn.step`."""
         return self._wait(self._turn.step(tool, payload, key=key, reframe=reframe, timeout=timeout))
+
+    def _keyed(self, call: StepCall) -> StepCall:
+        return self._turn._keyed(call)
 
     def _together(self, calls: Sequence[StepCall]) -> Sequence[StepOutcome]:
         return self._wait(self._turn._together(calls))

@@ -36,6 +36,7 @@ var runnerVerbs = map[string]func(*play, step) (any, error){
 	"join":       (*play).join,
 	"kill":       (*play).killWorker,
 	"ledger":     (*play).ledger,
+	"program":    (*play).program,
 	"release":    (*play).release,
 	"restart":    (*play).restart,
 	"stop":       (*play).stopWorker,

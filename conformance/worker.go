@@ -23,18 +23,24 @@ func nameOf(s step, key string) string {
 	return defaultWorker
 }
 
-// worker starts a worker process.
-func (p *play) worker(s step) (any, error) {
-	name := nameOf(s, "name")
+// launch starts a process of its own that can be killed.
+func (p *play) launch(name string) (*driver, error) {
 	if p.workers[name] != nil {
-		return nil, fmt.Errorf("there is a worker %s", name)
+		return nil, fmt.Errorf("there is a process %s", name)
 	}
 	d, err := p.lane.take()
 	if err != nil {
 		return nil, err
 	}
 	p.workers[name] = &worker{driver: d}
-	if err := p.reset(d); err != nil {
+	return d, p.reset(d)
+}
+
+// worker starts a worker process.
+func (p *play) worker(s step) (any, error) {
+	name := nameOf(s, "name")
+	d, err := p.launch(name)
+	if err != nil {
 		return nil, err
 	}
 	args := maps.Clone(s.args)
@@ -44,6 +50,28 @@ func (p *play) worker(s step) (any, error) {
 		err = fmt.Errorf("%s", short(r.Error))
 	}
 	return r.Result, err
+}
+
+// program starts a process that drives the run of a start's id, a new one or one that another
+// process began. It is not waited for: join with its name does that.
+func (p *play) program(s step) (any, error) {
+	name := nameOf(s, "name")
+	d, err := p.launch(name)
+	if err != nil {
+		return nil, err
+	}
+	args := maps.Clone(s.args)
+	fill(args, map[string]any{"pack": p.pack})
+	begun, err := d.call("start", map[string]any{"pack": p.pack, "id": args["id"]})
+	if err != nil {
+		return nil, err
+	}
+	if begun.Error != nil {
+		return nil, fmt.Errorf("%s", short(begun.Error))
+	}
+	answer, err := d.send("drive", args)
+	p.calls[name] = call{s, answer}
+	return begun.Result, err
 }
 
 func (p *play) workerOf(s step, key string) (*worker, error) {

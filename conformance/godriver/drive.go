@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -55,12 +56,14 @@ func (d *driver) execute(ctx context.Context, h *ownHost) error {
 	}
 	r, err := p.turn(ctx, h, info, next(p, "turn ", info.GetPrompt(), acts))
 	if err == nil {
-		_, err = again(ctx, d.client().CompleteTurn, completion(info.GetTurn(), r, info.GetArtifactSlots(), ""))
+		_, err = withToken(ctx, h, func(ref *pawlv1.TurnRef) (*pawlv1.CompleteTurnResponse, error) {
+			return again(ctx, d.client().CompleteTurn, completion(ref, r, info.GetArtifactSlots(), ""))
+		})
 		if err == nil {
 			return nil
 		}
 	}
-	ref, failure := info.GetTurn(), failureOf(err)
+	ref, failure := h.ref(), failureOf(err)
 	_, err = again(ctx, d.client().FailTurn, &pawlv1.FailTurnRequest{
 		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
 		Error: &pawlv1.Fault{Code: failure.Code, Message: failure.Message}, Retryable: !failure.Final, RequestId: or(""),
@@ -93,8 +96,10 @@ func reasonOf(err error) string {
 type ownHost struct {
 	d     *driver
 	p     *player
-	info  *pawlv1.GetTurnResponse
 	asked int
+	mu    sync.Mutex
+	// info has the turn's token, which changes with the sidecar's process. The mutex guards it.
+	info *pawlv1.GetTurnResponse
 	// stream takes what is asked of models and told of them.
 	stream *driving
 }

@@ -17,12 +17,44 @@ var news = []pawlv1.RecordKind{
 
 // request asks for calls, all in one commit.
 func (h *ownHost) request(ctx context.Context, calls []stepCall) ([]*pawlv1.StepOutcome, error) {
-	ref := h.info.GetTurn()
-	got, err := again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
-		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
-		Requests: callsOf(calls), RequestId: or(""),
+	id := or("")
+	got, err := withToken(ctx, h, func(ref *pawlv1.TurnRef) (*pawlv1.RequestStepResponse, error) {
+		return again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
+			RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
+			Requests: callsOf(calls), RequestId: id,
+		})
 	})
 	return got.GetOutcomes(), err
+}
+
+// withToken makes a call with the turn's token, and once more with a fresh one where a sidecar that
+// was started again does not know it, if the turn is still this one.
+func withToken[A any](ctx context.Context, h *ownHost, call func(*pawlv1.TurnRef) (A, error)) (A, error) {
+	ref := h.ref()
+	got, err := call(ref)
+	if reasonOf(err) != "TURN_TOKEN_STALE" {
+		return got, err
+	}
+	fresh, failed := again(ctx, h.d.client().GetTurn, &pawlv1.GetTurnRequest{RunId: ref.GetRunId()})
+	if failed != nil || fresh.GetTurn().GetTurnSeq() != ref.GetTurnSeq() || fresh.GetTurn().GetAttempt() != ref.GetAttempt() {
+		return got, err
+	}
+	h.renew(fresh.GetTurn())
+	return call(fresh.GetTurn())
+}
+
+// ref is the turn with the token as it is now.
+func (h *ownHost) ref() *pawlv1.TurnRef {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.info.GetTurn()
+}
+
+// renew replaces the turn's token.
+func (h *ownHost) renew(ref *pawlv1.TurnRef) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.info = &pawlv1.GetTurnResponse{Turn: ref, ArtifactSlots: h.info.GetArtifactSlots(), Prompt: h.info.GetPrompt()}
 }
 
 // finish gives the outcome of a call once it is answered. The tool is called here, and
@@ -78,7 +110,7 @@ func (h *ownHost) follow(ctx context.Context, step uint32, after uint64) (uint64
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := h.d.client().StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
-		RunId: h.info.GetTurn().GetRunId(), AfterSeq: after, Kinds: news, Follow: true,
+		RunId: h.ref().GetRunId(), AfterSeq: after, Kinds: news, Follow: true,
 	})
 	for err == nil {
 		var item *pawlv1.StreamTransitionsResponse
@@ -107,15 +139,18 @@ func concerns(r *pawlv1.Record, step uint32) bool {
 func (h *ownHost) answer(ctx context.Context, step *pawlv1.Step) error {
 	result, failed := h.p.tool(ctx, step.GetTool(), toolCall{step.GetPayloadJson(), step.GetStep(), step.GetAttempt(), step.GetIdempotencyKey()})
 	req := &pawlv1.ResolveStepRequest{
-		RunId: h.info.GetTurn().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
-		TurnToken: h.info.GetTurn().GetToken(), Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},
+		RunId: h.ref().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
+		Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},
 	}
 	if failed != nil {
 		failure := failureOf(failed)
 		req.Answer = &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: failure.Code, Message: failure.Message}}
 		req.Unknown = failure.Unknown
 	}
-	got, err := again(ctx, h.d.client().ResolveStep, req)
+	got, err := withToken(ctx, h, func(ref *pawlv1.TurnRef) (*pawlv1.ResolveStepResponse, error) {
+		req.TurnToken = ref.GetToken()
+		return again(ctx, h.d.client().ResolveStep, req)
+	})
 	if err != nil {
 		return err
 	}

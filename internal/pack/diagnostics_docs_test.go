@@ -194,3 +194,24 @@ func TestDiagnosticsPageHasTheBase(t *testing.T) {
 		t.Errorf("the page's pack is not that of the tests: %.80s", doc)
 	}
 }
+
+// TestShownPacksWarnOfNothing: the packs of the examples, which people copy. What is younger than
+// an older published schema, as an agent's state, is no fault of theirs.
+func TestShownPacksWarnOfNothing(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../examples/*/*.pack.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ds, err := Load(raw, Options{})
+		ds = slices.DeleteFunc(ds, func(d Diagnostic) bool { return d.Code == schemaPrefix+PublishedSchemas()[0] })
+		if p == nil || err != nil || len(ds) > 0 {
+			t.Errorf("%s: %v\n%s", file, err, render(ds))
+		}
+	}
+}

@@ -79,7 +79,8 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
   test("has each effect once, and asks for no answer twice", { timeout }, async () => {
     await using sidecar = await Sidecar.start({ allowTools: ["charge"] });
     using client = sidecar.client({ log: QUIET, retryForMs: 60_000 });
-    await client.registerPack(SHOP, { filename: "shop.json" });
+    const registered = await client.registerPack(SHOP, { filename: "shop.json" });
+    expect(registered.diagnostics).toEqual([]);
     let restarting = Promise.resolve();
     let restarts = 0;
     let mortal: Mortal | undefined;

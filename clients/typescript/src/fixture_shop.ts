@@ -3,21 +3,24 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { json, text } from "node:stream/consumers";
 
-/** A pack whose one state charges three orders and leaves. */
+const clerk = (id: string, tools: readonly string[]) => ({
+  id,
+  name: id,
+  version: "1.0.0",
+  system_template: "You serve <{{name}}>.",
+  variables: [{ name: "name", type: "string", required: true }],
+  tools,
+});
+
+/** A pack whose one state charges three orders and leaves; where it ends nothing is charged. */
 export const SHOP = JSON.stringify({
   id: "shop",
   name: "Shop",
   version: "1.0.0",
   template_engine: { version: "v1", syntax: "{{variable}}" },
   prompts: {
-    clerk: {
-      id: "clerk",
-      name: "Clerk",
-      version: "1.0.0",
-      system_template: "You serve <{{name}}>.",
-      variables: [{ name: "name", type: "string", required: true }],
-      tools: ["charge"],
-    },
+    clerk: clerk("clerk", ["charge"]),
+    farewell: clerk("farewell", []),
   },
   tools: {
     charge: {
@@ -35,7 +38,7 @@ export const SHOP = JSON.stringify({
         artifacts: { receipt: { type: "text/plain" } },
         on_event: { Done: "end" },
       },
-      end: { prompt_task: "clerk", terminal: true },
+      end: { prompt_task: "farewell", terminal: true },
     },
     engine: {
       x_pawl: {

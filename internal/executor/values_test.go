@@ -1,0 +1,123 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/app"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
+	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
+	"github.com/pawl-dev/pawl/internal/worker"
+)
+
+// TestValuesOfModelsCalls: the arguments that a model gives reach the tool, the record and the next
+// request as they are, and so does what the tool answers and what is written as an artifact; what
+// readers see differently the model is told, and no tool gets it.
+func TestValuesOfModelsCalls(t *testing.T) {
+	t.Parallel()
+	for form, scheme := range map[string]string{"chat": "", "messages": "anthropic+"} {
+		for _, v := range jsonvalues.All {
+			t.Run(form+"/"+v.Name, func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var asked []endpoint.Asked
+				server := endpoint.New(t, func(n int, a endpoint.Asked) endpoint.Answer {
+					mu.Lock()
+					defer mu.Unlock()
+					asked = append(asked, a)
+					switch n {
+					case 0:
+						return endpoint.Answer{Calls: []endpoint.Call{{ID: "c0", Name: "look", Arguments: v.Text}}}
+					case 1:
+						note := v.Text
+						if v.Refused != "" {
+							note = "1"
+						}
+						return endpoint.Answer{Calls: []endpoint.Call{{ID: "c1", Name: "leave_state", Arguments: `{"event":"Done","artifacts":{"note":` + note + `}}`}}}
+					}
+					return endpoint.Answer{Text: "Reported."}
+				})
+				c := config.Default()
+				c.Models, c.AllowTools, c.DrainTimeout = []string{"gpt=" + scheme + server.URL}, []string{"*"}, time.Second
+				l, err := app.StartLocal(c, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = l.Close() })
+				pack := strings.NewReplacer(`"system_template": "Work."`, `"system_template": "Work.", "tools": ["look"]`, `"workflow":`, `"tools": {"look": {"name": "look", "description": "Looks."}}, "workflow":`,
+					`"prompt_task": "work",`, `"prompt_task": "work", "artifacts": {"note": {"type": "application/json"}},`).Replace(desk(``))
+				if _, err := pawlv1.NewPackServiceClient(l.Conn).RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				w, err := worker.New(worker.Config{Conn: l.Conn, ID: "looker", Steps: 4, Retry: 10 * time.Millisecond, Tools: map[string]worker.ToolFunc{
+					"look": func(_ context.Context, s *worker.Step) (json.RawMessage, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						got = append(got, s.Assignment.GetPayloadJson())
+						return json.RawMessage(s.Assignment.GetPayloadJson()), nil
+					},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				ended := make(chan error, 1)
+				go func() { ended <- w.Run(ctx) }()
+				t.Cleanup(func() { cancel(); <-ended })
+				r := &rig{t: t, runs: pawlv1.NewRunServiceClient(l.Conn)}
+				run := r.ended(r.start())
+				mu.Lock()
+				defer mu.Unlock()
+				if run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || len(asked) < 2 {
+					t.Fatalf("%v", run)
+				}
+				told := resultIn(t, asked[1].Body)
+				if v.Refused != "" {
+					if len(got) > 0 || !strings.Contains(told, v.Refused) {
+						t.Errorf("the tool got %s, the model is told %s", got, told)
+					}
+					return
+				}
+				shown, err := r.runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: run.GetRunId(), IncludeArtifacts: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for what, value := range map[string]string{"the tool's payload": strings.Join(got, " "), "what the model is told": told, "the artifact": shown.GetArtifacts()[0].GetValue().GetJson()} {
+					if !jsonvalues.Same(value, v.Text) {
+						t.Errorf("%s is %s", what, value)
+					}
+				}
+			})
+		}
+	}
+}
+
+// resultIn is what a request has of the result of its last call.
+func resultIn(t *testing.T, body map[string]any) string {
+	t.Helper()
+	messages, _ := body["messages"].([]any)
+	for _, said := range slices.Backward(messages) {
+		m, _ := said.(map[string]any)
+		if m["role"] == "tool" {
+			text, _ := m["content"].(string)
+			return text
+		}
+		blocks, _ := m["content"].([]any)
+		for _, b := range blocks {
+			if block, _ := b.(map[string]any); block["type"] == "tool_result" {
+				text, _ := block["content"].(string)
+				return text
+			}
+		}
+	}
+	t.Errorf("no result in %v", body)
+	return ""
+}

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from pawl import Client, RunStatus
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, VENDORS, awaiting, blocking, registered
+from workers import WAIT
 
 OWN = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
 NAMES = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
@@ -173,3 +177,68 @@ def test_openai_itself_is_told_by_the_newer_name() -> None:
     handler = blocking("chat", "https://api.openai.com")
     assert handler._dialect.limits[0] == "max_completion_tokens"
     assert KEY not in repr(handler._dialect)
+
+
+PROGRAM = """
+import asyncio, sys
+from pawl import AsyncClient, Client
+from vendors import awaiting, blocking
+
+mode, vendor, address, url, pack = sys.argv[1:]
+how = {"tools": {"add": print}, "variables": {"n": 1}, "input": "Add.", "request_id": "once"}
+
+
+async def main() -> str:
+    async with AsyncClient(address=address, retry_for=60, timeout=60) as client:
+        return (await client.run(pack, awaiting(vendor, url), **how)).status
+
+
+if mode == "asyncio":
+    print(asyncio.run(main()))
+else:
+    with Client(address=address, retry_for=60, timeout=60) as client:
+        print(client.run(pack, blocking(vendor, url), **how).status)
+"""
+
+
+class Deadly(Counts):
+    """Kills the program that asks, and the sidecar, before it answers."""
+
+    process: subprocess.Popen[str]
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        super().__init__(READ, BOUND)
+        self._sidecar = sidecar
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        self.requests.append(body)
+        self.process.kill()
+        self._sidecar.restart()
+        return b""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("mode", "vendor"), [("blocking", "chat"), ("asyncio", "messages")])
+def test_no_kill_lets_more_be_asked_for_than_the_budget_holds(mode: str, vendor: str) -> None:
+    """What a killed program asked for may have been answered: its bound stays reserved."""
+    most = 9000
+    flags = ["--step-grace=1s", "--restart-grace=1s"]
+    with (
+        Sidecar(allow_tools=["add"], flags=flags) as own,
+        Deadly(own) as endpoint,
+        own.client(retry_for=60, timeout=60) as client,
+    ):
+        pack = registered(client, "killed", bounds={"max_tokens": most})
+        command = [sys.executable, "-c", PROGRAM, mode, vendor, own.address, endpoint.url, pack]
+        codes: list[int] = []
+        while 0 not in codes and len(codes) < 9:
+            endpoint.process = subprocess.Popen(
+                command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True
+            )
+            said = endpoint.process.communicate(timeout=WAIT)[0]
+            codes.append(endpoint.process.returncode)
+        run = client.open(pack, request_id="once", variables={"n": 1}, input="Add.").info()
+    assert codes == [-9] * (most // BOUND) + [0]
+    assert said == "BUDGET_EXHAUSTED\n"
+    assert [sent(body) for body in endpoint.requests] == [{OWN[vendor]: BOUND}] * (most // BOUND)
+    assert (run.reason, run.tokens <= most) == ("max_tokens", True)

@@ -119,7 +119,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	x := p.XPawl()
 	g.Lease = secondsOr(x.LeaseSec, 0)
 	g.MaxPendingSteps = clampInt(valueOr(x.MaxPendingSteps, defaultPending))
-	g.MaxArtifactBytes = valueOr(x.MaxArtifactBytes, 0)
+	g.MaxArtifactBytes, g.MaxRunArtifactBytes = valueOr(x.MaxArtifactBytes, 0), valueOr(x.MaxRunArtifactBytes, 0)
 	g.WallExcludesWaiting = x.WallTimeExcludesWaiting
 	g.Erasable = x.Erasable
 	g.Retry, g.ModelCalls = x.Retry.policy(), modelCalls(x)

@@ -121,7 +121,7 @@ workflow.states.s.persistence = "persistent"
 workflow.states.e.orchestration = "external"
 workflow.states.e.artifacts = {"log":{"type":"application/json","mode":"append"}}
 workflow.engine.budget = {"max_total_visits":9,"max_tool_calls":8,"max_wall_time_sec":7}
-workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"prices":{"gpt":{"input":2.007,"cached":0.0000001,"output":10},"free":{"input":0,"output":0,"reasoning":3}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"model_calls":{"timeout_sec":5,"retry":{"initial_sec":0.2,"jitter":0},"on_unknown":"escalate"},"no_progress":{"window":4,"over":["tool_calls"]},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"result_bindings":{"t":"x"},"tools":{"b2":{"retry":2},"t":{"timeout_sec":10,"attempts":2,"retry":{"initial_sec":0.0015,"max_sec":4,"multiplier":1.5,"jitter":0.25,"non_retryable":["B","A"]},"on_error":"escalate","on_unknown":"retry"}}}`))
+workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.0000015,"prices":{"gpt":{"input":2.007,"cached":0.0000001,"output":10},"free":{"input":0,"output":0,"reasoning":3}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"retry":{"max_attempts":4,"initial_sec":90},"model_calls":{"timeout_sec":5,"retry":{"initial_sec":0.2,"jitter":0},"on_unknown":"escalate"},"no_progress":{"window":4,"over":["tool_calls"]},"lease_sec":30,"max_pending_steps":2,"max_artifact_bytes":512,"max_run_artifact_bytes":4096,"result_bindings":{"t":"x"},"tools":{"b2":{"retry":2},"t":{"timeout_sec":10,"attempts":2,"retry":{"initial_sec":0.0015,"max_sec":4,"multiplier":1.5,"jitter":0.25,"non_retryable":["B","A"]},"on_error":"escalate","on_unknown":"retry"}}}`))
 	g, err := p.Compile(Entry{})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ workflow.engine.x_pawl = {"max_cost_usd":1,"models":{"b":"gpt","*":"free"}}`))
 	if want := (machine.RetryPolicy{MaxAttempts: 4, Initial: 90 * time.Second, Max: 90 * time.Second}); !reflect.DeepEqual(g.Retry, want) {
 		t.Errorf("retry %+v", g.Retry)
 	}
-	if g.Lease != 30*time.Second || g.MaxPendingSteps != 2 || g.MaxArtifactBytes != 512 || !g.WallExcludesWaiting {
+	if g.Lease != 30*time.Second || g.MaxPendingSteps != 2 || g.MaxArtifactBytes != 512 || g.MaxRunArtifactBytes != 4096 || !g.WallExcludesWaiting {
 		t.Errorf("settings %+v", g)
 	}
 	if want := (machine.NoProgress{Window: 4, ToolCalls: true}); g.NoProgress == nil || *g.NoProgress != want {

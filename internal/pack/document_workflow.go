@@ -84,6 +84,9 @@ type XPawl struct {
 	// MaxPendingSteps; nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
 	MaxArtifactBytes *int64 `json:"max_artifact_bytes"`
+	// MaxRunArtifactBytes bounds what the artifacts of a run hold together; nil means the
+	// operator's limit.
+	MaxRunArtifactBytes *int64 `json:"max_run_artifact_bytes"`
 	// ResultBindings write a tool's accepted answer to an artifact.
 	ResultBindings map[string]string     `json:"result_bindings"`
 	Tools          map[string]ToolLimits `json:"tools"`

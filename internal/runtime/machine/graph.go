@@ -69,6 +69,9 @@ type Graph struct {
 	// MaxArtifactBytes is x_pawl.max_artifact_bytes: one written value; 0 = the
 	// operator's limit alone.
 	MaxArtifactBytes int64
+	// MaxRunArtifactBytes is x_pawl.max_run_artifact_bytes: what the run's artifacts hold
+	// together; 0 = the operator's limit alone.
+	MaxRunArtifactBytes int64 `json:",omitempty"`
 	// WallExcludesWaiting stops the wall clock while the run is WAITING.
 	WallExcludesWaiting bool
 	// Erasable: what the run's rows hold can be erased (x_pawl.erasable).

@@ -32,7 +32,7 @@ func CheckGraph(g *Graph) error {
 	}
 	b := &g.Budget
 	must(min(b.MaxTotalVisits, b.MaxToolCalls, b.MaxSteps, b.MaxReframes, g.MaxPendingSteps) >= 0 &&
-		min(b.MaxTokens, b.MaxCostMicroUSD, g.MaxArtifactBytes) >= 0 &&
+		min(b.MaxTokens, b.MaxCostMicroUSD, g.MaxArtifactBytes, g.MaxRunArtifactBytes) >= 0 &&
 		min(b.MaxWallTime, g.Lease) >= 0, "a budget or bound is below zero")
 	for model, p := range g.Prices {
 		must(model != "" && min(p.Input, p.Cached, p.Output, p.Reasoning) >= 0, "price of model %q: %+v", model, p)

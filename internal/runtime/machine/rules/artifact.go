@@ -81,6 +81,9 @@ func (t *txn) checkSize(w *machine.ArtifactWrite) error {
 
 func (t *txn) checkTotal(total int64) error {
 	limit := t.s.Limits.MaxRunArtifactBytes
+	if own := t.g.MaxRunArtifactBytes; own > 0 && own < limit {
+		limit = own
+	}
 	if total <= limit {
 		return nil
 	}

@@ -51,6 +51,7 @@ func genGraph(t *rapid.T) *machine.Graph {
 		Retry:               machine.RetryPolicy{MaxAttempts: small(t, 4), Initial: time.Duration(small(t, 20)) * time.Second, Max: time.Duration(small(t, 60)) * time.Second},
 		MaxPendingSteps:     small(t, 4),
 		MaxArtifactBytes:    int64(small(t, 12)),
+		MaxRunArtifactBytes: pick(t, []int64{0, 0, 12, 40}),
 		WallExcludesWaiting: chance(t, 3),
 	}
 	if chance(t, 3) {

@@ -274,7 +274,7 @@ func parseBounds(g *machine.Graph, words []string) error {
 		"steps": &b.MaxSteps, "reframes": &b.MaxReframes,
 		"attempts": &g.Retry.MaxAttempts, "pending": &g.MaxPendingSteps,
 	}
-	longs := map[string]*int64{"tokens": &b.MaxTokens, "cost": &b.MaxCostMicroUSD, "artifact_bytes": &g.MaxArtifactBytes}
+	longs := map[string]*int64{"tokens": &b.MaxTokens, "cost": &b.MaxCostMicroUSD, "artifact_bytes": &g.MaxArtifactBytes, "run_artifact_bytes": &g.MaxRunArtifactBytes}
 	times := map[string]*time.Duration{"wall": &b.MaxWallTime, "initial": &g.Retry.Initial, "max": &g.Retry.Max}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")

@@ -209,8 +209,12 @@ func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Refusal {
 			held -= v.artifacts[w.Name].bytes
 		}
 	}
-	if len(writes) > 0 && held > limits.MaxRunArtifactBytes {
-		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts", Limit: limits.MaxRunArtifactBytes, Got: held}
+	together := limits.MaxRunArtifactBytes
+	if n.g.MaxRunArtifactBytes > 0 {
+		together = min(together, n.g.MaxRunArtifactBytes)
+	}
+	if len(writes) > 0 && held > together {
+		return &machine.Refusal{Code: machine.CodeResourceExhausted, Reason: "ARTIFACTS_TOO_LARGE", Field: "artifacts", Limit: together, Got: held}
 	}
 	return nil
 }

@@ -179,6 +179,7 @@ func (c *checker) artifacts() {
 	}
 	c.must(sum == s.ArtifactBytes, "artifacts hold %d bytes, counted %d", sum, s.ArtifactBytes)
 	c.must(sum <= s.Limits.MaxRunArtifactBytes, "artifacts hold %d bytes", sum)
+	c.must(c.g.MaxRunArtifactBytes == 0 || sum <= c.g.MaxRunArtifactBytes, "artifacts hold %d bytes, the pack allows %d", sum, c.g.MaxRunArtifactBytes)
 }
 
 func (c *checker) conversations() {

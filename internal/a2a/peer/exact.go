@@ -74,10 +74,11 @@ func exactMessage(value any) any {
 	return value
 }
 
-// exactMembers makes texts of the members of metadata that doubles cannot carry.
+// exactMembers makes texts of the members of metadata that doubles cannot carry. What the agent
+// consumed is not among them: its reader bounds it, and refuses what is no such number.
 func exactMembers(metadata map[string]any) {
 	for name, value := range metadata {
-		if raw := written(value); strictjson.Doubles(raw) != nil {
+		if raw := written(value); name != terms.DelegationURI && strictjson.Doubles(raw) != nil {
 			metadata[name] = map[string]any{terms.ExactURI: string(raw)}
 		}
 	}

@@ -122,9 +122,9 @@ func (m *workman) shop(ctx context.Context, t *worker.Turn, dice *rand.Rand) (wo
 			payload := wares(tool, fmt.Sprintf("%d.%d", t.Assignment.GetLease().GetTurnSeq(), i), diceOf(key, t.Assignment.GetLease().GetTurnSeq()))
 			all.Go(func() { _, _ = t.Step(ctx, key+tool, tool, payload) })
 		}
-		if turn.GetPrompt() == "runner" || turn.GetPrompt() == "porter" {
-			all.Go(func() { _, _ = t.Step(ctx, "tip", "tip", `{}`) })
-		}
+	}
+	if turn.GetPrompt() == "runner" || turn.GetPrompt() == "porter" {
+		all.Go(func() { _, _ = t.Step(ctx, "tip", "tip", `{}`) })
 	}
 	all.Wait()
 	if ctx.Err() != nil {

@@ -49,27 +49,11 @@ var mendMutants = []mutant{
 		},
 	},
 	{
-		name: "w01", what: "a step that a worker has received and does not name is sent to it again (a fault of 2026)", file: "internal/runtime/work/hold.go",
-		exchange: exchange{old: "case req.Counts && step.lostBy.Delivery > req.Received:", new: "case req.Counts:"},
-	},
-	{
 		name: "b01", what: "a run's agents may call what it may not (a fault of 2026)", file: "internal/a2a/delegation.go",
 		exchange: exchange{old: "\tstart.Policy, _ = d.Policy.Tools()\n", new: ""},
 	},
 	{
-		name: "b02", what: "tool calls are not leased: agents at once make more than the run may (a fault of 2026)", file: "internal/runtime/machine/rules/ledger.go",
-		exchange: exchange{old: "return limit - facts.AddCapped(int64(t.s.ToolCalls), lentBut(t.s, but).ToolCalls)", new: "return limit - facts.AddCapped(int64(t.s.ToolCalls), 0*int64(but))"},
-	},
-	{
 		name: "a01", what: "an answer without an attempt is one to the current attempt (a fault of 2026)", file: "internal/runtime/request/check.go",
 		exchange: exchange{old: "case cmd.Attempt < 1:", new: "case cmd.Attempt < 0:"},
-	},
-	{
-		name: "a02", what: "an error of an earlier attempt counts for the current one", file: "internal/runtime/machine/rules/answer.go",
-		exchange: exchange{old: "case !c.OK && c.Attempt != step.Attempt && c.Attempt != 0:", new: "case !c.OK && c.Attempt > step.Attempt:"},
-	},
-	{
-		name: "a03", what: "a good answer of an attempt that was made is refused, since the next one is held (a fault of 2026)", file: "internal/runtime/machine/rules/answer.go",
-		exchange: exchange{old: "case step.Awaits() && !made(step, c.Attempt):", new: "case step.Awaits() && (c.OK || !made(step, c.Attempt)):"},
 	},
 }

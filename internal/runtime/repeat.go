@@ -3,8 +3,10 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
 
@@ -82,8 +84,65 @@ func (t *transit) firstAnswer(ctx context.Context, row machine.Dedupe) (Answer, 
 		RunID: key.ID, State: result.State, Entry: entry, Duplicate: true, Disposition: result.Disposition,
 		Turn: t.openTurn(prog.Graph, result.State), Graph: prog.Graph,
 	}
+	if _, asked := entry.Input.Command.(machine.RequestSteps); asked {
+		// Which steps were asked for stands; what became of them is told as it is now.
+		answer.State = head
+		if result.Steps, err = t.stepsNow(ctx, key, head, result.Steps); err != nil {
+			return Answer{}, err
+		}
+	}
 	if err := t.recorded(ctx, &answer); err != nil {
 		return Answer{}, err
 	}
 	return t.withSteps(ctx, answer, result)
+}
+
+// stepsNow are the outcomes of requests that were answered before, as their steps are now. A
+// call that its caller may make is given out by a request that is judged now, under the
+// step's key, or not at all: the right to it, the run and the turn may be over.
+func (t *transit) stepsNow(ctx context.Context, key RunKey, head *machine.State, first []machine.StepOutcome) ([]machine.StepOutcome, error) {
+	now := slices.Clone(first)
+	var out []int
+	for i := range now {
+		if now[i].Step == 0 {
+			continue
+		}
+		step, err := t.e.past.FindStep(ctx, key, head, now[i].Step)
+		if err != nil {
+			return nil, err
+		}
+		now[i] = rules.OutcomeOf(step)
+		now[i].Replayed = first[i].Replayed
+		if step.Goes() {
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 || t.c.holder != nil {
+		return now, nil
+	}
+	return now, t.askAgain(out, now)
+}
+
+// askAgain judges the requests at the places again, as they would be without an id.
+func (t *transit) askAgain(places []int, outcomes []machine.StepOutcome) error {
+	if _, err := t.authorize(); err != nil {
+		return err
+	}
+	asked := t.input.Command.(machine.RequestSteps)
+	again := asked
+	again.Requests = nil
+	for _, i := range places {
+		request := asked.Requests[i]
+		if request.Call == nil {
+			request.Key = outcomes[i].Key
+		}
+		again.Requests = append(again.Requests, request)
+	}
+	in := t.input
+	in.ID, in.BodyHash, in.Command = "", [32]byte{}, again
+	result, err := rules.Step(t.program.Graph, t.state, in)
+	if err != nil {
+		return err
+	}
+	return result.Refused
 }

@@ -6820,7 +6820,8 @@ type RequestStepResponse struct {
 	Status RunStatus `protobuf:"varint,3,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
 	// Last seq of the run after the call.
 	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
-	// True: the id was used before with the same body; this is the first answer.
+	// True: the id was used before with the same body. The outcomes are those of the first
+	// answer, their steps, the status and seq are as they are now.
 	Duplicate     bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -522,6 +522,10 @@ class RunServiceServicer(object):
         denial. A key that is known returns the recorded step, marked replayed, at
         no cost. Scope runs:write, or events:external in an external state.
 
+        A repeat under the same request_id is answered with the same steps as they are now. It
+        gives out no call that a new request would not be given: such a repeat fails as that
+        request does.
+
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_MISMATCH:
         a known key with another tool or payload, which fails the attempt),
         PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),

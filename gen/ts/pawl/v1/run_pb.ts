@@ -4183,7 +4183,8 @@ export type RequestStepResponse = Message<"pawl.v1.RequestStepResponse"> & {
   seq: bigint;
 
   /**
-   * True: the id was used before with the same body; this is the first answer.
+   * True: the id was used before with the same body. The outcomes are those of the first
+   * answer, their steps, the status and seq are as they are now.
    *
    * @generated from field: bool duplicate = 5;
    */
@@ -6707,6 +6708,10 @@ export const RunService: GenService<{
    * (tool not listed, allowlist, blocklist, parameters) is an OK answer with its
    * denial. A key that is known returns the recorded step, marked replayed, at
    * no cost. Scope runs:write, or events:external in an external state.
+   *
+   * A repeat under the same request_id is answered with the same steps as they are now. It
+   * gives out no call that a new request would not be given: such a repeat fails as that
+   * request does.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_MISMATCH:
    * a known key with another tool or payload, which fails the attempt),

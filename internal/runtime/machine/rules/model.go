@@ -78,7 +78,7 @@ func (t *txn) askedBy(step *machine.ToolStep, turn uint64, attempt int, by *mach
 // replayModel answers from the record, and notes once that something else was asked.
 func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	step := &t.s.Steps[i]
-	outcome := outcomeOf(step)
+	outcome := OutcomeOf(step)
 	if step.PayloadHash != c.Model.Hash && !step.Model.Changed {
 		t.assign(c.Assigned)
 		t.begun()

@@ -181,9 +181,9 @@ func (t *txn) takeAsks(asks []ask) {
 		a := &asks[i]
 		switch {
 		case a.twin >= 0:
-			t.outcomes[i] = outcomeOf(&t.s.Steps[facts.FindStep(t.s.Steps, t.outcomes[a.twin].Step)])
+			t.outcomes[i] = OutcomeOf(&t.s.Steps[facts.FindStep(t.s.Steps, t.outcomes[a.twin].Step)])
 		case a.known >= 0:
-			t.outcomes[i] = outcomeOf(&t.s.Steps[a.known])
+			t.outcomes[i] = OutcomeOf(&t.s.Steps[a.known])
 		case a.denial != nil:
 			t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *a.denial, Kind: t.kindOf(a)})
 			t.outcomes[i] = machine.StepOutcome{Key: a.key, Denial: a.denial}

@@ -56,7 +56,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	step.RequestSeq = t.record(asked)
 	s.Steps = append(t.steps(), step)
 	t.takeEffect(&s.Steps[len(s.Steps)-1])
-	out := outcomeOf(&step)
+	out := OutcomeOf(&step)
 	out.Replayed, out.AskedSeq = false, 0
 	return out
 }
@@ -80,8 +80,8 @@ func (t *txn) countCall(tool string, limit int) {
 	s.Called[i].N++
 }
 
-// outcomeOf is the answer to the repeat of a known request.
-func outcomeOf(s *machine.ToolStep) machine.StepOutcome {
+// OutcomeOf is the answer to the repeat of a known request: the step as it is.
+func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
 	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
 	if s.Awaits() {
 		out.Held, out.Digest = true, s.Approval.Digest

@@ -42,7 +42,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 		return true
 	}
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
-	t.outcomes = []machine.StepOutcome{outcomeOf(&t.s.Steps[i])}
+	t.outcomes = []machine.StepOutcome{OutcomeOf(&t.s.Steps[i])}
 	return true
 }
 

@@ -251,7 +251,7 @@ func (p *pair) delegated(run string) (task string) {
 	})
 	for err == nil {
 		var got *pawlv1.StreamTransitionsResponse
-		if got, err = stream.Recv(); got.GetRecord().GetStepDelegated() != nil {
+		if got, err = stream.Recv(); got.GetRecord().GetStepDelegated().GetRemote().GetTaskId() != "" {
 			return got.GetRecord().GetStepDelegated().GetRemote().GetTaskId()
 		}
 	}

@@ -211,7 +211,7 @@ func remoteOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, r
 	})
 	for err == nil {
 		var got *pawlv1.StreamTransitionsResponse
-		if got, err = stream.Recv(); got.GetRecord().GetStepDelegated() != nil {
+		if got, err = stream.Recv(); got.GetRecord().GetStepDelegated().GetRemote().GetTaskId() != "" {
 			return got.GetRecord().GetStepDelegated().GetRemote()
 		}
 	}

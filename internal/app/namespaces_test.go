@@ -42,11 +42,14 @@ func TestDelegationsStayInTheirNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := stream.Recv()
-	if err != nil {
-		t.Fatal(err)
+	child := ""
+	for child == "" {
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child = got.GetRecord().GetStepDelegated().GetRemote().GetTaskId()
 	}
-	child := got.GetRecord().GetStepDelegated().GetRemote().GetTaskId()
 	if run, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: "red", RunId: child}); err != nil || run.GetRun().GetParent().GetRunId() != turn.GetRunId() {
 		t.Errorf("the child %v, %v", run, err)
 	}

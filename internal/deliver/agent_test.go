@@ -18,6 +18,8 @@ type agent struct {
 	play func(n int, message machine.AgentMessage) machine.AgentTask
 	// fault is met by a call before it has any effect, lost after it had.
 	fault, lost func(call string) error
+	// away: the agent cannot be found.
+	away func() error
 	// repeats: it does a message again that it gets again.
 	repeats bool
 	// unbound: it keeps to no lists of tools.
@@ -37,7 +39,7 @@ func newAgent(play func(int, machine.AgentMessage) machine.AgentTask) *agent {
 	return &agent{
 		play: play, tasks: make(map[string]*machine.AgentTask), byID: make(map[string]string), changed: make(chan struct{}),
 		walls: make(map[string][]time.Duration),
-		fault: func(string) error { return nil }, lost: func(string) error { return nil },
+		fault: func(string) error { return nil }, lost: func(string) error { return nil }, away: func() error { return nil },
 	}
 }
 
@@ -45,6 +47,9 @@ var errUnreachable = &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "
 
 // Peer implements deliver.Directory: every agent is this one.
 func (a *agent) Peer(context.Context, *machine.Delegation) (deliver.Peer, string, error) {
+	if err := a.away(); err != nil {
+		return nil, "", err
+	}
 	return a, "https://agent/card", nil
 }
 

@@ -21,6 +21,9 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 			// Its row went with the run, or with its values.
 			return
 		}
+		if errors.Is(err, machine.ErrNoStep) {
+			done, err = true, nil
+		}
 		if done && o.cfg.Delegations.DropOutbox(ctx, row) == nil {
 			return
 		}
@@ -31,8 +34,9 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	}
 }
 
-// cancel ends the agent's task. A task that was never told of is asked for by its
-// message: it may have arrived although its answer did not.
+// cancel ends the agent's task; what was never sent has none ([machine.ErrNoStep]). A task that
+// was never told of is asked for by its message, as it may have arrived: the very message, to an
+// agent that takes it once, and only where it could be sent now.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {
@@ -43,12 +47,16 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 		return err
 	}
 	task := del.Remote.TaskID
-	if task == "" && (wasAnnounced(del.Remote) || !peer.Idempotent()) {
+	if task == "" && (del.Remote.Sent != machine.SentRepeatable || !peer.Idempotent()) {
 		// Asking for it by its message could begin it; its own bounds end it.
 		return nil
 	}
 	if task == "" {
-		told, err := send(ctx, peer, &del)
+		message, err := messageOf(peer, &del)
+		if err != nil {
+			return err
+		}
+		told, err := peer.Send(ctx, &del, message)
 		if err != nil {
 			return err
 		}

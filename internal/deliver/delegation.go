@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,10 +22,10 @@ type delegation struct {
 	pause time.Duration
 	// begun: the agent has a task for it.
 	begun bool
-	// unsent: the message was announced, and did certainly not arrive.
+	// unsent: the message was announced by this process, and did certainly not arrive, which
+	// the journal does not say yet.
 	unsent bool
-	// doubt: a message was sent, or may have been by a process before this one, of which
-	// nobody knows whether it arrived.
+	// doubt: the message was sent, or may have been, and nobody knows whether it arrived.
 	doubt bool
 }
 
@@ -59,11 +60,14 @@ func (d *delegation) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.begun = del.Remote.TaskID != ""
+	d.begun, d.doubt = del.Remote.TaskID != "", del.Remote.MayBeSent() && !d.unsent
 	if del.Depth >= machine.MaxDepth {
 		outcome := failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true)
 		outcome.Metered = true
 		return d.resolve(ctx, outcome)
+	}
+	if del.Paused && (!d.begun || del.Remote.Answer != 0) {
+		return d.wait(ctx)
 	}
 	peer, card, err := d.o.cfg.Directory.Peer(ctx, &del)
 	if err != nil {
@@ -71,9 +75,7 @@ func (d *delegation) advance(ctx context.Context) error {
 	}
 	var task machine.AgentTask
 	switch {
-	case del.Remote.TaskID == "" && !mayPass(peer, &del):
-		return d.resolve(ctx, d.unbound(&del))
-	case del.Remote.TaskID == "":
+	case !d.begun:
 		task, err = d.ask(ctx, peer, &del, card)
 	case del.Remote.Answer != 0:
 		task, err = d.answer(ctx, peer, &del)
@@ -86,56 +88,86 @@ func (d *delegation) advance(ctx context.Context) error {
 	return d.told(ctx, &del, card, task)
 }
 
-// mayPass: the agent keeps to the lists of tools that hold for the run, or the operator names
-// it in the own one: his word that it may go where they bind nobody.
-func mayPass(peer Peer, del *machine.Delegation) bool {
-	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
-}
-
-// unbound is the end of a delegation to an agent that would keep to no list.
-func (d *delegation) unbound(del *machine.Delegation) machine.Outcome {
-	outcome := failure("AGENT_UNBOUND", fmt.Sprintf(
-		"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
-			"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", del.Agent, del.Agent), true)
-	outcome.Unknown = d.doubt || wasAnnounced(del.Remote)
-	outcome.Metered = !outcome.Unknown
-	return outcome
-}
-
-// ask gives the agent the step's message. An agent that would do it again gets it once,
-// unless the pack says that it may come twice: before it is sent the journal says so, and
-// when nobody knows whether it arrived, the pack's on_unknown says what follows. That
-// holds whoever answers for the agent by then: what declares idempotent sends now may be
-// another than the one that took it.
-func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
-	announced := wasAnnounced(del.Remote)
-	if mayRepeat(peer, del) && (!announced || del.OnUnknown == machine.Retry) {
-		task, err := send(ctx, peer, del)
-		d.doubt = d.doubt || mayHaveArrived(err)
-		return task, err
+// wait returns when the delegation may have changed: its run is paused.
+func (d *delegation) wait(ctx context.Context) error {
+	select {
+	case <-d.news:
+	case <-ctx.Done():
 	}
-	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", messageID(&d.row))
+	return errLook
+}
+
+// ask gives the agent the step's message. Before it is sent the journal says so: what comes
+// first, that or a cancellation, a pause or the end of an approval, holds. An agent that would do
+// it again gets it once, unless the pack says that it may come twice: when nobody knows whether it
+// arrived, the pack's on_unknown says what follows. That holds whoever answers for the agent by
+// then: what declares idempotent sends now may be another than the one that took it.
+func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
+	message, err := messageOf(peer, del)
+	if err != nil {
+		return machine.AgentTask{}, err
+	}
+	if d.unsent {
+		return machine.AgentTask{}, cmp.Or(d.withdraw(ctx), errLook)
+	}
+	repeated := del.Remote.MayBeSent()
+	once := !mayRepeat(peer, del) || repeated && del.Remote.Sent != machine.SentRepeatable && del.OnUnknown != machine.Retry
+	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", message.ID)
 	switch {
-	case announced && !d.unsent:
+	case repeated && once:
 		return machine.AgentTask{}, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost))
-	case !announced:
-		del.Remote.CardURL = card
-		if err := d.note(ctx, del.Remote, machine.Remote{}, nil); err != nil {
+	case !repeated:
+		if err := d.announce(ctx, del, machine.Remote{CardURL: card, Sent: sending(peer)}); err != nil {
 			return machine.AgentTask{}, err
 		}
 	}
-	d.unsent = false
-	task, err := send(ctx, peer, del)
-	d.doubt = d.doubt || mayHaveArrived(err)
+	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	switch {
-	case err == nil || ctx.Err() != nil || ok && fault.Kind != machine.AgentUnreachable:
+	case err == nil || ctx.Err() != nil:
 		return task, err
-	case ok && fault.Unsent:
-		d.unsent = true
+	case !repeated && !mayHaveArrived(err):
+		d.doubt = false
+		if fault.Unsent {
+			d.unsent = true
+			return task, errors.Join(err, d.withdraw(ctx))
+		}
+		return task, err
+	case !once || ok && fault.Kind != machine.AgentUnreachable:
 		return task, err
 	}
 	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
+}
+
+// sending is what the journal says of a message that is about to be sent to an agent.
+func sending(peer Peer) machine.Sending {
+	if peer.Idempotent() {
+		return machine.SentRepeatable
+	}
+	return machine.SentOnce
+}
+
+// announce has the journal say that the message may be sent; errLook: it may not.
+func (d *delegation) announce(ctx context.Context, del *machine.Delegation, remote machine.Remote) error {
+	ok, err := d.o.cfg.Delegations.Announce(ctx, d.row, remote)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		d.pause = d.o.sleep(ctx, d.pause)
+		return errLook
+	}
+	d.doubt, del.Remote = true, remote
+	return nil
+}
+
+// withdraw has the journal say that nothing arrived of what was announced.
+func (d *delegation) withdraw(ctx context.Context) error {
+	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, machine.Remote{Sent: machine.SentNot}, nil)
+	if err == nil {
+		d.unsent = false
+	}
+	return err
 }
 
 // mayHaveArrived: what was heard instead of a task leaves open whether the agent works, or is an
@@ -151,22 +183,9 @@ func mayHaveArrived(err error) bool {
 	return fault.Code == resultTooLarge || fault.Code == brokeProtocol
 }
 
-// wasAnnounced: the message was sent, or was about to be, to an agent that would do it again,
-// and which task it became was not heard.
-func wasAnnounced(r machine.Remote) bool { return r.TaskID == "" && r.CardURL != "" }
-
 // mayRepeat: sending a message again does no harm, or the pack accepts that it may.
 func mayRepeat(peer Peer, del *machine.Delegation) bool {
 	return peer.Idempotent() || del.OnUnknown == machine.Retry
-}
-
-// send gives the agent the step's message.
-func send(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
-	message, err := messageOf(del)
-	if err != nil {
-		return machine.AgentTask{}, err
-	}
-	return peer.Send(ctx, del, message)
 }
 
 // answer gives the agent what its question was answered with. An answer that whoever

@@ -8,9 +8,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/program"
 )
 
-// messageOf is the message of a delegation: run, step and attempt are its id, so
-// that it is the same however often it is sent.
-func messageOf(d *machine.Delegation) (machine.AgentMessage, error) {
+// messageOf is the message by which a delegation begins, for whoever sends it, be it to learn
+// which task it became: run, step and attempt are its id, so that it is the same however often it
+// is sent. An agent that would keep to no list of the run's gets none.
+func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
+	if !mayPass(peer, d) {
+		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
+			"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
+				"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", d.Agent, d.Agent)}
+	}
 	p, err := program.ReadAgentPayload(d.Payload, true) // whether it is closed was decided when it was asked for
 	var variables json.RawMessage
 	if err == nil && p.Variables != nil {
@@ -32,6 +38,12 @@ func messageOf(d *machine.Delegation) (machine.AgentMessage, error) {
 		m.Parts = []machine.Part{{Kind: machine.PartText, Text: ""}}
 	}
 	return m, nil
+}
+
+// mayPass: the agent keeps to the lists of tools that hold for the run, or the operator names
+// it in the own one: his word that it may go where they bind nobody.
+func mayPass(peer Peer, del *machine.Delegation) bool {
+	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
 }
 
 // answerOf is the caller's answer to a question; its record is part of the id.

@@ -84,9 +84,6 @@ func orDefault(d, def time.Duration) time.Duration {
 type Outbox struct {
 	cfg Config
 
-	// since is when the process began, Unix nanoseconds: what was due before may have been sent.
-	since int64
-
 	mu sync.Mutex
 	// ctx is set while Run runs.
 	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
@@ -110,7 +107,7 @@ func New(cfg Config) (*Outbox, error) {
 	if cfg.Delegations == nil || cfg.Subscriptions == nil {
 		return nil, errors.New("deliver: Delegations and Subscriptions are required")
 	}
-	return &Outbox{cfg: cfg.withDefaults(), since: time.Now().UnixNano(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
+	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
 // Run sends until ctx ends: what stands in the store, then what [Outbox.Observe]
@@ -184,8 +181,13 @@ func (o *Outbox) Observe(b *machine.Batch) {
 	for i := range b.OutboxAdded {
 		o.begin(named(b, b.OutboxAdded[i]))
 	}
-	if input, ok := b.Input.Command.(machine.SendInput); ok && input.Step != 0 {
-		o.wake(b.State, input.Step)
+	switch input := b.Input.Command.(type) {
+	case machine.SendInput:
+		if input.Step != 0 {
+			o.wake(b.State, input.Step)
+		}
+	case machine.Resume:
+		o.wake(b.State, 0)
 	}
 }
 
@@ -215,7 +217,7 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 			return
 		}
 		if untilDue(ctx, row) {
-			(&delegation{o: o, row: row, news: s.news, doubt: row.Due < o.since}).run(ctx)
+			(&delegation{o: o, row: row, news: s.news}).run(ctx)
 		}
 	})
 }
@@ -255,12 +257,12 @@ func (o *Outbox) end(row machine.OutboxRow) {
 	}
 }
 
-// wake lets the senders of a step look at their delegation again.
+// wake lets the senders of a step, or with 0 of a run, look at their delegation again.
 func (o *Outbox) wake(s *machine.State, step uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for row, sender := range o.live {
-		if row.RunID == s.RunID && row.Step == step && row.Namespace == s.Namespace {
+		if row.RunID == s.RunID && (step == 0 || row.Step == step) && row.Namespace == s.Namespace {
 			select {
 			case sender.news <- struct{}{}:
 			default:

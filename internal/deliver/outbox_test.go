@@ -160,7 +160,7 @@ func (r *rig) until(what string, ok func(*machine.State) bool) *machine.State {
 }
 
 var allKinds = []machine.RecordKind{
-	machine.RecTransition, machine.RecStepRequested, machine.RecStepResolved, machine.RecStepDelegated,
+	machine.RecTransition, machine.RecStepRequested, machine.RecStepDecided, machine.RecStepResolved, machine.RecStepDelegated,
 	machine.RecInputReceived, machine.RecStepCancelled, machine.RecEnded,
 }
 

@@ -13,8 +13,12 @@ type Delegations interface {
 	// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is
 	// over.
 	Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
-	// CalledOff reads a delegation that is over as it was last known.
+	// CalledOff reads a delegation that is over as it was last known; [machine.ErrNoStep] =
+	// there is nothing to call off.
 	CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error)
+	// Announce commits that the message of a pending one is about to be sent; false: it may
+	// not be sent now.
+	Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error)
 	// NoteDelegation commits what is news of a pending one. A *machine.Refusal: the
 	// news contradicts what is known, or is too large.
 	NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error

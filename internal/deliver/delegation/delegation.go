@@ -30,7 +30,8 @@ func (r *Room) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return nil
 }
 
-// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over.
+// Delegation reads a delegation that is pending; [machine.ErrNoStep] = it is over. What is about
+// to be sent, and is not what was approved, is held again, or answered, and so over too.
 func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Way.Head(ctx, key)
@@ -41,14 +42,13 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 	if step == nil {
 		return machine.Delegation{}, machine.ErrNoStep
 	}
-	del, err := r.delegationOf(ctx, key, s, row, step.RequestSeq)
-	if err == nil {
-		err = r.approved(ctx, key, s, step, &del)
-	}
-	if err != nil || step.Remote == nil {
+	del, wrong, err := r.decided(ctx, key, s, row, step)
+	if err != nil {
 		return del, err
 	}
-	del.Remote = *step.Remote
+	if wrong != nil {
+		return del, r.refuse(ctx, key, step, wrong)
+	}
 	if del.Remote.Answer == 0 {
 		return del, nil
 	}
@@ -59,26 +59,46 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 	return del, err
 }
 
-// approved reads what was approved instead of what was asked for, and makes sure that it is:
-// what is not is held again, or answered, and the delegation is over.
-func (r *Room) approved(ctx context.Context, key runtime.RunKey, s *machine.State, step *machine.ToolStep, del *machine.Delegation) error {
+// decided reads a delegation as it was decided, for its sender and for its cancellation. wrong
+// says why its message may not leave: it is not the one that was approved, or the approval is
+// over and nothing arrived before. Of one that may be with the agent the very message counts,
+// whenever that is.
+func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
+	del machine.Delegation, wrong, err error,
+) {
+	if del, err = r.delegationOf(ctx, key, s, row, step.RequestSeq); err != nil {
+		return del, nil, err
+	}
+	if step.Remote != nil {
+		del.Remote = *step.Remote
+	}
 	if step.Approval == nil {
-		return nil
+		return del, nil, nil
 	}
 	view, err := r.cfg.Past.Step(ctx, key, step)
 	if err != nil {
-		return err
+		return del, nil, err
 	}
 	del.Payload = view.Payload
-	if step.Remote != nil {
-		return nil
+	if del.Remote.TaskID != "" {
+		return del, nil, nil
 	}
-	err = consent.Verify(s, step, view.Payload, r.cfg.Clock.Now().UnixNano())
-	if err == nil {
-		return nil
+	now := int64(0)
+	if step.Remote.Unsent() {
+		now = r.cfg.Clock.Now().UnixNano()
 	}
-	if _, failed := r.cfg.Way.Own(ctx, key, consent.Refusal(step, err)); failed != nil {
-		return failed
+	return del, consent.Verify(s, step, del.Payload, now), nil
+}
+
+// refuse holds a delegation again, or answers it, of which the message may not leave.
+func (r *Room) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
+	command := consent.Refusal(step, wrong)
+	if answer, ok := command.(machine.ResolveStep); ok {
+		answer.Unknown = step.Remote.MayBeSent()
+		command = answer
+	}
+	if _, err := r.cfg.Way.Own(ctx, key, command); err != nil {
+		return err
 	}
 	return machine.ErrNoStep
 }
@@ -93,54 +113,78 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 	return nil
 }
 
-// CalledOff reads a delegation that is over as it was last known. Its visit may
-// be left, so the journal is read for it.
+// CalledOff reads a delegation that is over as it was last known. Its visit may be left, so the
+// journal is read for it. [machine.ErrNoStep] = nothing was sent, or what may not leave: there is
+// nothing to call off.
 func (r *Room) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Way.Head(ctx, key)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
-	request, remote, err := r.findDelegation(ctx, key, row)
+	step, err := r.findDelegation(ctx, key, row)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
-	del, err := r.delegationOf(ctx, key, s, row, request)
-	del.Remote = remote
+	if step.RequestSeq == 0 || step.Remote.Unsent() {
+		return machine.Delegation{}, machine.ErrNoStep
+	}
+	del, wrong, err := r.decided(ctx, key, s, row, step)
+	if err == nil && wrong != nil {
+		err = machine.ErrNoStep
+	}
 	return del, err
 }
 
-// findDelegation looks for the record that asked for a step, and for the last news
-// of the row's attempt.
-func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (request uint64, remote machine.Remote, err error) {
+// findDelegation makes the step of a row again of the journal: what asked for it, what was decided
+// about it, and the last news of the row's attempt.
+func (r *Room) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
+	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
 	for from := uint64(1); ; {
 		entries, err := r.cfg.Store.Entries(ctx, key.Namespace, key.ID, from, machine.Page{})
 		if err != nil {
-			return 0, remote, fmt.Errorf("delegation: journal of run %s: %w", key.ID, err)
+			return nil, fmt.Errorf("delegation: journal of run %s: %w", key.ID, err)
+		}
+		if len(entries) == 0 {
+			return step, nil
 		}
 		for i := range entries {
 			if err := entries[i].Told(); err != nil {
-				return 0, remote, err
+				return nil, err
 			}
-			for _, rec := range entries[i].Records {
-				switch b := rec.Body.(type) {
-				case *machine.StepRequested:
-					if b.Step == row.Step {
-						request = rec.Seq
-					}
-				case *machine.StepDelegated:
-					if b.Step == row.Step && b.Attempt == row.Attempt {
-						remote = b.Remote
-					}
-				}
+			for j := range entries[i].Records {
+				rec := &entries[i].Records[j]
+				follow(step, rec)
 				from = rec.Seq + 1
 			}
 		}
-		if len(entries) == 0 {
-			if request == 0 {
-				return 0, remote, machine.ErrNoStep
-			}
-			return request, remote, nil
+	}
+}
+
+// follow takes what a record says of a delegation.
+func follow(step *machine.ToolStep, rec *machine.Record) {
+	switch b := rec.Body.(type) {
+	case *machine.StepRequested:
+		if b.Step != step.Step {
+			return
+		}
+		step.RequestSeq, step.Tool = rec.Seq, b.Tool
+		if b.Hold != nil {
+			step.Approval = &machine.StepApproval{Held: true}
+		}
+	case *machine.StepDecided:
+		if b.Step != step.Step || step.Approval == nil {
+			return
+		}
+		a := step.Approval
+		a.Held, a.Verdict, a.Digest, a.Expires = b.Verdict == machine.Lapsed, b.Verdict, b.Digest, b.Expires
+		if b.Verdict == machine.Edited {
+			a.PayloadSeq = rec.Seq
+		}
+	case *machine.StepDelegated:
+		if b.Step == step.Step && b.Attempt == step.Attempt {
+			remote := b.Remote
+			step.Remote = &remote
 		}
 	}
 }
@@ -164,8 +208,9 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 	}
 	del := machine.Delegation{
 		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
-		Traceparent: trace.Delegation(s, row.Step, row.Attempt), OnUnknown: prog.Graph.Tools[asked.Tool].OnUnknown,
+		Traceparent: trace.Delegation(s, row.Step, row.Attempt), Paused: s.Paused,
 	}
+	del.OnUnknown, del.Keyed = prog.Graph.Tools[asked.Tool].OnUnknown, len(prog.Graph.Tools[asked.Tool].Dedupe) > 0
 	del.Lease = machine.Amount{
 		Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro, ToolCalls: int64(asked.Bound.ToolCalls),
 	}
@@ -192,6 +237,15 @@ func (r *Room) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Grap
 		return max(time.Duration(s.Deadline-rec.At), time.Millisecond), nil
 	}
 	return 0, nil
+}
+
+// Announce commits that the message of a pending delegation is about to be sent: only then it is.
+// False: it may not be sent now; the run is paused, the approval is over, or the delegation is.
+func (r *Room) Announce(ctx context.Context, row machine.OutboxRow, remote machine.Remote) (bool, error) {
+	answer, err := r.cfg.Way.Own(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, machine.NoteDelegation{
+		Step: row.Step, Attempt: row.Attempt, Remote: remote,
+	})
+	return err == nil && answer.Disposition == machine.Accepted, err
 }
 
 // NoteDelegation commits what is news of a pending delegation.

@@ -23,6 +23,10 @@ type Delegation struct {
 	Answerer Answerer
 	// OnUnknown is the pack's word on a call of which nobody knows whether it was made.
 	OnUnknown OnFault
+	// Keyed: the step has a business key, which is given back only if the agent did nothing.
+	Keyed bool
+	// Paused: the run is; nothing is sent to the agent until it goes on.
+	Paused bool
 	// Execution of the run that delegates: that of its agents in the same sidecar.
 	Execution Execution
 	// Depth of the run that delegates.
@@ -182,4 +186,33 @@ type Remote struct {
 	Asking Awaiting
 	// Answer is the InputReceived record that is to be sent to it; 0 = none.
 	Answer uint64
+	// Sent says of the message that begins the task whether it may have been sent. Once the
+	// task is known it is 0.
+	Sent Sending
+}
+
+// Sending is what is known of the message that begins a task. It is committed before the message
+// leaves, so that a cancellation, a pause and the end of an approval come before or behind it.
+type Sending uint8
+
+const (
+	// SentOnce: it may have been sent, to an agent that would do it again.
+	SentOnce Sending = iota + 1
+	// SentRepeatable: it may have been sent, to an agent that takes it once however often it comes.
+	SentRepeatable
+	// SentNot: each try was certainly in vain: nothing arrived.
+	SentNot
+)
+
+// MaySend: the message that begins the task may be with the agent, which has not told its task.
+func (r *Remote) MayBeSent() bool {
+	return r != nil && r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable || r.Sent == 0 && r.CardURL != "")
+}
+
+// Unsent: nothing was ever sent to the agent, or nothing arrived.
+func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
+
+// Announces: the message is about to be sent.
+func (r *Remote) Announces() bool {
+	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

@@ -4029,6 +4029,7 @@ func appendRemote(b []byte, v *machine.Remote) []byte {
 	b = appendString(b, 3, v.CardURL)
 	b = appendUint(b, 4, uint64(v.Asking))
 	b = appendUint(b, 5, uint64(v.Answer))
+	b = appendUint(b, 6, uint64(v.Sent))
 	return b
 }
 
@@ -4046,6 +4047,8 @@ func readRemote(b []byte, v *machine.Remote) error {
 			v.Asking = machine.Awaiting(s.enum(uint8(machine.AwaitAuth)))
 		case 5:
 			v.Answer = fit[uint64](s)
+		case 6:
+			v.Sent = machine.Sending(s.enum(uint8(machine.SentNot)))
 		default:
 			s.unknown()
 		}

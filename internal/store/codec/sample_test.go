@@ -45,6 +45,7 @@ var enums = map[reflect.Type]uint64{
 	reflect.TypeFor[machine.StepStatus](): uint64(machine.StepStatusCancelled),
 	reflect.TypeFor[machine.Mode]():       uint64(machine.Append),
 	reflect.TypeFor[machine.Awaiting]():   uint64(machine.AwaitAuth),
+	reflect.TypeFor[machine.Sending]():    uint64(machine.SentNot),
 	reflect.TypeFor[machine.Verdict]():    uint64(machine.Lapsed),
 }
 

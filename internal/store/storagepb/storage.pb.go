@@ -1739,6 +1739,7 @@ type Remote struct {
 	CardUrl       string                 `protobuf:"bytes,3,opt,name=card_url,json=cardUrl,proto3" json:"card_url,omitempty"`
 	Asking        uint32                 `protobuf:"varint,4,opt,name=asking,proto3" json:"asking,omitempty"`
 	Answer        uint64                 `protobuf:"varint,5,opt,name=answer,proto3" json:"answer,omitempty"`
+	Sent          uint32                 `protobuf:"varint,6,opt,name=sent,proto3" json:"sent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1804,6 +1805,13 @@ func (x *Remote) GetAsking() uint32 {
 func (x *Remote) GetAnswer() uint64 {
 	if x != nil {
 		return x.Answer
+	}
+	return 0
+}
+
+func (x *Remote) GetSent() uint32 {
+	if x != nil {
+		return x.Sent
 	}
 	return 0
 }
@@ -11589,14 +11597,15 @@ const file_storage_proto_rawDesc = "" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x122\n" +
 	"\x05piece\x18\x03 \x01(\v2\x1c.pawl.storage.v1.OutputPieceR\x05piece\x127\n" +
-	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x8b\x01\n" +
+	"\bassigned\x18\x04 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\"\x9f\x01\n" +
 	"\x06Remote\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x02 \x01(\tR\tcontextId\x12\x19\n" +
 	"\bcard_url\x18\x03 \x01(\tR\acardUrl\x12\x16\n" +
 	"\x06asking\x18\x04 \x01(\rR\x06asking\x12\x16\n" +
-	"\x06answer\x18\x05 \x01(\x04R\x06answer\"\xa2\x01\n" +
+	"\x06answer\x18\x05 \x01(\x04R\x06answer\x12\x12\n" +
+	"\x04sent\x18\x06 \x01(\rR\x04sent\"\xa2\x01\n" +
 	"\x0eNoteDelegation\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12/\n" +

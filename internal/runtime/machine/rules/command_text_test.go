@@ -351,17 +351,20 @@ func (a args) piece() machine.OutputPiece {
 	return piece
 }
 
-// note is "note step=1 [attempt=1] task=ID [asking=input] [answer=SEQ]" with the
+// note is "note step=1 [attempt=1] task=ID [asking=input] [answer=SEQ] [sent=once]" with the
 // question as text.
 func (a args) note() machine.NoteDelegation {
 	c := machine.NoteDelegation{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Remote: machine.Remote{
 		TaskID: a.text("task"), CardURL: a.text("card"), Asking: a.awaiting("asking"), Answer: uint64(a.number("answer", 0)),
 	}}
+	c.Remote.Sent = sendings[a.text("sent")]
 	if a.d.Input != "" {
 		c.Question = textPart(string(value(a.d.Input)))
 	}
 	return c
 }
+
+var sendings = map[string]machine.Sending{"once": machine.SentOnce, "repeatable": machine.SentRepeatable, "not": machine.SentNot}
 
 // fire takes the run's own timer of that kind, unless due= is given.
 func (a args) fire() machine.FireTimer {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/decision"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/shape"
 )
@@ -19,6 +20,9 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 		return machine.IgnoredStale, nil
 	}
 	step := &t.s.Steps[i]
+	if c.Remote.Announces() && (t.s.Paused || decision.Lapses(step, t.in.At)) {
+		return machine.IgnoredStale, nil // nothing is handed out now
+	}
 	if err := shape.First(shape.CheckDelegation(step, c), t.checkMessageBytes(shape.PartsBytes(c.Question))); err != nil {
 		return 0, err
 	}

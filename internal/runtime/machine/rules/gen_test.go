@@ -398,6 +398,7 @@ func genAwaiting(t *rapid.T) machine.Awaiting {
 func genNote(t *rapid.T, s *machine.State) machine.NoteDelegation {
 	c := machine.NoteDelegation{Step: genStep(t, s), Attempt: rapid.IntRange(1, 2).Draw(t, "attempt"), Remote: machine.Remote{
 		TaskID: pick(t, []string{"", "task", "task", "other"}), Asking: genAwaiting(t),
+		Sent: pick(t, []machine.Sending{0, 0, machine.SentOnce, machine.SentRepeatable, machine.SentNot}),
 	}}
 	if i := facts.FindStep(s.Steps, c.Step); i >= 0 && s.Steps[i].Remote != nil && chance(t, 5) {
 		c.Remote.Answer = s.Steps[i].Remote.Answer

@@ -60,6 +60,12 @@ func (n *naive) note(c machine.NoteDelegation, out *verdict) {
 		out.disposition = machine.IgnoredStale
 		return
 	}
+	if sent := c.Remote.Sent; c.Remote.TaskID == "" && (sent == machine.SentOnce || sent == machine.SentRepeatable) {
+		if over := step.held.expires; v.paused || over != 0 && over <= n.now.At && step.inquiry == 0 {
+			out.disposition = machine.IgnoredStale
+			return
+		}
+	}
 	known := step.remote
 	switch {
 	case step.model.is || !n.g.Tools[step.tool].Agent:

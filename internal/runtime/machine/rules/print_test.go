@@ -283,8 +283,10 @@ func printEnvelope(e *machine.Envelope) string {
 }
 
 func printRemote(r *machine.Remote) string {
-	return words(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer))
+	return words(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer), opt("sent", sendingNames[r.Sent]))
 }
+
+var sendingNames = map[machine.Sending]string{machine.SentOnce: "once", machine.SentRepeatable: "repeatable", machine.SentNot: "not"}
 
 var timerKinds = map[machine.TimerKind]string{machine.TimerWall: "wall", machine.TimerRetry: "retry", machine.TimerState: "state", machine.TimerStep: "step"}
 

@@ -58,6 +58,7 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.StepStatus](): "StepStatusCancelled",
 	reflect.TypeFor[machine.Mode]():       "Append",
 	reflect.TypeFor[machine.Awaiting]():   "AwaitAuth",
+	reflect.TypeFor[machine.Sending]():    "SentNot",
 	reflect.TypeFor[machine.Verdict]():    "Lapsed",
 }
 

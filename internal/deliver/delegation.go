@@ -288,19 +288,19 @@ func (d *delegation) told(ctx context.Context, del *machine.Delegation, card str
 	if task.ID == "" && task.State == machine.AgentCompleted {
 		// A message instead of a task; as an answer's answer it ends the task.
 		task.ID = known.TaskID
-		return d.resolve(ctx, outcomeOf(task, card))
+		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}
 	if known.TaskID != "" && task.ID != known.TaskID {
 		return d.resolve(ctx, done(brokeProtocol, "the agent changed its task from "+known.TaskID+" to "+task.ID))
 	}
 	if task.State == machine.AgentCompleted || task.State.Ended() && known.TaskID != "" {
-		return d.resolve(ctx, outcomeOf(task, card))
+		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}
 	remote := machine.Remote{TaskID: task.ID, ContextID: task.ContextID, CardURL: card, Asking: task.State.Asking()}
 	if err := d.note(ctx, remote, known, task.Message); err != nil || !task.State.Ended() {
 		return err
 	}
-	return d.resolve(ctx, outcomeOf(task, card))
+	return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 }
 
 // note keeps which task it is, and what that asks, where that is news: also of a task

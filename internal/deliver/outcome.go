@@ -32,11 +32,18 @@ type result struct {
 
 // outcomeOf reads the end of a task. Only a failure that the agent confirms may be
 // tried again: a budget that is used up, an escalation or a cancellation would be
-// the same once more.
-func outcomeOf(task machine.AgentTask, card string) machine.Outcome {
+// the same once more. Where the step has a business key, what an agent may have done counts as
+// unknown, so that the key is given back only if it did nothing.
+func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
 	outcome := endOf(task, card)
 	outcome.Usage, outcome.Metered = task.Usage, task.Metered
+	outcome.Unknown = outcome.Unknown || keyed && !outcome.OK && !didNothing(&task)
 	return outcome
+}
+
+// didNothing: the agent rejected the work, and no tool was called for it.
+func didNothing(task *machine.AgentTask) bool {
+	return task.State == machine.AgentRejected && task.Usage.ToolCalls == 0
 }
 
 // assumed is the usage that a task tells, with its lease in place of what it does not tell.

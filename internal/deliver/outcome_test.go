@@ -44,7 +44,7 @@ func TestResultOfAForeignTask(t *testing.T) {
 		},
 	} {
 		c.task.State = machine.AgentCompleted
-		if got := outcomeOf(c.task, ""); !got.OK || string(got.Result) != c.want {
+		if got := outcomeOf(c.task, "", false); !got.OK || string(got.Result) != c.want {
 			t.Errorf("%s: %s, want %s", name, got.Result, c.want)
 		}
 	}

@@ -276,3 +276,44 @@ func TestPausedSendsNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestKeyOfWhatAnAgentMayHaveDone: of an agent that ended without success the business key stays,
+// and no attempt follows, unless the agent did nothing, or the pack wants another one. Without a
+// key a failure is tried again as it was.
+func TestKeyOfWhatAnAgentMayHaveDone(t *testing.T) {
+	t.Parallel()
+	ended := func(state machine.AgentState, status string, usage machine.Usage, metered bool) machine.AgentTask {
+		return machine.AgentTask{State: state, Status: status, Usage: usage, Metered: metered}
+	}
+	worked := machine.Usage{ToolCalls: 1}
+	for _, tt := range []struct {
+		name     string
+		task     machine.AgentTask
+		words    string
+		doubt    bool
+		messages int
+	}{
+		{"failed", ended(machine.AgentFailed, "FAILED", worked, true), `"dedupe": ["message"]`, true, 1},
+		{"failed, of others", ended(machine.AgentFailed, "", machine.Usage{}, false), `"dedupe": ["message"]`, true, 1},
+		{"failed, may come twice", ended(machine.AgentFailed, "FAILED", worked, true), `"dedupe": ["message"], "on_unknown": "retry"`, true, 2},
+		{"escalated", ended(machine.AgentFailed, "ESCALATED", worked, true), `"dedupe": ["message"]`, true, 1},
+		{"escalated, may come twice", ended(machine.AgentFailed, "ESCALATED", worked, true), `"dedupe": ["message"], "on_unknown": "retry"`, true, 1},
+		{"out of budget", ended(machine.AgentFailed, "BUDGET_EXHAUSTED", worked, true), `"dedupe": ["message"]`, true, 1},
+		{"cancelled", ended(machine.AgentCancelled, "CANCELLED", worked, true), `"dedupe": ["message"]`, true, 1},
+		{"rejected", ended(machine.AgentRejected, "FAILED", machine.Usage{InputTokens: 9}, true), `"dedupe": ["message"]`, false, 2},
+		{"rejected, of others", ended(machine.AgentRejected, "", machine.Usage{}, false), `"dedupe": ["message"]`, false, 2},
+		{"rejected behind a call", ended(machine.AgentRejected, "FAILED", worked, true), `"dedupe": ["message"]`, true, 1},
+		{"failed without a key", ended(machine.AgentFailed, "FAILED", worked, true), `"timeout_sec": 60`, false, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAgent(func(int, machine.AgentMessage) machine.AgentTask { return tt.task })
+			r := newRigOf(t, a, strings.Replace(pack, `{"attempts": 2}`, `{"attempts": 2, `+tt.words+`}`, 1))
+			r.delegate("wire 100")
+			s := r.until("the end", answered(1))
+			if got := len(a.messages()); got != tt.messages || s.Steps[0].Doubt != tt.doubt {
+				t.Errorf("%d messages, want %d; in doubt %v, want %v", got, tt.messages, s.Steps[0].Doubt, tt.doubt)
+			}
+		})
+	}
+}

@@ -65,15 +65,17 @@ func (s *runService) RequestStep(ctx context.Context, in *pawlv1.RequestStepRequ
 	var asked []machine.StepRequest
 	do := func(ctx context.Context, req runtime.StepsRequest) (runtime.Answer, error) {
 		asked = req.Requests
-		answer, err := s.engine.RequestSteps(ctx, req)
-		if err != nil {
-			return answer, err
+		for {
+			answer, err := s.engine.RequestSteps(ctx, req)
+			if err != nil {
+				return answer, err
+			}
+			again, lapsed, err := s.work.Lapse(ctx, req, &answer)
+			if err != nil || !lapsed {
+				return answer, err
+			}
+			req = again
 		}
-		again, lapsed, err := s.work.Lapse(ctx, req, &answer)
-		if err != nil || !lapsed {
-			return answer, err
-		}
-		return s.engine.RequestSteps(ctx, again)
 	}
 	return handled(ctx, s, in, convert.StepsFromProto, do, func(a *convert.Answer) *pawlv1.RequestStepResponse {
 		out := &pawlv1.RequestStepResponse{Ended: a.Record(machine.RecEnded), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}

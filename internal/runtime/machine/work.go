@@ -54,8 +54,9 @@ type WorkID struct {
 // ID is the work's place among those that are ready.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
-// StepHolder is the worker that an attempt of a step was sent to; zero: it was
-// sent to nobody, or came back unexecuted.
+// StepHolder is the worker that an attempt of a step was sent to; zero: it was sent to none.
+// Without a Worker it is the caller that was given the call by an answer to its request, of
+// a call whose approval ends some time.
 type StepHolder struct {
 	Principal, Worker string
 	// Instance is the worker's process, as it names it; "" = it does not.

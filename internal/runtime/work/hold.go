@@ -61,8 +61,8 @@ func outgoing(g *machine.Graph, s *machine.State, step uint32) machine.OutboxRow
 // awaitHolder gives the worker that had a step when an earlier process died time
 // to connect again, from the start of this one.
 func (sp *workShard) awaitHolder(run *workRun, step *stepWork, holder machine.StepHolder) {
-	if holder == (machine.StepHolder{}) {
-		return
+	if holder.Worker == "" {
+		return // Nobody had it, or the caller that drives the run.
 	}
 	if w := sp.names[workerName{principal: holder.Principal, id: holder.Worker}]; w != nil && w.is(holder) && w.outgoing.lost(holder) {
 		// It is connected, and the step never reached it.

@@ -3,18 +3,20 @@ package work
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Lapse holds calls again whose approval is over, where a caller executes calls itself and is
-// about to make those that it asked for; they are held as calls are that a worker would get.
-// A call that a worker has went out in time. True: the caller is answered by the request that
-// is given back, for the same steps under their keys.
+// Lapse looks at an answer to requests before a caller that makes its calls itself gets it. A
+// call whose approval is over is held again, as it would be before a worker gets it; one that
+// an earlier answer gave out may have been made since, and is lost to its caller as a step is
+// to its worker: on_unknown says what follows. A call that a worker has went out in time.
+// What may lapse later is noted as given out before the answer leaves (ADR 0083). True: the caller is
+// answered by the request that is given back, for the same steps under their keys.
 func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
 	if s == nil || s.Execution.Leased() {
@@ -22,36 +24,77 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
 	for _, step := range consent.Over(s, answer.Steps, r.cfg.Clock.Now().UnixNano()) {
-		out, err := r.isOut(ctx, s, answer.Graph, step.Step)
+		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
 		if err != nil {
 			return req, false, err
 		}
-		if out {
+		if holder.Worker != "" {
 			continue
 		}
-		if _, err := r.cfg.Way.Own(ctx, key, consent.Refusal(step, consent.ErrLapsed)); err != nil {
+		if _, err := r.cfg.Way.Own(ctx, key, over(step, holder)); err != nil {
 			return req, false, err
 		}
 		lapsed = true
+	}
+	if !lapsed {
+		return req, false, r.giveOut(ctx, req.Principal.Name(), answer)
 	}
 	again = req
 	again.ID, again.Requests = "", keyed(req.Requests, answer.Steps)
 	return again, lapsed, nil
 }
 
-// isOut reports whether a worker has a step.
-func (r *Room) isOut(ctx context.Context, s *machine.State, g *machine.Graph, step uint32) (bool, error) {
-	for _, row := range rules.Outbox(g, s) {
-		if row.Kind != machine.OutboxStep || row.Step != step {
+// over is the input that ends the approval of a call that no worker has.
+func over(step *machine.ToolStep, holder machine.StepHolder) machine.Command {
+	if holder.Principal == "" {
+		return consent.Refusal(step, consent.ErrLapsed)
+	}
+	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
+}
+
+// giveOut stores which calls of an answer, whose approval ends some time, its caller may make
+// from now on: a holder without a worker. A worker that gets such a step takes its place. Steps
+// of a run that is served go out as assignments.
+func (r *Room) giveOut(ctx context.Context, caller string, answer *runtime.Answer) error {
+	s := answer.State
+	if r.Serves(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) {
+		return nil
+	}
+	for _, step := range consent.Over(s, answer.Steps, math.MaxInt64) {
+		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
+		if err != nil {
+			return err
+		}
+		if holder != (machine.StepHolder{}) || r.worked(s, step.Step) {
 			continue
 		}
-		holder, err := r.cfg.Store.StepHolder(ctx, row)
-		if errors.Is(err, machine.ErrNoStep) {
-			return false, nil
+		err = r.cfg.Store.HoldStep(ctx, outgoing(answer.Graph, s, step.Step), machine.StepHolder{Principal: caller})
+		if err != nil && !errors.Is(err, machine.ErrNoStep) {
+			return err
 		}
-		return holder != (machine.StepHolder{}), err
 	}
-	return false, nil
+	return nil
+}
+
+// worked: a worker has the step, or is about to get it.
+func (r *Room) worked(s *machine.State, step uint32) bool {
+	sp := r.shard(s.Namespace)
+	if sp == nil {
+		return false
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	run := sp.runs[s.RunID]
+	return run != nil && run.steps[step] != nil && run.steps[step].lease != nil
+}
+
+// holderOf is who has a step: a worker, a caller that was given it, or nobody.
+func (r *Room) holderOf(ctx context.Context, s *machine.State, g *machine.Graph, step uint32) (machine.StepHolder, error) {
+	holder, err := r.cfg.Store.StepHolder(ctx, outgoing(g, s, step))
+	if errors.Is(err, machine.ErrNoStep) {
+		return machine.StepHolder{}, nil
+	}
+	return holder, err
 }
 
 // keyed are requests under the keys that they were answered with.

@@ -226,3 +226,63 @@ func TestLapseMeetsErrors(t *testing.T) {
 		})
 	}
 }
+
+// TestGivenOutMayHaveBeenMade: a call that an answer gave to its caller is not held again as if nobody had it when
+// its approval is over: it is lost with its caller, and on_unknown says what follows. What it costs is settled.
+func TestGivenOutMayHaveBeenMade(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		tool    string
+		restart bool
+		status  machine.StepStatus
+		held    bool
+	}{
+		"return":               {tool: `"on_unknown": "return"`, status: machine.StepStatusError},
+		"return, over restart": {tool: `"on_unknown": "return"`, restart: true, status: machine.StepStatusError},
+		"retry":                {tool: `"on_unknown": "retry", "attempts": 2`, status: machine.StepStatusPending, held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &asker{rig: newRig(t)}
+			a.register("", limitedPack(`"run_tests": {"approve": "always", "cost": 0.5, "dedupe": ["path"], `+tc.tool+`}`))
+			a.started = a.start("a")
+			a.req = runtime.StepsRequest{TurnCall: runtime.TurnCall{RunRef: ref(a.started.RunID, everyone), TurnToken: a.started.Turn.Token}}
+			a.req.Requests = []machine.StepRequest{{Key: "k", Tool: "run_tests", Payload: []byte(`{"path":"x"}`)}}
+			a.ask(a.req)
+			a.approve(a.started.RunID, 1, false)
+			if out := a.settled(); !out.Steps[0].Goes() {
+				t.Fatalf("%+v", out.Steps[0])
+			}
+			if tc.restart {
+				a.restart()
+				view, err := a.GetTurn(t.Context(), ref(a.started.RunID, everyone))
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.req.TurnToken = view.Token
+			}
+			a.clock.Advance(time.Second)
+			s := a.settled()
+			if step := s.Steps[0]; step.Status != tc.status || step.Awaits() != tc.held || !step.Doubt || s.CostMicro != 500_000 {
+				t.Errorf("%+v, cost %d", step, s.CostMicro)
+			}
+		})
+	}
+}
+
+// settled asks until nothing lapses any more, as the handler does, and gives the state back.
+func (a *asker) settled() *machine.State {
+	a.t.Helper()
+	req := a.req
+	for {
+		answer := a.ask(req)
+		again, lapsed, err := a.Work.Lapse(a.t.Context(), req, &answer)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if !lapsed {
+			return a.view(a.started.RunID).State
+		}
+		req = again
+	}
+}

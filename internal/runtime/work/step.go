@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -156,7 +157,7 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 		}
 		view, err := sp.room.cfg.Past.Step(ctx, key, p)
 		if err == nil {
-			err = sp.approved(ctx, key, s, &view)
+			err = sp.approved(ctx, key, s, &view, lease.work.row)
 		}
 		if err != nil {
 			return StepDelivery{}, err
@@ -170,13 +171,23 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 }
 
 // approved makes sure that what is about to be sent is what was approved; what is not is
-// held again, or answered.
-func (sp *workShard) approved(ctx context.Context, key runtime.RunKey, s *machine.State, view *history.StepView) error {
+// held again, lost to the caller that was given it before, or answered. row is its outgoing work.
+func (sp *workShard) approved(ctx context.Context, key runtime.RunKey, s *machine.State, view *history.StepView, row machine.OutboxRow) error {
 	err := consent.Verify(s, &view.ToolStep, view.Payload, sp.now())
 	if err == nil {
 		return nil
 	}
-	if _, failed := sp.room.cfg.Way.Own(ctx, key, consent.Refusal(&view.ToolStep, err)); failed != nil {
+	refusal := consent.Refusal(&view.ToolStep, err)
+	if errors.Is(err, consent.ErrLapsed) {
+		holder, failed := sp.room.cfg.Store.StepHolder(ctx, row)
+		if failed != nil {
+			return failed
+		}
+		if holder.Worker == "" {
+			refusal = over(&view.ToolStep, holder)
+		}
+	}
+	if _, failed := sp.room.cfg.Way.Own(ctx, key, refusal); failed != nil {
 		return failed
 	}
 	return err

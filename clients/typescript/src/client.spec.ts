@@ -71,9 +71,6 @@ describe("run", () => {
       turn.terminal ? {} : { event: "Success" };
     const good = await shared.client.run("self-correcting", { worker });
     expect(good.status).toBe(RunStatus.COMPLETED);
-    const bad = await shared.client.run("self-correcting", { other: worker });
-    expect([bad.status, bad.reason]).toEqual([RunStatus.FAILED, "turn_failed"]);
-    expect(bad.errors[0]).toMatchObject({ reason: "NO_HANDLER" });
   });
 
   const answers: [string, Reply | Error, string][] = [
@@ -88,8 +85,6 @@ describe("run", () => {
     ],
     ["too large", { event: "Done", artifacts: { log: "x".repeat(70_000) } }, "ARTIFACT_TOO_LARGE"],
     ["10 MB", { event: "Done", artifacts: { log: "x".repeat(10_000_000) } }, "MESSAGE_TOO_LARGE"],
-    ["no reply", "text" as Reply, "BAD_REPLY"],
-    ["another key", { events: "Done" } as Reply, "BAD_REPLY"],
   ];
 
   test.concurrent.each(answers)(

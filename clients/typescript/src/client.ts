@@ -3,7 +3,6 @@
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
-import type { Handlers } from "./drive.js";
 import type { ExactHandlers } from "./exact.js";
 import {
   type RegisterPackResponse,
@@ -13,7 +12,6 @@ import {
 } from "./gen/pawl/v1/pack_pb.js";
 import { Execution } from "./gen/pawl/v1/record_pb.js";
 import { StartRunResponseSchema } from "./gen/pawl/v1/run_pb.js";
-import type { Tools } from "./holder.js";
 import { toJsonText } from "./json_text.js";
 import { type NodeOptions, nodeTransport, withEnvironment } from "./node_transport.js";
 import type { Plain } from "./plain.js";
@@ -21,7 +19,10 @@ import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
 import type { RunResult } from "./run_result.js";
+import { serverOf } from "./run_server.js";
+import type { Handlers } from "./served_run.js";
 import type { Sessions } from "./sessions.js";
+import type { Tools } from "./tools.js";
 import { importRun } from "./travel.js";
 import type { AnyPack, Entry, PackName, PackTypes } from "./types.js";
 import { type Content, partsOf } from "./values.js";
@@ -83,13 +84,17 @@ export class PawlClient extends BaseClient {
 
   constructor(options: NodeOptions = {}) {
     const settings = withEnvironment(options);
-    const { transport, shared, sessions } = nodeTransport(settings);
-    super(transport, { ...settings, shared });
+    const { transport, sessions } = nodeTransport(settings);
+    super(transport, settings);
     this.#sessions = sessions;
   }
 
-  /** Closes the connection. Calls under way end with a PawlError of kind "cancelled". */
+  /**
+   * Closes the connection. Calls under way end with a PawlError of kind "cancelled", and so do
+   * runs that are driven: another process, or a later `drive`, goes on with them.
+   */
   close(): void {
+    serverOf(this.connection).close();
     this.#sessions.abort();
   }
 
@@ -161,7 +166,17 @@ export class PawlClient extends BaseClient {
    *
    * `handler` executes each turn, or is a map from prompt to such a function. `tools`
    * are executed here; steps of others wait for a worker. A handler that throws fails
-   * its turn, which is retried as the pack says.
+   * its turn, which is retried as the pack says, and is among the `errors` of the result.
+   *
+   * All runs that a client drives come over one work stream. When the sidecar is away they wait
+   * for it. With `signal` a run is given up: its turns end, its tools are asked to stop by the
+   * signals of their calls, and another `drive` goes on with it.
+   *
+   * Rejects with RUN_TAKEN_OVER when another process drives the run (with the same `requestId`),
+   * with RUN_DRIVEN where this client does already, with a PawlError of kind "cancelled" after
+   * `signal` or `close`; at once and without using up an attempt, with BAD_REPLY for a handler
+   * that returns no Reply, NO_HANDLER for a prompt that the map has not, and a TypeError for a
+   * handler or tool that is no function.
    */
   async run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
     pack: string | PackName<P>,

@@ -9,7 +9,6 @@ import {
 } from "@connectrpc/connect";
 import { milliseconds } from "./bounds.js";
 import { Denials } from "./denials.js";
-import type { SharedTransport } from "./drive_transport.js";
 import { ControlService } from "./gen/pawl/v1/control_pb.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
@@ -48,8 +47,6 @@ interface ConnectionSettings extends ClientOptions {
   readonly maxMessageBytes?: number;
   readonly address?: string;
   readonly token?: TokenSource;
-  /** The same way for those who drive runs; undefined: there is none but the ordinary one. */
-  readonly shared?: SharedTransport;
 }
 
 /** One connection to one sidecar. */
@@ -71,11 +68,7 @@ export class Connection {
   /** A function gives the token: another one after a rotation. */
   readonly renewsToken: boolean;
 
-  readonly #settings: ConnectionSettings;
-  #driving: Connection | undefined;
-
   constructor(transport: Transport, options: ConnectionSettings) {
-    this.#settings = options;
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
@@ -92,16 +85,6 @@ export class Connection {
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
       renewsToken: this.renewsToken,
     };
-  }
-
-  /** The connection of somebody who drives a run: its calls share a stream with others'. */
-  driving(): { readonly connection: Connection; readonly leave: () => void } {
-    const { shared } = this.#settings;
-    if (!shared) {
-      return { connection: this, leave: () => undefined };
-    }
-    this.#driving ??= new Connection(shared, this.#settings);
-    return { connection: this.#driving, leave: shared.enter() };
   }
 
   /** Makes a call with repetitions and reads its answer. */

@@ -1,29 +1,23 @@
-/** Driving runs over one stream: what is shared, and what stays as it was without one. */
+/** Driving runs: a client's own worker serves them, over one stream. */
 
-import { create, toBinary } from "@bufbuild/protobuf";
-import {
-  Code,
-  ConnectError,
-  createClient,
-  createRouterTransport,
-  type ServiceImpl,
-  type Transport,
-} from "@connectrpc/connect";
+import type { Transport } from "@connectrpc/connect";
 import { afterEach, describe, expect, test } from "vitest";
 import { Connection } from "./connection.js";
-import { DriveTransport } from "./drive_transport.js";
-import { QUIET, useSidecar } from "./fixture.js";
+import { all, Gate, QUIET, STEPS, stepsPack, useSidecar } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
 import {
-  DriveAnswerSchema,
-  type DriveRequest,
-  DriveRequestSchema,
-  RunService,
-} from "./gen/pawl/v1/run_pb.js";
-import { PawlError, RecordKind, RunStatus, type Turn } from "./index.js";
+  type Handlers,
+  PawlClient,
+  PawlError,
+  type Run as PublicRun,
+  RecordKind,
+  RunStatus,
+  type Tools,
+  type Turn,
+} from "./index.js";
 import { nodeTransport } from "./node_transport.js";
 import { Run } from "./run.js";
-import { RunTurns } from "./run_turns.js";
+import { Sidecar } from "./testing.js";
 
 const shared = useSidecar();
 const open = () => shared.client.open("steps", { variables: { n: 1 } });
@@ -38,10 +32,21 @@ async function calc(turn: Turn) {
   return { event: "Done", artifacts: { sum } };
 }
 
-const tools = { add: ({ a, b }: never) => (a as number) + (b as number) } as never;
+const add = ({ a, b }: never) => (a as number) + (b as number);
+const tools = { add } as never;
+const leave = (turn: Turn) => (turn.terminal ? {} : { event: "Done" });
 
-/** A transport that says which methods were called. */
-function counted(below: Transport): { transport: Transport; calls: string[] } {
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0)) {
+    close();
+  }
+});
+
+/** A connection to the real sidecar whose calls are counted. */
+function connected() {
+  const { transport: below, sessions } = nodeTransport({ address: shared.sidecar.address });
+  closing.push(() => sessions.abort());
   const calls: string[] = [];
   const transport: Transport = {
     unary: (...call) => {
@@ -53,25 +58,28 @@ function counted(below: Transport): { transport: Transport; calls: string[] } {
       return below.stream(...call);
     },
   };
-  return { transport, calls };
+  return { connection: new Connection(transport, { log: QUIET }), calls, sessions };
 }
 
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0)) {
-    close();
-  }
-});
-
-/** A connection to the real sidecar whose calls are counted. */
-function connected(change: (below: Transport) => Transport = (below) => below) {
-  const { transport: below, sessions } = nodeTransport({ address: shared.sidecar.address });
-  closing.push(() => sessions.abort());
-  const { transport, calls } = counted(change(below));
-  const drive = new DriveTransport(transport, 1 << 22, (error) => error);
-  const connection = new Connection(transport, { log: QUIET, shared: drive });
-  return { connection, calls, sessions };
+/** Another process, as far as the sidecar knows. */
+function another(address = shared.sidecar.address): PawlClient {
+  const client = new PawlClient({ address, log: QUIET });
+  closing.push(() => client.close());
+  return client;
 }
+
+/** What an error says. */
+const said = (error: unknown) =>
+  PawlError.is(error) ? [error.kind, error.reason] : [(error as Error).name];
+
+/** What happened to a run, and how often its turns failed. */
+async function happened(run: PublicRun) {
+  const { TRANSITION, STEP_REQUESTED, STEP_RESOLVED, TURN_FAILED } = RecordKind;
+  const kinds = [TRANSITION, STEP_REQUESTED, STEP_RESOLVED, TURN_FAILED];
+  return (await all(run.records({ kinds }))).map(({ body }) => body.case);
+}
+
+const CALC = ["transition", "stepRequested", "stepResolved", "transition"];
 
 describe("driven runs", () => {
   test("share one stream, which ends with the last of them", async () => {
@@ -84,261 +92,304 @@ describe("driven runs", () => {
     expect(results.map(({ artifacts }) => artifacts)).toEqual(
       Array(3).fill({ log: "begun", sum: 3 }),
     );
-    expect(calls).toEqual(["Drive", "GetRun", "GetRun", "GetRun"]);
+    expect(calls).toEqual(["Work", "GetRun", "GetRun", "GetRun"]);
     // No call is under way: the process may end.
     await expect.poll(() => sessions.underWay).toBe(0);
-    const [again] = await Promise.all([open()]);
-    await new Run(connection, again.id).drive(calc, { tools });
-    expect(calls.filter((name) => name === "Drive")).toHaveLength(2);
+    await new Run(connection, (await open()).id).drive(calc, { tools });
+    expect(calls.filter((name) => name === "Work")).toHaveLength(2);
   });
 
-  test("make their other calls, and those outside of the loop, without it", async () => {
+  test("are a thousand over one stream, whatever a worker holds at most", async () => {
+    const { connection, calls } = connected();
+    const runs = await Promise.all(Array.from({ length: 1000 }, open));
+    const all = new Gate();
+    let begun = 0;
+    const handler = async (turn: Turn) => {
+      begun += 1;
+      if (begun === runs.length) {
+        all.open();
+      }
+      await all.opened;
+      return leave(turn);
+    };
+    const drives = runs.map((run) => new Run(connection, run.id).drive(handler));
+    const states = new Set((await Promise.all(drives)).map(({ status }) => status));
+    expect([...states]).toEqual([RunStatus.COMPLETED]);
+    expect(calls.filter((name) => name === "Work")).toHaveLength(1);
+  });
+
+  test("make the other calls of their handlers without it", async () => {
     const { connection, calls } = connected();
     const run = new Run(connection, (await open()).id);
     await run.drive(async (turn) => {
       if (!turn.terminal) {
         await run.sendInput("from outside");
       }
-      return turn.terminal ? {} : { event: "Done" };
+      return leave(turn);
     });
-    expect(calls).toEqual(["Drive", "SendInput", "GetRun"]);
-  });
-
-  test("are driven call by call where there is no such stream", async () => {
-    const { connection, calls } = connected((below) => ({
-      ...below,
-      stream: (...call) =>
-        call[0].name === "Drive"
-          ? Promise.reject(new ConnectError("unknown method Drive", Code.Unimplemented))
-          : below.stream(...call),
-    }));
-    const run = await open();
-    const { status } = await new Run(connection, run.id).drive(calc, { tools });
-    expect(status).toBe(RunStatus.COMPLETED);
-    expect(calls.filter((name) => name === "Drive")).toHaveLength(1);
-    expect(calls.slice(1, 3)).toEqual(["GetTurn", "SetArtifacts"]);
-  });
-
-  test("are driven call by call while there are too many streams", async () => {
-    let refusals = 1;
-    const { connection, calls } = connected((below) => ({
-      ...below,
-      stream: (...call) => {
-        refusals -= 1;
-        return refusals >= 0
-          ? Promise.reject(new ConnectError("too many", Code.ResourceExhausted))
-          : below.stream(...call);
-      },
-    }));
-    const run = await open();
-    await new Run(connection, run.id).drive(calc, { tools });
-    expect(calls.slice(0, 3)).toEqual(["Drive", "GetTurn", "Drive"]);
+    expect(calls).toEqual(["Work", "SendInput", "GetRun"]);
   });
 
   test("go on over a new stream when the link is cut, and nothing happens twice", async () => {
     const link = new Cuttable(shared.sidecar.address);
     closing.push(() => link.close());
-    const { transport, shared: drive, sessions } = nodeTransport({ address: await link.listen() });
-    closing.push(() => sessions.abort());
-    const connection = new Connection(transport, { log: QUIET, shared: drive });
+    const client = another(await link.listen());
     const runs = await Promise.all(Array.from({ length: 8 }, open));
     let turns = 0;
-    const results = await Promise.all(
-      runs.map((run) =>
-        new Run(connection, run.id).drive(
-          (turn) => {
-            turns += 1;
-            if (turns === 4) {
-              // In the midst of what the others send.
-              link.cutAfter = 200;
-            }
-            return calc(turn);
-          },
-          { tools },
-        ),
-      ),
-    );
+    let calls = 0;
+    const counted = {
+      add: (payload: never) => {
+        calls += 1;
+        return add(payload);
+      },
+    } as never;
+    const drive = (run: PublicRun) =>
+      client.attach(run.id).drive(
+        (turn) => {
+          turns += 1;
+          if (turns === 4) {
+            // In the midst of what the others send.
+            link.cutAfter = 200;
+          }
+          return calc(turn);
+        },
+        { tools: counted },
+      );
+    const results = await Promise.all(runs.map(drive));
     expect(link.cuts).toBe(1);
     expect(results.flatMap(({ errors }) => errors)).toEqual([]);
+    expect([turns >= 16, calls]).toEqual([true, 8]);
     for (const run of runs) {
-      const kinds = [RecordKind.TRANSITION, RecordKind.STEP_REQUESTED, RecordKind.STEP_RESOLVED];
-      const bodies: (string | undefined)[] = [];
-      for await (const { body } of run.records({ kinds })) {
-        bodies.push(body.case);
-      }
-      expect(bodies).toEqual(["transition", "stepRequested", "stepResolved", "transition"]);
+      expect(await happened(run)).toEqual(CALC);
     }
+  });
+
+  test("go on with what they do when the sidecar is killed", async () => {
+    await using sidecar = await Sidecar.start({
+      packs: [STEPS],
+      allowTools: ["add"],
+    });
+    const client = another(sidecar.address);
+    let turns = 0;
+    const result = await client.run(
+      "steps",
+      async (turn) => {
+        turns += 1;
+        if (!turn.terminal) {
+          await sidecar.restart();
+        }
+        return calc(turn);
+      },
+      { tools, variables: { n: 1 } },
+    );
+    expect([result.status, result.errors, turns]).toEqual([RunStatus.COMPLETED, [], 2]);
+  });
+
+  test("show their output to those who read it", async () => {
+    const run = await open();
+    const seen = new Gate();
+    const driving = run.drive(async (turn) => {
+      if (!turn.terminal) {
+        await turn.output("grüße");
+        await seen.opened;
+      }
+      return leave(turn);
+    });
+    const shown: string[] = [];
+    for await (const { text } of another().attach(run.id).output()) {
+      shown.push(text);
+      seen.open();
+    }
+    expect(shown).toEqual(["grüße"]);
+    expect((await driving).status).toBe(RunStatus.COMPLETED);
   });
 });
 
-/** The calls of a run over the stream, and one by one. */
-async function both(address = shared.sidecar.address, options = {}) {
-  const { transport, shared: drive, sessions } = nodeTransport({ address });
-  closing.push(() => sessions.abort());
-  const connection = new Connection(transport, { log: QUIET, shared: drive, ...options });
-  const { connection: driving, leave } = connection.driving();
-  closing.push(leave);
-  const { id } = await open();
-  return { alone: new RunTurns(connection, id), driven: new RunTurns(driving, id), sessions };
+/** A handler that waits to be told to go on, and what it saw. */
+function waiting() {
+  const begun = new Gate();
+  const stopped = new Gate();
+  const attempts: number[] = [];
+  const handler = async (turn: Turn) => {
+    attempts.push(turn.attempt);
+    turn.signal.addEventListener("abort", () => stopped.open());
+    begun.open();
+    await stopped.opened;
+    return leave(turn);
+  };
+  return { begun, stopped, attempts, handler };
 }
 
-/** What an error says, but for the numbers of this and that attempt. */
-const said = (error: unknown) => {
-  const { kind, code, reason, metadata, message } = error as PawlError;
-  return { known: PawlError.is(error), kind, code, reason, metadata, message };
-};
+/** Goes on with a run that another gave up: no attempt was lost. */
+async function goesOn(run: PublicRun) {
+  const attempts: number[] = [];
+  const driven = another()
+    .attach(run.id)
+    .drive((turn) => {
+      attempts.push(turn.attempt);
+      return leave(turn);
+    });
+  expect([(await driven).status, attempts]).toEqual([RunStatus.COMPLETED, [1, 1]]);
+}
 
-describe("a call over the stream", () => {
-  test("is refused with the very same error", async () => {
-    const { alone, driven } = await both();
-    const { turn } = await alone.turn();
-    if (!turn) {
-      throw new Error("no turn");
-    }
-    for (const call of [
-      (run: RunTurns) => run.complete(turn, { event: "Nope" }),
-      (run: RunTurns) => run.complete({ ...turn, token: "other" }, {}),
-      (run: RunTurns) => run.fail({ ...turn, turnSeq: 9 }, { code: "X" }),
-      (run: RunTurns) => run.resolveStep(7, "add", { result: 1 }, { attempt: 1 }),
-      (run: RunTurns) => run.emit("Nope", { id: "x".repeat(200) }),
-    ]) {
-      const errors = [];
-      for (const run of [alone, driven]) {
-        errors.push(said(await call(run).catch((error: unknown) => error)));
+describe("a drive", () => {
+  test("ends with its signal, and another goes on", async () => {
+    const { begun, stopped, handler } = waiting();
+    const run = await open();
+    const over = new AbortController();
+    const driven = run.drive(handler, { signal: over.signal }).catch(said);
+    await begun.opened;
+    over.abort();
+    expect(await driven).toEqual(["cancelled", ""]);
+    await stopped.opened;
+    await goesOn(run);
+    expect(await run.drive(handler, { signal: over.signal }).catch(said)).toEqual([
+      "cancelled",
+      "",
+    ]);
+  });
+
+  test("ends with its client, and another goes on", async () => {
+    const { begun, stopped, handler } = waiting();
+    const run = await open();
+    const client = another();
+    const driven = client.attach(run.id).drive(handler).catch(said);
+    await begun.opened;
+    client.close();
+    expect(await driven).toEqual(["cancelled", ""]);
+    await stopped.opened;
+    await goesOn(run);
+  });
+
+  test("ends when another process drives the run", async () => {
+    const { begun, stopped, handler } = waiting();
+    const requestId = "taken-over";
+    const options = { requestId, variables: { n: 1 } };
+    const driven = shared.client.run("steps", handler, options).catch(said);
+    await begun.opened;
+    expect((await another().run("steps", leave, options)).status).toBe(RunStatus.COMPLETED);
+    expect(await driven).toEqual(["conflict", "RUN_TAKEN_OVER"]);
+    await stopped.opened;
+  });
+
+  test("is the only one of its client", async () => {
+    const { begun, stopped, handler } = waiting();
+    const run = await open();
+    const driven = run.drive(handler);
+    await begun.opened;
+    expect(await run.drive(handler).catch(said)).toEqual(["conflict", "RUN_DRIVEN"]);
+    stopped.open();
+    expect((await driven).status).toBe(RunStatus.COMPLETED);
+  });
+
+  test.each([
+    ["goes on to its end", false, 3, 1],
+    ["says that it ended", true, "WORKER_LOST", 1],
+  ])("that is given up asks its tool to stop, which %s", async (_, throws, told, most) => {
+    const run = await open();
+    const over = new AbortController();
+    const called = new Gate();
+    let calls = 0;
+    const tool = async (payload: never, { signal }: { signal: AbortSignal }) => {
+      calls += 1;
+      called.open();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      if (throws) {
+        signal.throwIfAborted();
       }
-      expect(errors[0]?.known).toBe(true);
-      expect(errors[1]).toEqual(errors[0]);
+      return add(payload);
+    };
+    const options = { tools: { add: tool } as never, signal: over.signal };
+    const driven = run.drive(calc, options).catch(said);
+    await called.opened;
+    over.abort();
+    expect(await driven).toEqual(["cancelled", ""]);
+    const seen: unknown[] = [];
+    const { status } = await run.drive(
+      async (turn) => {
+        if (!turn.terminal) {
+          seen.push(
+            await turn.step("add", { a: 1, b: 2 }).catch((error: PawlError) => error.reason),
+          );
+        }
+        return leave(turn);
+      },
+      { tools: { add: () => ++calls } as never },
+    );
+    expect([status, calls]).toEqual([RunStatus.COMPLETED, most]);
+    const [resolved] = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
+    const unknown = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
+    expect(unknown).toBe(throws);
+    if (!throws) {
+      expect(seen).toEqual([told]);
     }
-    const unknown = await driven.complete(turn, { event: "Nope" }).catch((error) => error);
-    expect(unknown.allowed).toContain("Done");
   });
 
-  test("is refused here where it is larger than a message may be", async () => {
-    const { alone, driven } = await both(undefined, {});
-    const large = { artifacts: { log: "x".repeat(5_000_000) } };
-    const { turn } = await driven.turn();
-    if (!turn) {
-      throw new Error("no turn");
-    }
-    const errors = [];
-    for (const run of [alone, driven]) {
-      errors.push(await run.complete(turn, large, { id: "one" }).catch(said));
-    }
-    expect(errors[1]).toEqual(errors[0]);
-    expect(errors[1]).toMatchObject({ kind: "limit", reason: "MESSAGE_TOO_LARGE" });
-  });
-
-  test("ends with its time, with its signal, and with the client", async () => {
-    const link = new Cuttable(shared.sidecar.address);
-    closing.push(() => link.close());
-    const address = await link.listen();
-    const { driven, sessions } = await both(address);
-    await driven.turn();
-    link.hold();
-    await expect(driven.turn({ timeoutMs: 30 })).rejects.toMatchObject({
-      kind: "deadline",
-      code: "DEADLINE_EXCEEDED",
-      message: `sidecar at ${address}: the operation timed out`,
+  test("that is lost with its tool at work has an outcome that the pack decides", async () => {
+    const tools = { add: { attempts: 1, on_unknown: "escalate" } };
+    await using sidecar = await Sidecar.start({
+      allowTools: ["add"],
+      flags: ["--step-grace=100ms"],
     });
-    const controller = new AbortController();
-    const given = driven.turn({ signal: controller.signal });
-    controller.abort();
-    await expect(given).rejects.toMatchObject({ kind: "cancelled", code: "" });
-    const closed = driven.turn();
-    await new Promise((resolve) => setImmediate(resolve));
-    sessions.abort();
-    await expect(closed).rejects.toMatchObject({ kind: "cancelled" });
+    const [first, second] = [another(sidecar.address), another(sidecar.address)];
+    await first.registerPack(stepsPack("paying", { tools }));
+    const options = { requestId: "one", variables: { n: 1 } };
+    const called = new Gate();
+    let calls = 0;
+    const pay = () => {
+      calls += 1;
+      called.open();
+      return new Promise(() => undefined);
+    };
+    const give = { ...options, tools: { add: pay } as never };
+    const driven = first.run("paying", calc, give).catch(said);
+    await called.opened;
+    first.close();
+    expect(await driven).toEqual(["cancelled", ""]);
+    const { status } = await second.run("paying", calc, give);
+    expect([status, calls]).toEqual([RunStatus.ESCALATED, 1]);
   });
 
-  test("says where there is nobody", async () => {
-    const { driven } = await both("127.0.0.1:1", { retryForMs: 0 });
-    await expect(driven.turn()).rejects.toMatchObject({
-      kind: "unavailable",
-      message: expect.stringContaining("sidecar at 127.0.0.1:1: "),
-    });
+  test("of what is not to be driven is refused", async () => {
+    const started = await shared.client.start("steps", { variables: { n: 1 } });
+    expect(await started.drive(leave).catch(said)).toEqual(["permission", "TURN_LEASED"]);
+    await started.cancel();
+    const unknown = shared.client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV");
+    expect(await unknown.drive(leave).catch(said)).toEqual(["not_found", "RUN_NOT_FOUND"]);
+    const nobody = new PawlClient({ address: "127.0.0.1:1", log: QUIET, retryForMs: 0 });
+    closing.push(() => nobody.close());
+    const error = await nobody
+      .attach(started.id)
+      .drive(leave)
+      .catch((thrown) => thrown);
+    expect(said(error)).toEqual(["unavailable", ""]);
   });
 });
 
-/** Calls to a RunService that is made of functions. */
-function against(service: Partial<ServiceImpl<typeof RunService>>) {
-  const below = createRouterTransport(({ service: add }) => add(RunService, service));
-  const drive = new DriveTransport(below, 1 << 22, (error) => error);
-  closing.push(drive.enter());
-  return createClient(RunService, drive);
-}
+describe("a mistake of the program", () => {
+  const mistakes: [string, unknown, unknown, string][] = [
+    ["a handler that returns text", () => "text", {}, "BAD_REPLY"],
+    ["a handler that returns another key", () => ({ events: "Done" }), {}, "BAD_REPLY"],
+    ["a prompt without handler", { other: leave }, {}, "NO_HANDLER"],
+    ["a handler that is none", "calc", {}, "TypeError"],
+    ["a map with a handler that is none", { calc: 3 }, {}, "TypeError"],
+    ["a tool that is none", leave, { add: "add" }, "TypeError"],
+  ];
 
-describe("a stream", () => {
-  test("carries no more commands in a message than the server announces", async () => {
-    const sizes: number[] = [];
-    const runs = against({
-      async *drive(requests: AsyncIterable<DriveRequest>) {
-        yield { window: 3 };
-        for await (const { commands } of requests) {
-          sizes.push(commands.length);
-          const answer = { case: "getTurn" as const, value: {} };
-          yield { answers: commands.map(({ id }) => create(DriveAnswerSchema, { id, answer })) };
-        }
-      },
-    });
-    await Promise.all(Array.from({ length: 8 }, () => runs.getTurn({})));
-    expect(sizes).toEqual([3, 3, 2]);
-  });
+  test.each(mistakes)(
+    "%s: is thrown at once, and costs no attempt",
+    async (_, handler, given, word) => {
+      const run = await open();
+      const driven = run.drive(handler as Handlers, { tools: given as Tools });
+      const error = await driven.then(() => [], said);
+      expect(error.at(-1)).toBe(word);
+      expect(await happened(run)).toEqual(["transition"]);
+      await goesOn(run);
+    },
+  );
 
-  test("carries messages that every sidecar takes; what is larger is a call of its own", async () => {
-    const sizes: number[] = [];
-    const alone: number[] = [];
-    const runs = against({
-      async *drive(requests: AsyncIterable<DriveRequest>) {
-        yield { window: 100 };
-        for await (const request of requests) {
-          sizes.push(toBinary(DriveRequestSchema, request).length);
-          const answer = { case: "sendInput" as const, value: {} };
-          yield {
-            answers: request.commands.map(({ id }) => create(DriveAnswerSchema, { id, answer })),
-          };
-        }
-      },
-      sendInput({ messageId }) {
-        alone.push(messageId.length);
-        throw new ConnectError("too large", Code.ResourceExhausted);
-      },
-    });
-    const send = (size: number) => runs.sendInput({ messageId: "x".repeat(size) });
-    const many = Promise.all(Array.from({ length: 8 }, () => send(20_000)));
-    await expect(send(64 << 10)).rejects.toMatchObject({ code: Code.ResourceExhausted });
-    await many;
-    expect(alone).toEqual([64 << 10]);
-    expect(sizes).toHaveLength(3);
-    expect(Math.max(...sizes)).toBeLessThanOrEqual(64 << 10);
-  });
-
-  test("that ends without all answers is asked again by whoever asked", async () => {
-    let streams = 0;
-    const runs = against({
-      async *drive(requests: AsyncIterable<DriveRequest>) {
-        streams += 1;
-        yield { window: 3 };
-        for await (const _ of requests) {
-          return;
-        }
-      },
-    });
-    const asked = runs.getTurn({});
-    await expect(asked).rejects.toMatchObject({ code: Code.Unavailable });
-    await expect(runs.getTurn({})).rejects.toMatchObject({ code: Code.Unavailable });
-    expect(streams).toBe(2);
-  });
-
-  test("with an answer of another kind is a fault of the server", async () => {
-    const runs = against({
-      async *drive(requests: AsyncIterable<DriveRequest>) {
-        yield { window: 3 };
-        for await (const { commands } of requests) {
-          const answer = { case: "pauseRun" as const, value: {} };
-          yield { answers: commands.map(({ id }) => create(DriveAnswerSchema, { id, answer })) };
-        }
-      },
-    });
-    await expect(runs.getTurn({})).rejects.toMatchObject({ code: Code.Internal });
+  test("a pack that nobody registered is thrown at once", async () => {
+    const error = await shared.client.run("nowhere", leave).catch(said);
+    expect(error).toEqual(["not_found", "PACK_NOT_FOUND"]);
   });
 });

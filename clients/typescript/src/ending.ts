@@ -47,6 +47,15 @@ export class Ending implements Wanted {
     this.#stop?.();
   }
 
+  /** Asks those who look at the signal to end by themselves; `unless` goes on to wait. */
+  ask(why: () => unknown): void {
+    if (this.#why) {
+      return;
+    }
+    this.#controller ??= new AbortController();
+    this.#controller.abort(why());
+  }
+
   /** Awaits something until the end; rejects with its reason then. One at a time. */
   unless<T>(awaited: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {

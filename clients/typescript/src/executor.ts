@@ -1,21 +1,22 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
-import { faultOf, refusedResult } from "./handler_fault.js";
+import { faultOf, isMistake, refusedResult, stoppedFault } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
-import { replyOf } from "./reply.js";
+import { type Reply, replyOf } from "./reply.js";
 import { answerOf, completionOf, faultRequest, turnTarget } from "./request.js";
 import { newId } from "./retry.js";
 import type { WorkInit } from "./session.js";
 import { traced } from "./tracing.js";
 import { Turn } from "./turn.js";
+import type { WorkerSettings } from "./worker_options.js";
 
 /** What an executor needs of its worker. */
 export interface ExecutorHost {
-  /** True: no more work is taken. */
-  readonly draining: boolean;
+  /** Turns take up room, and the room of one that ends is for the next. */
+  readonly credits: boolean;
   readonly ask: Ask;
   /** Gives the sidecar leave to send more. */
   credit(turns: number, steps: number): void;
@@ -23,7 +24,16 @@ export interface ExecutorHost {
   forget(held: HeldTurn | HeldStep): void;
   /** Something went wrong with a piece of work: in its handler, or with its answer. */
   told(error: unknown, held: HeldTurn | HeldStep): void;
+  /** A turn is executed from now on. */
+  began?(held: HeldTurn): void;
+  /** A turn was completed. */
+  completed?(held: HeldTurn, reply: Reply): void;
+  /** The program is wrong: nothing is told to the sidecar. Default: the turn is failed. */
+  mistaken?(error: unknown): void;
 }
+
+/** How long handlers may take. */
+export type HandlerLimits = Pick<WorkerSettings, "handlerTimeoutMs" | "suspendAfterMs">;
 
 type Answer = Parameters<typeof answerOf>[0];
 
@@ -36,13 +46,17 @@ const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED", "
 export class Executor {
   readonly #handlers: HandlerTable;
   readonly #host: ExecutorHost;
-  /** Bounds each handler in milliseconds; 0: none. */
-  readonly #limitMs: number;
+  readonly limits: HandlerLimits;
 
-  constructor(handlers: HandlerTable, host: ExecutorHost, limitMs: number) {
+  constructor(handlers: HandlerTable, host: ExecutorHost, limits: HandlerLimits) {
     this.#handlers = handlers;
     this.#host = host;
-    this.#limitMs = limitMs;
+    this.limits = limits;
+  }
+
+  /** Something went wrong with a piece of work. */
+  told(error: unknown, held: HeldTurn | HeldStep): void {
+    this.#host.told(error, held);
   }
 
   /** Executes a turn and reports what became of it. */
@@ -63,26 +77,34 @@ export class Executor {
 
   /** Executes a turn and completes it; true: the credit for the next one went along. */
   async #execute(held: HeldTurn): Promise<boolean> {
+    this.#host.began?.(held);
     const turn = new Turn(held, held.info, held.handling, held);
     const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
-    const reply = replyOf(await held.execute(this.#limitMs, work));
+    const reply = replyOf(await held.execute(this.limits.handlerTimeoutMs, work));
     const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
+    held.answering = true;
     await this.#host.ask(() => {
       const request = { ...value, ...turnTarget("", held.ref) };
       // The credit travels along: one round trip to the next turn.
       return {
-        ...(this.#host.draining ? {} : ONE_TURN),
+        ...(this.#host.credits ? ONE_TURN : {}),
         item: { case: "completeTurn", value: request },
       };
     }, held);
-    return !this.#host.draining;
+    this.#host.completed?.(held, reply);
+    return this.#host.credits;
   }
 
   async #failed(held: HeldTurn, error: unknown): Promise<void> {
-    if (!(await held.isSuspended())) {
-      this.#host.told(error, held);
-      await this.#failTurn(held, error);
+    if (await held.isSuspended()) {
+      return;
     }
+    if (isMistake(error) && this.#host.mistaken) {
+      this.#host.mistaken(error);
+      return;
+    }
+    this.#host.told(error, held);
+    await this.#failTurn(held, error);
   }
 
   async #failTurn(held: HeldTurn, error: unknown): Promise<void> {
@@ -110,11 +132,11 @@ export class Executor {
   /** The result of a tool call, or what went wrong as data. */
   async #outcome(held: HeldStep): Promise<Answer> {
     try {
-      return { result: await this.#handlers.call(held, this.#limitMs) };
+      return { result: await this.#handlers.call(held, this.limits.handlerTimeoutMs) };
     } catch (error) {
       held.signal.throwIfAborted();
       this.#host.told(error, held);
-      return { error: faultOf(error) };
+      return { error: held.stopped ? stoppedFault(error) : faultOf(error) };
     }
   }
 

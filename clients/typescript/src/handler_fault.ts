@@ -69,6 +69,19 @@ export function refusedResult(why: unknown): HandlerFault {
   return { ...fault, code, message, final: false, retryAfterMs: undefined, unknown: true };
 }
 
+/** The error of a step whose tool was stopped in its midst. */
+export function stoppedFault(why: unknown): HandlerFault {
+  const fault = faultOf(why);
+  return deliberate(why)
+    ? fault
+    : { ...fault, final: false, retryAfterMs: undefined, unknown: true };
+}
+
+/** Whether the program is wrong, not a turn: each attempt would end with the same. */
+export function isMistake(error: unknown): boolean {
+  return PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
+}
+
 /** Whether a handler meant to throw it: where it did so is no news. */
 export function deliberate(error: unknown): boolean {
   return PawlError.is(error) && (error.kind === "fail_turn" || error.kind === "fail_step");

@@ -69,7 +69,9 @@ export class HandlerTable {
       this.#prompts.get("*") ??
       this.#agents.get("*");
     if (!handler) {
-      throw failTurn("NO_HANDLER", `no handler for prompt ${held.info.prompt}`);
+      const known = [...this.#prompts.keys()].sort().join(", ");
+      const text = `no handler for prompt ${held.info.prompt}; there are ${known || "none"}`;
+      throw failTurn("NO_HANDLER", text);
     }
     return handler;
   }

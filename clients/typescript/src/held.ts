@@ -29,7 +29,7 @@ export abstract class Held implements Wanted {
   abstract get title(): string;
 
   /** Takes the work away and stops its handler. The first reason counts. */
-  revoke(why: () => PawlError): void {
+  revoke(why: () => unknown): void {
     this.#work.end(why);
     this.handling.end(() => this.#work.reason);
   }
@@ -37,6 +37,12 @@ export abstract class Held implements Wanted {
   /** It is not this worker's any more, or over. */
   lose(cause = RevokeCause.UNSPECIFIED): void {
     this.revoke(() => stale(this.title, cause));
+  }
+
+  /** It was taken away, and nobody said why: its stream was lost, or its lease. */
+  get unkept(): boolean {
+    const { reason } = this;
+    return PawlError.is(reason, "TURN_STALE") && reason.metadata.cause === UNSPECIFIED;
   }
 
   /** Executes the handler for as long as it may take (0: no bound) and is wanted. */
@@ -63,6 +69,8 @@ export function unless<T>(signal: AbortSignal, awaited: Promise<T>): Promise<T> 
   });
 }
 
+const UNSPECIFIED = "UNSPECIFIED";
+
 function tooLate(limitMs: number): PawlError {
   const text = `the handler did not return within ${limitMs} ms`;
   return new PawlError("handler", text, { reason: "HANDLER_TIMEOUT" });
@@ -70,7 +78,7 @@ function tooLate(limitMs: number): PawlError {
 
 /** The error of work that is the worker's no more. */
 function stale(what: string, cause: RevokeCause): PawlError {
-  const word = RevokeCause[cause] ?? "UNSPECIFIED";
+  const word = RevokeCause[cause] ?? UNSPECIFIED;
   return new PawlError("state", `${what} is not this worker's any more (${word})`, {
     reason: "TURN_STALE",
     metadata: { cause: word },

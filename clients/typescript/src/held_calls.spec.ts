@@ -10,6 +10,7 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { PawlClient } from "./client.js";
+import { Connection } from "./connection.js";
 import { all, QUIET } from "./fixture.js";
 import { Ledger, refunds } from "./fixture_paying.js";
 import { Program } from "./fixture_program.js";
@@ -24,6 +25,7 @@ import {
   type Tool,
   WaitUntil,
 } from "./index.js";
+import { nodeTransport } from "./node_transport.js";
 import { chatHandler } from "./openai.js";
 import { Sidecar } from "./testing.js";
 
@@ -174,6 +176,14 @@ async function waiting(run: Run) {
 
 type Words = Parameters<Run["decideStep"]>[3];
 
+/** The programs that drive runs. */
+async function serving() {
+  const { transport, sessions } = nodeTransport({ address: sidecar.address });
+  const { workers } = await new Connection(transport, {}).workers.listWorkers({});
+  sessions.abort();
+  return workers.map(({ servedRuns, heldTurns }) => ({ servedRuns, heldTurns }));
+}
+
 /** Decides about the first call that waits; nothing was paid for it. */
 async function decide({ run, ledger }: Scene, decision: StepDecision, words: Words = {}) {
   const [call] = await waiting(run);
@@ -265,10 +275,8 @@ test.each([
     await ended;
     child = program.spawn(sidecar.address, at.name, join(directory, at.name));
     ended = once(child, "exit");
-    // It has asked for the call that was known before.
-    const noted = at.run.transitions({ kinds: [RecordKind.NOTED] });
-    expect((await noted.next()).value?.body.case).toBe("noted");
-    await noted.return();
+    // It drives the run, whose turn goes on once the call is decided.
+    await expect.poll(serving, { timeout: 60_000 }).toEqual([{ servedRuns: 1, heldTurns: 0 }]);
   }
   await decide(at, decision);
   expect(await ended).toEqual([0, null]);

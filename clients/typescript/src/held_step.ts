@@ -13,6 +13,7 @@ import { Spending, type ToolCall } from "./tool_call.js";
 
 /** A step that is held. Its lease changes when the worker connects again. */
 export class HeldStep extends Held {
+  readonly kind = "step";
   lease: StepLease;
   readonly payload: Json;
   readonly #spending: Spending;
@@ -45,6 +46,9 @@ export class HeldStep extends Held {
     });
   }
 
+  /** The tool was asked to stop: what it throws then does not say that nothing happened. */
+  stopped = false;
+
   get call(): ToolCall {
     return this.#spending.call;
   }
@@ -52,6 +56,12 @@ export class HeldStep extends Held {
   /** As errors name it. */
   get title(): string {
     return `step ${this.lease.step} of ${this.lease.runId}`;
+  }
+
+  /** Asks the tool to stop; what became of the call is wanted still. */
+  stop(why: unknown): void {
+    this.stopped = true;
+    this.handling.ask(() => why);
   }
 
   /** The request that answers it, with what its handler said that it consumed. */

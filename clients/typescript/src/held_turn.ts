@@ -37,6 +37,7 @@ export type Ask = (make: () => WorkInit, wanted: Wanted) => Promise<WorkReceipt>
 
 /** A turn that is held. Its lease changes when the worker connects again. */
 export class HeldTurn extends Held implements TurnHost {
+  readonly kind = "turn";
   lease: TurnLease;
   readonly info: TurnInfo;
   readonly agent: string;
@@ -45,6 +46,8 @@ export class HeldTurn extends Held implements TurnHost {
   readonly labels: Readonly<Record<string, string>>;
   /** Steps that the execution has asked for. */
   asked = 0;
+  /** Its handler has returned, and the answer is on its way. */
+  answering = false;
   readonly #ask: Ask;
   readonly #denials: Denials;
   readonly #awaited = new AwaitedSteps();
@@ -86,7 +89,7 @@ export class HeldTurn extends Held implements TurnHost {
     return PawlError.is(reason) && reason.kind === "suspended";
   }
 
-  override revoke(why: () => PawlError): void {
+  override revoke(why: () => unknown): void {
     super.revoke(why);
     this.#idleness.end();
   }
@@ -119,7 +122,7 @@ export class HeldTurn extends Held implements TurnHost {
     return outcomes;
   }
 
-  settle(step: Step, _call: StepCall, timeoutMs: number | undefined): Promise<Step> {
+  settle(step: Step, timeoutMs: number | undefined): Promise<Step> {
     const answer = this.#awaited.answer(step, timeoutMs, this.signal);
     this.#idleness.changed();
     return answer;

@@ -96,6 +96,23 @@ export class Holdings {
     }
   }
 
+  /**
+   * Stops the turns of a run that is given up. Its tools are asked to stop, where they are to:
+   * what they did is told still.
+   */
+  giveUp(runId: string, why: unknown, stopsTools: boolean): void {
+    for (const held of this.turns) {
+      if (held.lease.runId === runId) {
+        held.revoke(() => why);
+      }
+    }
+    for (const held of this.steps) {
+      if (held.lease.runId === runId && stopsTools) {
+        held.stop(why);
+      }
+    }
+  }
+
   /** Stops everything. */
   revokeAll(): void {
     for (const held of [...this.turns, ...this.steps]) {

@@ -15,7 +15,6 @@ export {
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
-export type { Handlers } from "./drive.js";
 export {
   type ErrorKind,
   failStep,
@@ -42,7 +41,6 @@ export {
 } from "./gen/pawl/v1/record_pb.js";
 export { ChangeKind, Disposition, RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
-export type { Tool, Tools } from "./holder.js";
 export type { Log } from "./log.js";
 export type {
   ModelAnswer,
@@ -68,9 +66,11 @@ export { Run } from "./run.js";
 export type { DecideOptions, IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";
+export type { Handlers } from "./served_run.js";
 export { sidecarPath } from "./sidecar_path.js";
 export type { StandardSchema } from "./standard_schema.js";
 export type { ToolCall } from "./tool_call.js";
+export type { Tool, Tools } from "./tools.js";
 export type { Record, TransitionsOptions } from "./transitions.js";
 export type { DiffOptions, ForkOptions } from "./travel.js";
 export {

@@ -20,12 +20,14 @@ import { later } from "./timer.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {
-  /** The worker's name. */
-  readonly id: string;
+  /** The worker as the log names it. */
+  readonly title: string;
   /** What each stream begins with. */
   registration(): MessageInitShape<typeof WorkerRegistrationSchema>;
   /** A stream is registered; what is returned is called when it has ended. */
   registered(session: Session, registered: WorkerRegistered): () => void;
+  /** There is no connection. */
+  missed(error: PawlError): void;
   /** Something came in that is no receipt. */
   take(response: WorkResponse): void;
 }
@@ -55,10 +57,11 @@ export class Link {
         return;
       }
       if (!PawlError.is(error) || !(repeatable(error) || this.#mayRenew(error))) {
-        this.#connection.log.warn(`worker ${this.#host.id}: ends for good: ${textOf(error)}`);
+        this.#connection.log.warn(`${this.#host.title}: ends for good: ${textOf(error)}`);
         throw error;
       }
       this.#missed(error);
+      this.#host.missed(error);
       const pause = Math.max(backoff.next(), error.retryAfterMs ?? 0);
       await sleep(pause, this.#over.signal).catch(() => undefined);
     }
@@ -117,7 +120,7 @@ export class Link {
     const { log, address } = this.#connection;
     const since = ms >= 1000 ? ` for ${Math.round(ms / 1000)} s` : "";
     const text = `no connection to ${address}${since}, trying again: ${error.message}`;
-    log.warn(`worker ${this.#host.id}: ${text}`);
+    log.warn(`${this.#host.title}: ${text}`);
   }
 
   /** Registers; a sidecar that does not answer in time is asked over a new stream. */
@@ -139,8 +142,6 @@ export class Link {
     const registered = await this.#register(session);
     backoff.reset();
     this.#outage.over();
-    const { log, address } = this.#connection;
-    log.info(`worker ${this.#host.id}: connected to ${address}`);
     this.#session = session;
     const end = this.#host.registered(session, registered);
     this.#connected.open();

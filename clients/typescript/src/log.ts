@@ -1,5 +1,7 @@
 /** Where a client says what nobody else would hear of. */
 
+import { deliberate, textOf } from "./handler_fault.js";
+
 /**
  * What workers and driven runs say: connections, and errors of handlers with their stacks.
  *
@@ -16,3 +18,16 @@ export const STDERR: Log = {
   info: (text) => console.error(text),
   warn: (text, ...error) => console.error(text, ...error),
 };
+
+/** Warns of an error, with where it was thrown unless a handler meant to. Never throws. */
+export function warnOf(log: Log, what: string, error: unknown): void {
+  try {
+    if (deliberate(error)) {
+      log.warn(`${what} ${textOf(error)}`);
+    } else {
+      log.warn(what, error);
+    }
+  } catch {
+    // The log's own fault, or an error that nothing can be read of.
+  }
+}

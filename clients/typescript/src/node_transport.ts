@@ -7,7 +7,6 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { bytes, milliseconds } from "./bounds.js";
 import { type ClientOptions, MOST_REQUEST_BYTES, type TokenSource } from "./connection.js";
-import { DriveTransport, type SharedTransport } from "./drive_transport.js";
 import { Sessions } from "./sessions.js";
 
 /** Where a sidecar listens by default. */
@@ -79,7 +78,6 @@ export function withEnvironment(options: NodeOptions): NodeOptions & { readonly 
 /** Connects lazily: the first call opens the connection. */
 export function nodeTransport(options: NodeOptions): {
   transport: Transport;
-  shared: SharedTransport;
   sessions: Sessions;
 } {
   const address = options.address ?? DEFAULT_ADDRESS;
@@ -101,8 +99,7 @@ export function nodeTransport(options: NodeOptions): {
     writeMaxBytes: maxBytes,
     interceptors: [named(address), ...(options.token === undefined ? [] : [bearer(options.token)])],
   });
-  const shared = new DriveTransport(transport, maxBytes, (error) => nameIn(address, error));
-  return { transport, shared, sessions };
+  return { transport, sessions };
 }
 
 function sessionOptions(path: string | undefined, tls: Tls | undefined) {

@@ -185,7 +185,10 @@ test("a signal ends the request in the midst of an answer", async () => {
     },
     { signal: stop.signal },
   );
-  await expect(driven).rejects.toThrow("enough");
+  await expect(driven).rejects.toMatchObject({
+    kind: "cancelled",
+    cause: { message: "enough" },
+  });
   await endpoint.abandoned();
   expect((await run.info()).status).toBe(RunStatus.RUNNING);
 });

@@ -64,15 +64,6 @@ export function parseJson(text: string): Json | undefined {
 /** What may be half a character: journals of earlier programs have them. */
 const HALVES = /\\ud[89a-f]/i;
 
-/** A value of a message, as another one has it. */
-export function keepSource<T extends object>(message: T, from: object): T {
-  const known = sources.get(from);
-  if (known) {
-    sources.set(message, known);
-  }
-  return message;
-}
-
 /** What goes to packages of others, which take no bigint: schemas, settings, a provider's own. */
 const ROUNDED = ["parameters_json", "settings_json", "provider_json", "tool_calls_json"];
 

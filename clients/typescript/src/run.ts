@@ -1,7 +1,6 @@
 /** One run that this process may drive. */
 
 import { brand } from "./brand.js";
-import { Driver, type Handlers } from "./drive.js";
 import type { ExactHandlers } from "./exact.js";
 import type {
   DeleteRunResponse,
@@ -9,11 +8,13 @@ import type {
   EraseRunResponse,
   VerifyRunResponse,
 } from "./gen/pawl/v1/run_pb.js";
-import type { Tools } from "./holder.js";
 import type { Plain } from "./plain.js";
 import type { CallOptions } from "./retry.js";
-import type { RunResult } from "./run_result.js";
+import { type RunResult, readResult } from "./run_result.js";
+import { serverOf } from "./run_server.js";
 import { RunTurns } from "./run_turns.js";
+import { type Handlers, ServedRun } from "./served_run.js";
+import type { Tools } from "./tools.js";
 import {
   type DiffOptions,
   deleteRun,
@@ -48,17 +49,11 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
     handler: H & ExactHandlers<H, P>,
     options: { readonly tools?: Tools<P>; readonly signal?: AbortSignal } = {},
   ): Promise<RunResult<P>> {
-    const { connection, leave } = this.connection.driving();
-    try {
-      const run = new RunTurns(connection, this.id);
-      const tools = options.tools as Tools;
-      const { log, denials } = connection;
-      const how = { tools, signal: options.signal, log, denials };
-      const result = await new Driver(run, handler as Handlers, how).drive();
-      return result as unknown as RunResult<P>;
-    } finally {
-      leave();
-    }
+    const { signal, tools = {} } = options;
+    const { log } = this.connection;
+    const run = new ServedRun(this.id, handler as Handlers, tools as Tools, log);
+    await serverOf(this.connection).serve(run, signal);
+    return readResult(this, { signal }, run);
   }
 
   /**

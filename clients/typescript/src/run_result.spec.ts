@@ -64,21 +64,18 @@ describe("the result of a run", () => {
     expect(await again.result()).toEqual(result);
   });
 
-  test("whose last turn somebody else completed", async () => {
+  test("whose last turn was put away by somebody else", async () => {
     const run = await shared.client.open("steps", { variables });
     const driven = await run.drive(async (turn) => {
-      if (!turn.terminal) {
-        return handler(turn);
+      if (turn.terminal) {
+        await shared.client.attach(run.id).cancel();
+        return { output: "too late" };
       }
-      const other = shared.client.attach(run.id);
-      const info = await other.turn();
-      if (info.turn) {
-        await other.complete(info.turn, handler(turn));
-      }
-      return { output: "too late" };
+      return handler(turn);
     });
-    expect(driven.errors).toHaveLength(1);
-    check({ ...driven, errors: [] });
+    expect(driven).toMatchObject({ status: RunStatus.CANCELLED, errors: [{ kind: "state" }] });
+    expect(contents(driven.output)).toEqual([{ case: "text", value: "not the last" }]);
+    expect(await run.result()).toEqual({ ...driven, errors: [] });
   });
 
   test("that has none yet, or never will", async () => {

@@ -63,8 +63,8 @@ export interface StepOptions {
 export interface TurnHost {
   /** Asks for tool calls, in one commit. */
   request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
-  /** Waits for the answer of a step that was asked for by `call`, or makes the call. */
-  settle(step: Step, call: StepCall, timeoutMs: number | undefined): Promise<Step>;
+  /** Waits for the answer of a step. */
+  settle(step: Step, timeoutMs: number | undefined): Promise<Step>;
   /** Asks for the call of a model. */
   requestModel(ask: ModelAsk): Promise<ModelRound>;
   /** Tells what came of it. */
@@ -98,9 +98,9 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   readonly #host: TurnHost;
   /** Everything, as it was read. */
   readonly info: TurnInfo;
-  /** Member key, for a run of an agent handed to a worker; else empty. */
+  /** Member key, for a run of an agent; else empty. */
   readonly agent: string;
-  /** Labels of the run, where the turn was handed to a worker. */
+  /** Labels of the run. */
   readonly labels: Readonly<Record<string, string>>;
   readonly #wanted: { readonly signal: AbortSignal };
   #asked = 0;
@@ -209,7 +209,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     if (refused) {
       throw refused;
     }
-    return resultOf(await this.#answer(outcome, asked, options.timeoutMs)) as Result;
+    return resultOf(await this.#answer(outcome, options.timeoutMs)) as Result;
   }
 
   /**
@@ -257,7 +257,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
 
   /**
    * Shows a piece of output to those who watch. Not a record: the final output is that
-   * of the reply. A run that the caller drives has no watchers.
+   * of the reply.
    *
    * `durable`: it is a record as well, and senders of A2A messages see it at once, as a
    * further part of the artifact `output` of their task, which the reply's output replaces
@@ -311,7 +311,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
         }
         // One answer holds so much and no more: what has no room is asked for alone.
         const whole = outcome.step?.bodiesOmitted ? await this.#alone(call) : outcome;
-        return whole.denial ? whole : { ...whole, step: await this.#answer(whole, call) };
+        return whole.denial ? whole : { ...whole, step: await this.#answer(whole) };
       }),
     );
   }
@@ -324,16 +324,12 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     return outcome;
   }
 
-  async #answer(
-    outcome: Plain<StepOutcome> | undefined,
-    call: StepCall,
-    timeoutMs?: number,
-  ): Promise<Step> {
+  async #answer(outcome: Plain<StepOutcome> | undefined, timeoutMs?: number): Promise<Step> {
     if (!outcome?.step) {
       throw new PawlError("server", "a step request without an outcome");
     }
     const { step } = outcome;
-    return step.status === StepStatus.PENDING ? this.#host.settle(step, call, timeoutMs) : step;
+    return step.status === StepStatus.PENDING ? this.#host.settle(step, timeoutMs) : step;
   }
 
   /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */

@@ -73,7 +73,7 @@ test("is kept of a run that is driven here", async () => {
     "steps",
     async (turn) => {
       if (!turn.terminal) {
-        await turn.output("nobody sees this");
+        await turn.output("those who watch see this");
         await turn.output("kept", { durable: true });
         await turn.writeOutput({ id: "x", parts: "also kept", last: true });
       }

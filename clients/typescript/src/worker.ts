@@ -2,24 +2,18 @@
 
 import { brand } from "./brand.js";
 import type { Connection } from "./connection.js";
-import type { Denials } from "./denials.js";
 import type { Exact } from "./exact.js";
 import { Executor } from "./executor.js";
-import type { WorkerRegistered, WorkResponse } from "./gen/pawl/v1/worker_pb.js";
-import { deliberate, textOf } from "./handler_fault.js";
 import { HandlerTable, type ToolHandler, type ToolOptions } from "./handlers.js";
-import { Heartbeat } from "./heartbeat.js";
-import { HeldStep } from "./held_step.js";
-import { HeldTurn } from "./held_turn.js";
-import { Holdings } from "./holdings.js";
-import { Link } from "./link.js";
-import type { Log } from "./log.js";
+import type { HeldStep } from "./held_step.js";
+import type { HeldTurn } from "./held_turn.js";
+import { type Log, warnOf } from "./log.js";
 import type { Json } from "./plain.js";
 import { newId, sleep } from "./retry.js";
-import type { Session, WorkInit } from "./session.js";
 import type { Handler } from "./turn.js";
 import { type ToolSchemas, typedTool } from "./typed_tool.js";
 import type { AnyPack, ArgumentsOf, LooseName, NameOf, PackTypes, TurnOf } from "./types.js";
+import { Work } from "./work.js";
 import { type WorkerOptions, type WorkerSettings, workerSettings } from "./worker_options.js";
 
 /**
@@ -39,17 +33,10 @@ export class Worker<P extends PackTypes = AnyPack> {
   /** Its name, recorded with what it executes. */
   readonly id: string;
   readonly #settings: WorkerSettings;
-  readonly #instance = newId();
-  /** The highest number of a step that came: none up to it is sent again. */
-  #received = 0n;
   readonly #handlers = new HandlerTable();
-  readonly #holdings = new Holdings();
-  readonly #tasks = new Set<Promise<void>>();
-  readonly #link: Link;
   readonly #log: Log;
-  readonly #denials: Denials;
+  readonly #work: Work;
   readonly #executor: Executor;
-  #heartbeat: Heartbeat | undefined;
   #draining = false;
   #serving: Promise<void> | undefined;
 
@@ -57,12 +44,13 @@ export class Worker<P extends PackTypes = AnyPack> {
     this.#settings = workerSettings(options);
     this.id = options.workerId ?? `typescript-${newId()}`;
     this.#log = connection.log;
-    this.#denials = connection.denials;
-    this.#link = new Link(connection, {
+    this.#work = new Work(connection, {
       id: this.id,
+      title: `worker ${this.id}`,
       registration: () => this.#registration(),
-      registered: (session, registered) => this.#registered(session, registered),
-      take: (response) => this.#take(response),
+      registered: () => this.#registered(connection.address),
+      executorOf: () => this.#executor,
+      told: (error) => this.#told(error),
     });
     this.#executor = this.#newExecutor();
   }
@@ -148,7 +136,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     }
     const stop = () => void this.stop();
     options.signal?.addEventListener("abort", stop, { once: true });
-    this.#serving = this.#link.live();
+    this.#serving = this.#work.link.live();
     try {
       if (options.signal?.aborted) {
         stop();
@@ -156,8 +144,8 @@ export class Worker<P extends PackTypes = AnyPack> {
       await this.#serving;
     } finally {
       options.signal?.removeEventListener("abort", stop);
-      this.#link.close();
-      this.#holdings.revokeAll();
+      this.#work.link.close();
+      this.#work.holdings.revokeAll();
     }
   }
 
@@ -168,10 +156,10 @@ export class Worker<P extends PackTypes = AnyPack> {
       return;
     }
     this.#draining = true;
-    this.#tell({ item: { case: "drain", value: {} } });
+    this.#work.tell({ item: { case: "drain", value: {} } });
     await this.#finish();
     await this.#giveBack();
-    this.#link.close();
+    this.#work.link.close();
     await this.#serving.catch(() => undefined);
   }
 
@@ -179,7 +167,7 @@ export class Worker<P extends PackTypes = AnyPack> {
   async #finish(): Promise<void> {
     const waiting = new AbortController();
     await Promise.race([
-      Promise.allSettled([...this.#tasks]),
+      this.#work.settled(),
       sleep(this.#settings.drainTimeoutMs, waiting.signal).catch(() => undefined),
     ]);
     waiting.abort();
@@ -187,9 +175,9 @@ export class Worker<P extends PackTypes = AnyPack> {
 
   /** Gives back the turns whose handlers did not finish. Steps may have begun: they are lost. */
   async #giveBack(): Promise<void> {
-    const released = [...this.#holdings.turns].map((held) => {
+    const released = [...this.#work.holdings.turns].map((held) => {
       const work = { case: "turnToken" as const, value: held.lease.token };
-      return this.#link.askNow({ item: { case: "release", value: { work } } });
+      return this.#work.link.askNow({ item: { case: "release", value: { work } } });
     });
     await Promise.allSettled(released);
   }
@@ -198,112 +186,54 @@ export class Worker<P extends PackTypes = AnyPack> {
     const names = this.#handlers.names();
     const { turns, steps, packs, allowUnknown } = this.#settings;
     return {
-      workerId: this.id,
-      instance: this.#instance,
-      receivedSteps: this.#received,
-      // Nothing here reads what became of a completion, only that it was taken.
-      brief: true,
-      client: "pawl-typescript",
       packs: [...packs],
       ...names,
       allowUnknown,
       turnCapacity: names.prompts.length + names.agents.length > 0 ? turns : 0,
       stepCapacity: names.tools.length > 0 ? steps : 0,
-      ...this.#holdings.leases(),
     };
   }
 
-  #registered(session: Session, registered: WorkerRegistered): () => void {
-    this.#holdings.keep(registered);
+  #registered(address: string): void {
+    this.#log.info(`worker ${this.id}: connected to ${address}`);
     if (this.#draining) {
-      this.#tell({ item: { case: "drain", value: {} } });
+      this.#work.tell({ item: { case: "drain", value: {} } });
     } else {
       const { turns, steps } = this.#settings;
-      this.#credit(turns - this.#holdings.turns.size, steps - this.#holdings.steps.size);
+      const { holdings } = this.#work;
+      this.#credit(turns - holdings.turns.size, steps - holdings.steps.size);
     }
-    const heartbeat = new Heartbeat(session, registered, this.#holdings);
-    this.#heartbeat = heartbeat;
-    return () => heartbeat.stop();
-  }
-
-  #take({ item }: WorkResponse): void {
-    if (item.case === "turn" && item.value.lease) {
-      const { lease } = item.value;
-      const { suspendAfterMs } = this.#settings;
-      const held = new HeldTurn(item.value, lease, this.#link.ask, suspendAfterMs, this.#denials);
-      this.#holdings.turns.add(held);
-      this.#heartbeat?.taken(held);
-      this.#spawn(held, this.#executor.turn(held));
-    } else if (item.case === "step" && item.value.lease) {
-      this.#received = max(this.#received, item.value.delivery);
-      const held = new HeldStep(item.value, item.value.lease);
-      this.#holdings.steps.add(held);
-      this.#spawn(held, this.#executor.step(held));
-    } else if (item.case === "revoked") {
-      this.#holdings.revoke(item.value);
-    } else if (item.case === "stepAnswers") {
-      this.#holdings.answered(item.value);
-    }
-  }
-
-  #spawn(held: HeldTurn | HeldStep, work: Promise<void>): void {
-    const task = work.catch((error: unknown) => this.#told(error, held));
-    this.#tasks.add(task);
-    void task.finally(() => this.#tasks.delete(task));
   }
 
   #newExecutor(): Executor {
+    const { link, holdings } = this.#work;
     const draining = () => this.#draining;
     const host = {
-      get draining() {
-        return draining();
+      get credits() {
+        return !draining();
       },
-      ask: this.#link.ask,
+      ask: link.ask,
       credit: (turns: number, steps: number) => this.#credit(turns, steps),
-      forget: (held: HeldTurn | HeldStep) => this.#holdings.drop(held),
+      forget: holdings.drop.bind(holdings),
       told: (error: unknown, held: HeldTurn | HeldStep) => this.#told(error, held),
     };
-    return new Executor(this.#handlers, host, this.#settings.handlerTimeoutMs);
-  }
-
-  #tell(init: WorkInit): void {
-    try {
-      this.#link.tell(init);
-    } catch (error) {
-      this.#told(error);
-    }
+    return new Executor(this.#handlers, host, this.#settings);
   }
 
   #credit(turns: number, steps: number): void {
     if (!this.#draining && (turns > 0 || steps > 0)) {
-      this.#tell({ credits: { turns: Math.max(0, turns), steps: Math.max(0, steps) } });
+      this.#work.tell({ credits: { turns: Math.max(0, turns), steps: Math.max(0, steps) } });
     }
   }
 
   /** Tells the worker's owner of an error, with where it was thrown. Never throws. */
   #told(error: unknown, held?: HeldTurn | HeldStep): void {
     const what = `worker ${this.id}: ${held?.title ?? "a request"}:`;
-    this.#warn(what, error);
+    warnOf(this.#log, what, error);
     try {
       this.#settings.onError(error);
     } catch (own) {
-      this.#warn(`worker ${this.id}: onError itself failed:`, own);
+      warnOf(this.#log, `worker ${this.id}: onError itself failed:`, own);
     }
   }
-
-  #warn(what: string, error: unknown): void {
-    try {
-      if (deliberate(error)) {
-        this.#log.warn(`${what} ${textOf(error)}`);
-      } else {
-        this.#log.warn(what, error);
-      }
-    } catch {
-      // The log's own fault, or an error that nothing can be read of.
-    }
-  }
-}
-
-function max(a: bigint, b: bigint): bigint {
-  return a > b ? a : b;
 }

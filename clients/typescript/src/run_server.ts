@@ -1,0 +1,214 @@
+/** Driving runs: a client's own worker, which serves the runs that it is told of. */
+
+import type { Connection } from "./connection.js";
+import { PawlError } from "./errors.js";
+import { Executor } from "./executor.js";
+import { type RunUnserved, UnservedCause } from "./gen/pawl/v1/worker_pb.js";
+import { warnOf } from "./log.js";
+import { aborted, newId } from "./retry.js";
+import { RunReader } from "./run_reader.js";
+import type { ServedRun } from "./served_run.js";
+import { later, type Timer } from "./timer.js";
+import { Work } from "./work.js";
+
+/** How long the stream stays for a next run, in milliseconds: one after the other share it. */
+const LINGER_MS = 100;
+
+const servers = new WeakMap<Connection, RunServer>();
+
+/** What drives the runs of a connection. */
+export function serverOf(connection: Connection): RunServer {
+  const server = servers.get(connection) ?? new RunServer(connection);
+  servers.set(connection, server);
+  return server;
+}
+
+/**
+ * Serves runs over one stream, which is there while a run is served or a tool is at work. A run
+ * that is served is the executor's and nobody else's: see docs/workers.md.
+ */
+class RunServer {
+  readonly #connection: Connection;
+  readonly #runs = new Map<string, ServedRun>();
+  readonly #executors = new Map<string, Executor>();
+  /** Runs whose release has no receipt yet. */
+  readonly #releases = new Map<string, Promise<unknown>>();
+  #work: Work | undefined;
+  /** Ends the stream that nothing needs. */
+  #leaving: Timer | undefined;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /**
+   * Executes a run until it ends or waits for something from outside. Rejects with the error of
+   * `signal`, and with RUN_TAKEN_OVER, RUN_DRIVEN, or what the sidecar says.
+   */
+  async serve(run: ServedRun, signal: AbortSignal | undefined): Promise<void> {
+    while (this.#releases.has(run.runId)) {
+      await this.#releases.get(run.runId);
+    }
+    if (signal?.aborted) {
+      throw aborted(signal);
+    }
+    if (this.#runs.has(run.runId)) {
+      const text = `this client drives run ${run.runId} already`;
+      throw new PawlError("conflict", text, { reason: "RUN_DRIVEN" });
+    }
+    const stop = () => run.fail(aborted(signal));
+    signal?.addEventListener("abort", stop, { once: true });
+    const work = this.#open(run);
+    try {
+      await run.over;
+      await work.turnsSettled(run.runId);
+    } catch (error) {
+      this.#giveUp(run, work, error);
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      this.#forget(run);
+    }
+  }
+
+  /** Gives up all runs: the client is closed. */
+  close(): void {
+    const work = this.#work;
+    this.#leave();
+    for (const run of this.#runs.values()) {
+      run.fail(new PawlError("cancelled", "the client was closed"));
+    }
+    work?.holdings.revokeAll();
+  }
+
+  /** The work that a run is now part of. */
+  #open(run: ServedRun): Work {
+    const work = this.#work ?? this.#begin();
+    this.#leaving?.cancel();
+    this.#runs.set(run.runId, run);
+    this.#executors.set(run.runId, this.#executorOf(run, work));
+    const request = { item: { case: "serveRun" as const, value: run.request } };
+    work.link
+      .ask(() => request, run)
+      .then(
+        () => {
+          run.taken = true;
+        },
+        (error: unknown) => run.fail(error),
+      );
+    return work;
+  }
+
+  #begin(): Work {
+    const id = `typescript-${newId()}`;
+    const work = new Work(this.#connection, {
+      id,
+      title: `driver ${id}`,
+      registration: () => ({ servedRuns: this.#served() }),
+      registered: () => undefined,
+      missed: (error) => this.#missed(error),
+      executorOf: (runId) => this.#executors.get(runId),
+      unserved: (told) => void this.#unserved(told),
+      told: (error) => warnOf(this.#connection.log, `driver ${id}: a request:`, error),
+      idle: () => this.#rest(),
+    });
+    this.#work = work;
+    work.link.live().catch((error: unknown) => {
+      // The sidecar takes no such worker of this principal.
+      if (this.#work === work) {
+        this.#work = undefined;
+        for (const run of this.#runs.values()) {
+          run.fail(error);
+        }
+        work.holdings.revokeAll();
+      }
+    });
+    return work;
+  }
+
+  #executorOf(run: ServedRun, { link, holdings }: Work): Executor {
+    const host = {
+      credits: false,
+      ask: link.ask,
+      credit: () => undefined,
+      forget: holdings.drop.bind(holdings),
+      told: run.told.bind(run),
+      began: run.began.bind(run),
+      completed: run.completed.bind(run),
+      mistaken: run.fail.bind(run),
+    };
+    return new Executor(run.handlers, host, { handlerTimeoutMs: 0, suspendAfterMs: 0 });
+  }
+
+  /** Runs for a registration: those that the sidecar lets this process serve. */
+  #served() {
+    return [...this.#runs.values()].filter(({ taken }) => taken).map(({ request }) => request);
+  }
+
+  /** There is no connection: whoever was not served yet waits as long as a call does. */
+  #missed(error: PawlError): void {
+    const { retryForMs } = this.#connection.patience;
+    for (const run of this.#runs.values()) {
+      if (!run.taken && performance.now() - run.since >= retryForMs) {
+        run.fail(error);
+      }
+    }
+  }
+
+  async #unserved({ runId, cause }: RunUnserved): Promise<void> {
+    const run = this.#runs.get(runId);
+    if (cause === UnservedCause.RUN_ENDED || cause === UnservedCause.RUN_WAITS) {
+      run?.finish();
+    } else if (cause === UnservedCause.TAKEN_OVER) {
+      const text = `another process drives run ${runId} now, and this one does not any more`;
+      run?.fail(new PawlError("conflict", text, { reason: "RUN_TAKEN_OVER" }));
+    } else {
+      const text = `the sidecar does not let this process drive run ${runId} any more`;
+      const refused = new PawlError("permission", text, { reason: "RUN_REFUSED" });
+      const reader = new RunReader(this.#connection, runId);
+      // Where it is gone, or not for this principal, a read says so.
+      run?.fail(
+        await reader.info().then(
+          () => refused,
+          (error: unknown) => error,
+        ),
+      );
+    }
+  }
+
+  /** Gives a run up, and stops what is under way of it. What its tools did is told still. */
+  #giveUp(run: ServedRun, work: Work, why: unknown): void {
+    const { runId } = run;
+    const item = { case: "releaseRun" as const, value: { runId } };
+    const release = work.link.askNow({ item })?.catch(() => undefined);
+    if (release) {
+      const done = release.finally(() => {
+        this.#releases.delete(runId);
+        this.#rest();
+      });
+      this.#releases.set(runId, done);
+    }
+    // Whoever took the run over waits for what its tools do still.
+    work.holdings.giveUp(runId, why, !PawlError.is(why, "RUN_TAKEN_OVER"));
+  }
+
+  #forget({ runId }: ServedRun): void {
+    this.#runs.delete(runId);
+    this.#executors.delete(runId);
+    this.#rest();
+  }
+
+  /** Without runs, and without tools at work, there is soon no stream: the process may end. */
+  #rest(): void {
+    this.#leaving?.cancel();
+    if (this.#runs.size === 0 && this.#releases.size === 0 && this.#work?.idle) {
+      this.#leaving = later(LINGER_MS, () => this.#leave());
+    }
+  }
+
+  #leave(): void {
+    this.#leaving?.cancel();
+    this.#work?.link.close();
+    this.#work = undefined;
+  }
+}

@@ -1,0 +1,134 @@
+/** A run that this process serves. */
+
+import { Ending, type Wanted } from "./ending.js";
+import { PawlError } from "./errors.js";
+import type { HandlersOf } from "./exact.js";
+import { PartSchema } from "./gen/pawl/v1/record_pb.js";
+import { HandlerTable } from "./handlers.js";
+import type { HeldStep } from "./held_step.js";
+import type { HeldTurn } from "./held_turn.js";
+import { type Log, warnOf } from "./log.js";
+import { type Json, plain } from "./plain.js";
+import type { Reply } from "./reply.js";
+import type { ToolCall } from "./tool_call.js";
+import type { Tools } from "./tools.js";
+import type { Handler } from "./turn.js";
+import type { AnyPack, PackTypes } from "./types.js";
+import { type Part, partsOf } from "./values.js";
+
+/** One handler for all turns, or one for each prompt; "*" takes those that have none. */
+export type Handlers<P extends PackTypes = AnyPack> = HandlersOf<P>;
+
+/** What executes a run, and what came of it in this process. */
+export class ServedRun implements Wanted {
+  readonly handlers = new HandlerTable();
+  /** What went wrong in its turns, in order. */
+  readonly errors: unknown[] = [];
+  /** Resolves when nothing of the run is left to execute; rejects with why it is given up. */
+  readonly over: Promise<void>;
+  /** The sidecar lets this process serve it. */
+  taken = false;
+  /** When it was asked for, by performance.now. */
+  readonly since = performance.now();
+  readonly #ending = new Ending();
+  readonly #log: Log;
+  #resolve: () => void = () => undefined;
+  #reject: (error: unknown) => void = () => undefined;
+  #givenUp = false;
+  #newest = 0n;
+  #output: readonly Part[] | undefined;
+
+  /** Throws a TypeError where a handler or a tool is no function. */
+  constructor(
+    readonly runId: string,
+    handler: Handlers,
+    tools: Tools,
+    log: Log,
+  ) {
+    this.#log = log;
+    const handlers = typeof handler === "function" ? { "*": handler } : handler;
+    for (const [name, one] of functions("handler of prompt", handlers)) {
+      this.handlers.prompt(name, one as Handler);
+    }
+    for (const [name, one] of functions("tool", tools)) {
+      this.handlers.tool(name, one as (payload: Json, call: ToolCall) => Json, {});
+    }
+    this.over = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  get reason(): unknown {
+    return this.#ending.reason;
+  }
+
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  /** Output of the newest turn, if it was completed here. */
+  get output(): readonly Part[] | undefined {
+    return this.#output;
+  }
+
+  /** As a registration or a request names it. */
+  get request() {
+    return { runId: this.runId, tools: this.handlers.names().tools };
+  }
+
+  /** Nothing of it is left to execute. */
+  finish(): void {
+    this.#ending.end(() => new PawlError("state", `run ${this.runId} is not served any more`));
+    this.#resolve();
+  }
+
+  /** It is given up. The first error counts. */
+  fail(error: unknown): void {
+    this.#givenUp = true;
+    this.#ending.end(() => error);
+    this.#reject(error);
+  }
+
+  began({ lease }: HeldTurn): void {
+    // It may come before the receipt of the request to serve the run.
+    this.taken = true;
+    this.#newest = lease.turnSeq;
+    this.#output = undefined;
+  }
+
+  completed({ lease }: HeldTurn, reply: Reply): void {
+    // The next turn may come before the receipt of the last one's completion.
+    if (lease.turnSeq === this.#newest) {
+      this.#output = partsOf(reply.output).map((part) => plain(PartSchema, part));
+    }
+  }
+
+  /** Notes what went wrong, with where it was thrown. Never throws. */
+  told(error: unknown, held: HeldTurn | HeldStep): void {
+    if (held.kind === "turn") {
+      // What became of an answer whose receipt was lost with its stream is told by the run.
+      if (this.#givenUp || (held.answering && held.unkept)) {
+        return;
+      }
+      this.errors.push(error);
+    } else if (held.revoked) {
+      return;
+    }
+    warnOf(this.#log, `${held.title} failed:`, error);
+  }
+}
+
+/** The functions of a map by name; other people's JavaScript gives what it likes. */
+function functions(what: string, map: object): [name: string, value: unknown][] {
+  if (typeof map !== "object" || map === null) {
+    throw new TypeError(`${what}: a function or an object of functions, not ${typeof map}`);
+  }
+  const given = Object.entries(map).filter(([, value]) => value !== undefined);
+  for (const [name, value] of given) {
+    if (typeof value !== "function") {
+      throw new TypeError(`${what} ${name}: a function, not ${typeof value}`);
+    }
+  }
+  return given;
+}

@@ -1,0 +1,13 @@
+/** Tools that a process executes for the runs that it drives. */
+
+import type { Json } from "./plain.js";
+import type { ToolCall } from "./tool_call.js";
+import type { AnyPack, ArgumentsOf, NameOf, PackTypes } from "./types.js";
+
+/** A tool that is executed here. What it throws is the error of the step. */
+export type Tool<Arguments = Json> = (payload: Arguments, call: ToolCall) => Promise<Json> | Json;
+
+/** Tools by name; "*" takes what has none of its own. */
+export type Tools<P extends PackTypes = AnyPack> = {
+  readonly [N in NameOf<P["tools"]>]?: Tool<ArgumentsOf<P, N>>;
+};

@@ -1,0 +1,182 @@
+/** What comes over a work stream, and what executes it: of workers, and of runs that are driven. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Connection } from "./connection.js";
+import type { Denials } from "./denials.js";
+import type { PawlError } from "./errors.js";
+import type { Executor } from "./executor.js";
+import type {
+  RunUnserved,
+  StepAssignment,
+  StepLease,
+  TurnAssignment,
+  TurnLease,
+  WorkerRegistered,
+  WorkerRegistration,
+  WorkerRegistrationSchema,
+  WorkResponse,
+} from "./gen/pawl/v1/worker_pb.js";
+import { Heartbeat } from "./heartbeat.js";
+import { HeldStep } from "./held_step.js";
+import { HeldTurn } from "./held_turn.js";
+import { Holdings } from "./holdings.js";
+import { Link } from "./link.js";
+import { newId } from "./retry.js";
+import type { Session, WorkInit } from "./session.js";
+
+type Registration = Exclude<MessageInitShape<typeof WorkerRegistrationSchema>, WorkerRegistration>;
+
+/** For whom work comes. */
+export interface WorkHost {
+  /** The worker's id, the same over its streams. */
+  readonly id: string;
+  /** As the log names it. */
+  readonly title: string;
+  /** What each registration says besides what is held. */
+  registration(): Registration;
+  /** A stream is registered. */
+  registered(): void;
+  /** There is no connection. */
+  missed?(error: PawlError): void;
+  /** What executes the work of a run; undefined: nothing does, it is given back. */
+  executorOf(runId: string): Executor | undefined;
+  /** A run is not served any more. */
+  unserved?(told: RunUnserved): void;
+  /** A request could not be sent. */
+  told(error: unknown): void;
+  /** Nothing is under way any more. */
+  idle?(): void;
+}
+
+/** The work of one worker over all its streams. */
+export class Work {
+  readonly holdings = new Holdings();
+  readonly link: Link;
+  readonly #host: WorkHost;
+  readonly #denials: Denials;
+  readonly #instance = newId();
+  /** The highest number of a step that came: none up to it is sent again. */
+  #received = 0n;
+  readonly #tasks = new Map<HeldTurn | HeldStep, Promise<void>>();
+  #heartbeat: Heartbeat | undefined;
+
+  constructor(connection: Connection, host: WorkHost) {
+    this.#host = host;
+    this.#denials = connection.denials;
+    this.link = new Link(connection, {
+      title: host.title,
+      registration: () => this.#registration(),
+      registered: (session, registered) => this.#registered(session, registered),
+      missed: (error) => host.missed?.(error),
+      take: (response) => this.#take(response),
+    });
+  }
+
+  /** Nothing is under way. */
+  get idle(): boolean {
+    return this.#tasks.size === 0;
+  }
+
+  /** Waits for all that is under way now. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([...this.#tasks.values()]);
+  }
+
+  /** Waits for the turns of a run that are under way now. */
+  async turnsSettled(runId: string): Promise<void> {
+    const turns = [...this.#tasks].filter(
+      ([{ kind, lease }]) => kind === "turn" && lease.runId === runId,
+    );
+    await Promise.allSettled(turns.map(([, task]) => task));
+  }
+
+  /** Sends a request that needs no receipt. */
+  tell(init: WorkInit): void {
+    try {
+      this.link.tell(init);
+    } catch (error) {
+      this.#host.told(error);
+    }
+  }
+
+  #registration() {
+    return {
+      workerId: this.#host.id,
+      instance: this.#instance,
+      receivedSteps: this.#received,
+      // Nothing here reads what became of a completion, only that it was taken.
+      brief: true,
+      client: "pawl-typescript",
+      ...this.#host.registration(),
+      ...this.holdings.leases(),
+    };
+  }
+
+  #registered(session: Session, registered: WorkerRegistered): () => void {
+    this.holdings.keep(registered);
+    this.#host.registered();
+    const heartbeat = new Heartbeat(session, registered, this.holdings);
+    this.#heartbeat = heartbeat;
+    return () => heartbeat.stop();
+  }
+
+  #take({ item }: WorkResponse): void {
+    if (item.case === "turn" && item.value.lease) {
+      this.#turn(item.value, item.value.lease);
+    } else if (item.case === "step" && item.value.lease) {
+      this.#step(item.value, item.value.lease);
+    } else if (item.case === "revoked") {
+      this.holdings.revoke(item.value);
+    } else if (item.case === "stepAnswers") {
+      this.holdings.answered(item.value);
+    } else if (item.case === "runUnserved") {
+      this.#host.unserved?.(item.value);
+    }
+  }
+
+  #turn(assignment: TurnAssignment, lease: TurnLease): void {
+    const executor = this.#host.executorOf(lease.runId);
+    if (!executor) {
+      this.#giveBack({ case: "turnToken", value: lease.token });
+      return;
+    }
+    const { suspendAfterMs } = executor.limits;
+    const held = new HeldTurn(assignment, lease, this.link.ask, suspendAfterMs, this.#denials);
+    this.holdings.turns.add(held);
+    this.#heartbeat?.taken(held);
+    this.#spawn(executor, held, executor.turn(held));
+  }
+
+  #step(assignment: StepAssignment, lease: StepLease): void {
+    this.#received = max(this.#received, assignment.delivery);
+    const executor = this.#host.executorOf(lease.runId);
+    if (!executor) {
+      this.#giveBack({ case: "stepToken", value: lease.token });
+      return;
+    }
+    const held = new HeldStep(assignment, lease);
+    this.holdings.steps.add(held);
+    this.#spawn(executor, held, executor.step(held));
+  }
+
+  /** Gives back what has not begun. */
+  #giveBack(work: { case: "turnToken" | "stepToken"; value: string }): void {
+    this.tell({ item: { case: "release", value: { work } } });
+  }
+
+  #spawn(executor: Executor, held: HeldTurn | HeldStep, work: Promise<void>): void {
+    const task = work
+      .catch((error: unknown) => executor.told(error, held))
+      .finally(() => {
+        this.#tasks.delete(held);
+        if (this.idle) {
+          this.#host.idle?.();
+        }
+      });
+    this.#tasks.set(held, task);
+  }
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

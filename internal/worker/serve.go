@@ -35,6 +35,9 @@ var (
 // served is a run that the worker serves.
 type served struct {
 	Serving
+	// known: the sidecar was told that the worker serves the run; what registers again names
+	// it then. Guarded by the worker's mutex.
+	known bool
 	// over gets why the worker serves it no more.
 	over chan pawlv1.UnservedCause
 }
@@ -58,15 +61,10 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 	w.served[runID] = run
 	w.mu.Unlock()
 	defer w.unserve(runID)
-	// A session that is lost on the request registers with the run the next time.
-	s, err := w.current(ctx, nil)
-	if err == nil {
-		_, err = s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ServeRun{ServeRun: run.request(runID)}})
-	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil && !errors.Is(err, errSessionOver) {
+	if err := w.begin(ctx, runID, run); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return false, fmt.Errorf("serve run %s: %w", runID, err)
 	}
 	select {
@@ -83,6 +81,26 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 	case <-ctx.Done():
 		w.release(runID)
 		return false, context.Cause(ctx)
+	}
+}
+
+// begin tells the sidecar that the worker serves the run.
+func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
+	var last *session
+	for {
+		s, err := w.current(ctx, last)
+		if err != nil {
+			return err
+		}
+		_, err = s.call(ctx, &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ServeRun{ServeRun: run.request(runID)}})
+		if errors.Is(err, errSessionOver) {
+			last = s
+			continue
+		}
+		w.mu.Lock()
+		run.known = err == nil
+		w.mu.Unlock()
+		return err
 	}
 }
 
@@ -127,7 +145,9 @@ func (w *Worker) unserved(in *pawlv1.RunUnserved) {
 func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 	var all []*pawlv1.ServeRun
 	for id, run := range w.served {
-		all = append(all, run.request(id))
+		if run.known {
+			all = append(all, run.request(id))
+		}
 	}
 	return all
 }

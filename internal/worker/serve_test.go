@@ -84,7 +84,7 @@ func TestServe(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
-	first, second := s.serving(ctx, "first"), s.serving(ctx, "second")
+	first := s.serving(ctx, "first")
 	begun := make(chan struct{}, 8)
 	waits := worker.Serving{Turn: func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
 		begun <- struct{}{}
@@ -100,6 +100,8 @@ func TestServeEnds(t *testing.T) {
 	if _, err := first.Serve(ctx, run, waits); !errors.Is(err, worker.ErrServed) {
 		t.Fatalf("served twice: %v", err)
 	}
+	// It connects for the run, and takes it over all the same.
+	second := s.serving(ctx, "second")
 	own, giveUp := context.WithCancel(ctx)
 	given := make(chan error, 1)
 	go func() {

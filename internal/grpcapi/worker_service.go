@@ -69,7 +69,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	for {
 		// Idle workers come by the thousand, so this loop watches for everything.
 		changed := s.runs.auth.Changed()
-		if err := s.recheck(who, link); err != nil {
+		if err := s.runs.auth.Recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
 			return err
 		}
 		if err := link.flush(stream); err != nil {
@@ -98,18 +98,6 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// recheck says whether the stream goes on: its principal has the rights still that it takes.
-func (s *workerService) recheck(who *door.Caller, link *workLink) error {
-	if err := s.runs.auth.Recheck(who, pawlv1.WorkerService_Work_FullMethodName); err != nil {
-		return err
-	}
-	still, err := s.runs.auth.Again(who, pawlv1.WorkerService_Work_FullMethodName)
-	if err != nil {
-		return err
-	}
-	return link.worker.May(still.Principal)
 }
 
 // received ends a stream whose worker sends nothing more: what it asked is

@@ -203,6 +203,13 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 	if err != nil {
 		return err
 	}
+	op := a.Operations[method]
+	if had := p.Scopes & op.Scopes; op.Kept && still.Scopes&had != had {
+		return &machine.Refusal{
+			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: op.Scopes.Names(),
+			Message: fmt.Sprintf("principal %q no longer has all of the scopes that it had for this stream: %s", p.Name(), had),
+		}
+	}
 	if p.Scopes.Has(runtime.ScopeValuesSensitive) && !still.Scopes.Has(runtime.ScopeValuesSensitive) {
 		return unauthenticated("SCOPE_REVOKED", "the principal of this stream no longer has the scope "+runtime.ScopeValuesSensitive.String())
 	}

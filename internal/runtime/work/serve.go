@@ -91,21 +91,6 @@ func (w *Worker) Release(run string) {
 	}
 }
 
-// May says whether a principal, by the rights that hold now, may do what the worker does: any
-// work, where it offers some, and serve runs, where it serves some or offers nothing.
-func (w *Worker) May(p runtime.Principal) error {
-	offers := len(w.offer.Prompts)+len(w.offer.Agents)+len(w.offer.Tools) > 0
-	if offers {
-		if err := policy.Require(p, policy.Work); err != nil {
-			return runtime.Denied(err)
-		}
-	}
-	if offers && w.Serving() == 0 {
-		return nil
-	}
-	return runtime.Denied(policy.Require(p, policy.RunsWrite))
-}
-
 // Serving is how many runs the worker serves.
 func (w *Worker) Serving() int {
 	w.space.mu.Lock()

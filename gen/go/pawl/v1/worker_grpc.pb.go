@@ -41,7 +41,7 @@ const (
 // What to do with an error stands at RunService.
 type WorkerServiceClient interface {
 	// Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
-	// stream ends with PERMISSION_DENIED when the principal loses it.
+	// stream ends with PERMISSION_DENIED when the principal loses one of the two that it had.
 	//
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about
@@ -129,7 +129,7 @@ func (c *workerServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRe
 // What to do with an error stands at RunService.
 type WorkerServiceServer interface {
 	// Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
-	// stream ends with PERMISSION_DENIED when the principal loses it.
+	// stream ends with PERMISSION_DENIED when the principal loses one of the two that it had.
 	//
 	// The first request must be a registration; it is answered by `registered`.
 	// From then on requests may come in any order and without waiting. Those about

@@ -71,7 +71,7 @@ class WorkerServiceServicer(object):
 
     def Work(self, request_iterator, context):
         """Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
-        stream ends with PERMISSION_DENIED when the principal loses it.
+        stream ends with PERMISSION_DENIED when the principal loses one of the two that it had.
 
         The first request must be a registration; it is answered by `registered`.
         From then on requests may come in any order and without waiting. Those about

@@ -67,6 +67,12 @@ func approvedCalls(ctx context.Context, t *testing.T, s *sidecar, tool string, n
 		}
 		calls = append(calls, got.GetOutcomes()...)
 	}
+	if tool == "payer" {
+		// While it is paused nothing is announced to the agent: no later entry is this run's.
+		if _, err := s.runs().PauseRun(ctx, &pawlv1.PauseRunRequest{RunId: w.run}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client := pawlv1.NewControlServiceClient(s.dial())
 	var mu sync.Mutex
 	var people sync.WaitGroup
@@ -269,6 +275,9 @@ func mutated(t *testing.T, how forgery, n int) {
 		t.Errorf("sidecar check finds nothing: %s", out)
 	}
 	s.start()
+	if _, err := s.runs().ResumeRun(ctx, &pawlv1.ResumeRunRequest{RunId: agent.run}); err != nil {
+		t.Fatal(err)
+	}
 	effects := &refunds{paid: map[string][]string{}}
 	effects.own(ctx, t, s, own.run)
 	stop := startWorker(ctx, t, s, worker.Config{ID: "teller", Steps: 16, Tools: map[string]worker.ToolFunc{"refund": effects.pay}})

@@ -36,7 +36,10 @@ const (
 type workLink struct {
 	s      *workerService
 	worker *work.Worker
-	beats  *rate.Limiter
+	// namespace is that of its work. It is set before the worker is: a turn of a run that it
+	// serves still may come at once.
+	namespace string
+	beats     *rate.Limiter
 	// batches: the worker reads responses that share a message.
 	batches bool
 	// brief: it reads no answers in receipts but those that it goes on with.
@@ -233,7 +236,7 @@ func nested() error {
 
 // PrepareTurn implements [runtime.WorkerSink].
 func (l *workLink) PrepareTurn(d work.TurnDelivery) (func(), error) {
-	turn, err := l.s.runs.turnResponse(context.Background(), l.worker.Call().Namespace, &d.View)
+	turn, err := l.s.runs.turnResponse(context.Background(), l.namespace, &d.View)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,13 @@ type served struct {
 func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(w.life, func() { cancel(ErrStopped) })()
+	go func() {
+		select {
+		case <-w.ended:
+			cancel(ErrStopped)
+		case <-ctx.Done():
+		}
+	}()
 	run := &served{Serving: with, over: make(chan pawlv1.UnservedCause, 1)}
 	w.mu.Lock()
 	if w.served[runID] != nil {

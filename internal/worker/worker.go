@@ -91,9 +91,8 @@ type Config struct {
 // Worker executes work. Use [New].
 type Worker struct {
 	cfg Config
-	// life ends with Run.
-	life context.Context
-	end  context.CancelFunc
+	// ended is closed when Run returns.
+	ended chan struct{}
 	// instance is this process; see WorkerRegistration.instance.
 	instance string
 	// received is the highest number of a step that came. Guarded by mu.
@@ -135,9 +134,8 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = 30 * time.Second
 	}
-	life, end := context.WithCancel(context.Background())
 	return &Worker{
-		cfg: cfg, life: life, end: end, instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
+		cfg: cfg, ended: make(chan struct{}), instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
 		served: make(map[string]*served),
 	}, nil
 }
@@ -154,7 +152,7 @@ func (w *Worker) told(err error) {
 // finishes what it has within Grace and returns nil. A registration that is refused
 // is an error. It is called once.
 func (w *Worker) Run(ctx context.Context) error {
-	defer w.end()
+	defer close(w.ended)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go w.stopWith(ctx, end)

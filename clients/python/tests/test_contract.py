@@ -93,6 +93,7 @@ PROTOCOL = {
     "StepAssignment",
     "StepLease",
     "Revocation",
+    "RunUnserved",
     "StepAnswers",
     "ServerDrain",
     "LeaseExtension",

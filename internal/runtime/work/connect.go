@@ -246,6 +246,9 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 	if !ok || !holdsStill(at.state, w, held) {
 		return nil
 	}
+	if _, serves := w.served[held.RunID]; !serves && !at.state.Execution.Leased() {
+		return nil // A run of CALLER is its server's alone.
+	}
 	run := sp.run(held.RunID)
 	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
 		return nil

@@ -185,6 +185,7 @@ func (sp *workShard) settleServing(run *workRun, s *machine.State, g *machine.Gr
 	}
 	sp.unserve(run, RevokedAbandoned)
 	w.sink.Unserved(run.id, cause)
+	go sp.refresh(run.id) // What is left of its steps is for others.
 }
 
 // ready: the run's turn is to be executed, by the worker that serves the run or by any.
@@ -205,6 +206,9 @@ func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
 		}
 		switch {
 		case req.refused[served.RunID]:
+			if run != nil && run.serving != nil && run.serving.worker == w {
+				sp.unserve(run, RevokedAbandoned)
+			}
 			w.sink.Unserved(served.RunID, UnservedRefused)
 		case run != nil && run.serving != nil && run.serving.worker != w:
 			w.sink.Unserved(served.RunID, UnservedTaken)

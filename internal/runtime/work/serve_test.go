@@ -245,6 +245,22 @@ func TestServedLeaseExpires(t *testing.T) {
 	}
 }
 
+// TestNobodyKeepsWhatItDoesNotServe: a worker that says it holds the turn of a run of CALLER, and
+// does not serve the run, gets no lease of it, whatever it offers.
+func TestNobodyKeepsWhatItDoesNotServe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.start("c1")
+	claim := work.TurnLease{RunID: run.RunID, Turn: run.Turn.Seq, Attempt: 1, Delivery: 1}
+	w := r.connect("hands", func(req *work.WorkerRequest) { req.Turns = []work.TurnLease{claim} })
+	if len(w.conn.Turns) != 0 {
+		t.Fatalf("keeps %+v", w.conn.Turns)
+	}
+	mine := r.connect("mine", app)
+	mine.serve(run.RunID)
+	mine.turn()
+}
+
 // TestServeRefused: what may not be served, and by whom.
 func TestServeRefused(t *testing.T) {
 	t.Parallel()

@@ -293,7 +293,8 @@ func (sp *workShard) requeue(lease *turnLease, lost bool) {
 	turn.lease = nil
 	turn.keepPast(lease)
 	if lease.served {
-		go sp.refresh(lease.run)
+		// One that is given back comes again, but not as fast as it can be given back.
+		sp.room.alarms.set(workRetry, func() { sp.refresh(lease.run) })
 		return
 	}
 	if lost && lease.sent {

@@ -62,7 +62,7 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 				return []any{s, next}
 			case answer.authority:
 				return []any{s}
-			case *answer != want:
+			case *answer != want && !later(input.(runOp), answer, want):
 				return nil
 			default:
 				return []any{next}
@@ -72,6 +72,21 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 	}
 	return model.ToModel()
+}
+
+// later: the answer to a request for steps that was sent again, behind other inputs: the same steps,
+// as the run was by then, or why they are not given out any more.
+func later(op runOp, answer *runAnswer, want runAnswer) bool {
+	if _, ok := op.command.(machine.RequestSteps); !ok || want.reason != "" {
+		return false
+	}
+	switch answer.reason {
+	case "":
+		return answer.step == want.step && answer.seq > want.seq
+	case "TURN_STALE", "PAUSED", "COMPENSATING", "RUN_TERMINAL":
+		return true
+	}
+	return false
 }
 
 func compiled(t *testing.T, file string) *machine.Graph {

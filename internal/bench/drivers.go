@@ -15,7 +15,7 @@ const driverRuns = 64
 type driverJob struct {
 	workerJob
 	Pack string `json:"pack"`
-	// Mode is "stream", the client as it is, whose drivers share a Drive stream, or
+	// Mode is "stream", the client as it is, whose runs share a stream, or
 	// "unary", the same loop with a call for each request.
 	Mode string `json:"mode"`
 }

@@ -28,7 +28,7 @@ export interface ExecutorHost {
   began?(held: HeldTurn): void;
   /** A turn was completed. */
   completed?(held: HeldTurn, reply: Reply): void;
-  /** The program is wrong: nothing is told to the sidecar. Default: the turn is failed. */
+  /** The program has a mistake; the sidecar does not hear of it. Default: the turn fails. */
   mistaken?(error: unknown): void;
 }
 

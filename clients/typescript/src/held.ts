@@ -39,7 +39,7 @@ export abstract class Held implements Wanted {
     this.revoke(() => stale(this.title, cause));
   }
 
-  /** It was taken away, and nobody said why: its stream was lost, or its lease. */
+  /** The worker lost it without a cause: its stream was lost, or its lease. */
   get unkept(): boolean {
     const { reason } = this;
     return PawlError.is(reason, "TURN_STALE") && reason.metadata.cause === UNSPECIFIED;

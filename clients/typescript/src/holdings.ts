@@ -97,8 +97,8 @@ export class Holdings {
   }
 
   /**
-   * Stops the turns of a run that is given up. Its tools are asked to stop, where they are to:
-   * what they did is told still.
+   * Stops the turns of a run that is given up. `stopsTools` asks its tools to stop; the worker
+   * still reports what they did.
    */
   giveUp(runId: string, why: unknown, stopsTools: boolean): void {
     for (const held of this.turns) {

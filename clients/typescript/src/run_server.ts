@@ -1,4 +1,4 @@
-/** Driving runs: a client's own worker, which serves the runs that it is told of. */
+/** Driving runs: a client's own worker, which serves the runs that the client drives. */
 
 import type { Connection } from "./connection.js";
 import { PawlError } from "./errors.js";
@@ -24,8 +24,8 @@ export function serverOf(connection: Connection): RunServer {
 }
 
 /**
- * Serves runs over one stream, which is there while a run is served or a tool is at work. A run
- * that is served is the executor's and nobody else's: see docs/workers.md.
+ * Serves runs over one stream, which is open while a run is served or a tool is at work. No other
+ * worker executes a run that is served: see docs/workers.md.
  */
 class RunServer {
   readonly #connection: Connection;
@@ -145,7 +145,7 @@ class RunServer {
     return [...this.#runs.values()].filter(({ taken }) => taken).map(({ request }) => request);
   }
 
-  /** There is no connection: whoever was not served yet waits as long as a call does. */
+  /** There is no connection: a run that is not served yet waits as long as a call does. */
   #missed(error: PawlError): void {
     const { retryForMs } = this.#connection.patience;
     for (const run of this.#runs.values()) {
@@ -176,7 +176,7 @@ class RunServer {
     }
   }
 
-  /** Gives a run up, and stops what is under way of it. What its tools did is told still. */
+  /** Gives a run up, and stops its turns. Its tools may finish and report what they did. */
   #giveUp(run: ServedRun, work: Work, why: unknown): void {
     const { runId } = run;
     const item = { case: "releaseRun" as const, value: { runId } };
@@ -188,7 +188,7 @@ class RunServer {
       });
       this.#releases.set(runId, done);
     }
-    // Whoever took the run over waits for what its tools do still.
+    // The process that took the run over waits for what its tools still do.
     work.holdings.giveUp(runId, why, !PawlError.is(why, "RUN_TAKEN_OVER"));
   }
 

@@ -107,7 +107,7 @@ export class ServedRun implements Wanted {
   /** Notes what went wrong, with where it was thrown. Never throws. */
   told(error: unknown, held: HeldTurn | HeldStep): void {
     if (held.kind === "turn") {
-      // What became of an answer whose receipt was lost with its stream is told by the run.
+      // The receipt of the answer was lost with its stream: the result says what became of it.
       if (this.#givenUp || (held.answering && held.unkept)) {
         return;
       }

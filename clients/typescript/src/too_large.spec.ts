@@ -1,4 +1,4 @@
-/** Messages that gRPC itself refuses are told in words of ours. */
+/** The client words the refusals of gRPC itself. */
 
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";

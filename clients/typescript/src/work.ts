@@ -26,7 +26,7 @@ import type { Session, WorkInit } from "./session.js";
 
 type Registration = Exclude<MessageInitShape<typeof WorkerRegistrationSchema>, WorkerRegistration>;
 
-/** For whom work comes. */
+/** What the work of a stream belongs to: a worker, or the runs that a client drives. */
 export interface WorkHost {
   /** The worker's id, the same over its streams. */
   readonly id: string;

@@ -11,8 +11,8 @@ type Operation struct {
 	Scopes Scopes
 	// Public needs no caller: a probe has no token.
 	Public bool
-	// Kept: a stream of it ends when its principal loses any of its scopes that it had.
-	Kept bool
+	// KeepsScopes: a stream of it ends when its principal loses any of its scopes that it had.
+	KeepsScopes bool
 	// Changes: what it does stays. The audit has a line of each such call; of all others of
 	// those that were refused.
 	Changes bool
@@ -91,7 +91,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 
 	// A worker that offers work needs Work, one that serves runs RunsWrite: the room looks.
-	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, Kept: true, Changes: true},
+	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, KeepsScopes: true, Changes: true},
 	{Name: "/pawl.v1.WorkerService/ListWorkers", Scopes: RunsRead},
 
 	{Name: "/pawl.v1.ControlService/ListSchedules", Scopes: RunsRead},

@@ -35,9 +35,9 @@ var (
 // served is a run that the worker serves.
 type served struct {
 	Serving
-	// known: the sidecar was told that the worker serves the run; what registers again names
-	// it then. Guarded by the worker's mutex.
-	known bool
+	// taken: the sidecar lets the worker serve the run; what registers again names it then.
+	// Guarded by the worker's mutex.
+	taken bool
 	// over gets why the worker serves it no more.
 	over chan pawlv1.UnservedCause
 }
@@ -69,6 +69,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 	defer w.unserve(runID)
 	if err := w.begin(ctx, runID, run); err != nil {
 		if ctx.Err() != nil {
+			w.release(runID) // The request may take effect all the same.
 			err = context.Cause(ctx)
 		}
 		return false, fmt.Errorf("serve run %s: %w", runID, err)
@@ -104,7 +105,7 @@ func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
 			continue
 		}
 		w.mu.Lock()
-		run.known = err == nil
+		run.taken = err == nil
 		w.mu.Unlock()
 		return err
 	}
@@ -151,7 +152,7 @@ func (w *Worker) unserved(in *pawlv1.RunUnserved) {
 func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 	var all []*pawlv1.ServeRun
 	for id, run := range w.served {
-		if run.known {
+		if run.taken {
 			all = append(all, run.request(id))
 		}
 	}

@@ -95,7 +95,9 @@ func (s *session) receive(ctx context.Context) error {
 func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	switch item := m.GetItem().(type) {
 	case *pawlv1.WorkResponse_Turn:
-		s.w.startTurn(ctx, item.Turn)
+		if !s.w.startTurn(ctx, item.Turn) {
+			s.giveBack(&pawlv1.WorkRelease{Work: &pawlv1.WorkRelease_TurnToken{TurnToken: item.Turn.GetLease().GetToken()}})
+		}
 		select {
 		case s.taken <- struct{}{}:
 		default:
@@ -103,9 +105,7 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	case *pawlv1.WorkResponse_Step:
 		s.w.count(item.Step.GetDelivery())
 		if !s.w.startStep(ctx, item.Step) {
-			_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: &pawlv1.WorkRelease{
-				Work: &pawlv1.WorkRelease_StepToken{StepToken: item.Step.GetLease().GetToken()},
-			}}})
+			s.giveBack(&pawlv1.WorkRelease{Work: &pawlv1.WorkRelease_StepToken{StepToken: item.Step.GetLease().GetToken()}})
 		}
 	case *pawlv1.WorkResponse_Revoked:
 		s.w.revoke(item.Revoked)
@@ -116,6 +116,11 @@ func (s *session) take(ctx context.Context, m *pawlv1.WorkResponse) {
 	case *pawlv1.WorkResponse_Receipt:
 		s.receipt(item.Receipt)
 	}
+}
+
+// giveBack gives work back that nothing here executes.
+func (s *session) giveBack(work *pawlv1.WorkRelease) {
+	_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Release{Release: work}})
 }
 
 func (s *session) receipt(r *pawlv1.WorkReceipt) {

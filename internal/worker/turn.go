@@ -47,8 +47,9 @@ func (t *Turn) Token() string {
 // lease is the turn's; the worker's mutex must be held.
 func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
 
-// startTurn executes a turn in a goroutine of its own.
-func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
+// startTurn executes a turn in a goroutine of its own. False: nothing here executes it: its run was
+// given up meanwhile.
+func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t := &Turn{Assignment: a, held: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
 	for _, step := range a.GetTurn().GetSteps() {
@@ -60,15 +61,15 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) {
 	defer w.mu.Unlock()
 	t.do, t.served = w.turnFunc(a)
 	if w.over || t.do == nil {
-		// Of a run that was given up meanwhile: the sidecar takes the turn back.
 		cancel()
-		return
+		return w.over
 	}
 	w.turns[a.GetLease().GetToken()] = t
 	w.execute(func() {
 		defer cancel()
 		t.execute(ctx)
 	})
+	return true
 }
 
 func (t *Turn) execute(ctx context.Context) {

@@ -204,7 +204,7 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 		return err
 	}
 	op := a.Operations[method]
-	if had := p.Scopes & op.Scopes; op.Kept && still.Scopes&had != had {
+	if had := p.Scopes & op.Scopes; op.KeepsScopes && still.Scopes&had != had {
 		return &machine.Refusal{
 			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: op.Scopes.Names(),
 			Message: fmt.Sprintf("principal %q no longer has all of the scopes that it had for this stream: %s", p.Name(), had),

@@ -322,10 +322,11 @@ func (sp *workShard) keepStep(w, old *Worker, held *StepLease, states map[string
 		return nil
 	}
 	served, may := w.keeps(run, &step.class)
-	if !may {
-		return nil
+	if !may && w.offer.Serves(&step.class) {
+		return nil // It has no room.
 	}
-	return sp.adoptStep(w, run, step, served)
+	// What it does not offer it was given for a run that it served then.
+	return sp.adoptStep(w, run, step, served || !may)
 }
 
 // heldBy: the worker, or its connection before, is the one that the step was sent

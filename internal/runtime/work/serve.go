@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -82,13 +83,21 @@ func (w *Worker) Serve(ctx context.Context, served Served) error {
 // the worker has of its steps it still answers. Without effect for a run that it does not
 // serve.
 func (w *Worker) Release(run string) {
-	sp := w.space
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	if at := sp.runs[run]; at != nil && at.serving != nil && at.serving.worker == w {
+	w.space.mu.Lock()
+	defer w.space.mu.Unlock()
+	w.space.release(w, run)
+}
+
+func (sp *workShard) release(w *Worker, run string) {
+	if at := sp.runs[run]; at.servedBy(w) {
 		sp.unserve(at, RevokedAbandoned)
 		go sp.refresh(run)
 	}
+}
+
+// servedBy: the worker serves the run.
+func (run *workRun) servedBy(w *Worker) bool {
+	return run != nil && run.serving != nil && run.serving.worker == w
 }
 
 // Serving is how many runs the worker serves.
@@ -108,6 +117,13 @@ func (r *Room) Serves(key runtime.RunKey) bool {
 	defer sp.mu.Unlock()
 	run := sp.runs[key.ID]
 	return run != nil && run.serving != nil
+}
+
+// forget drops an open turn that is for nobody here: nobody serves its run of execution CALLER.
+func (run *workRun) forget(s *machine.State) {
+	if turn := run.turn; turn != nil && turn.lease == nil && run.serving == nil && !s.Execution.Leased() {
+		run.turn = nil
+	}
 }
 
 // servable finds a run that a caller may serve.
@@ -160,18 +176,9 @@ func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
 	w := run.serving.worker
 	run.serving = nil
 	delete(w.served, run.id)
-	turn := run.turn
-	if turn == nil || turn.lease == nil {
-		return
+	if run.turn != nil && run.turn.lease != nil {
+		sp.endLease(run.turn, cause, false)
 	}
-	lease := turn.lease
-	turn.lease = nil
-	turn.keepPast(lease)
-	if lease.sent {
-		told := lease.tell()
-		w.sink.Revoke(Revocation{Turn: &told, Cause: cause})
-	}
-	sp.drop(lease, false)
 }
 
 // settleServing ends the serving of a run of which nothing is left to execute.
@@ -198,7 +205,7 @@ func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
 func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
-		if run != nil && run.serving != nil && run.serving.worker == old {
+		if old != nil && run.servedBy(old) {
 			// Only its connection is another one: it keeps what it has.
 			delete(old.served, run.id)
 			run.serving.worker = w
@@ -206,11 +213,9 @@ func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
 		}
 		switch {
 		case req.refused[served.RunID]:
-			if run != nil && run.serving != nil && run.serving.worker == w {
-				sp.unserve(run, RevokedAbandoned)
-			}
+			sp.release(w, served.RunID)
 			w.sink.Unserved(served.RunID, UnservedRefused)
-		case run != nil && run.serving != nil && run.serving.worker != w:
+		case run != nil && run.serving != nil && !run.servedBy(w):
 			w.sink.Unserved(served.RunID, UnservedTaken)
 		case sp.serve(w, served) != nil:
 			w.sink.Unserved(served.RunID, UnservedRefused)
@@ -238,7 +243,7 @@ func (w *Worker) counted() (turns, steps int) {
 // keeps: the worker may go on with a turn or a step of a run: it serves the run, or it offers
 // work of the class and has room for it.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
-	if run.serving != nil && run.serving.worker == w && (class.Kind == machine.TurnWork || run.serving.takes(class.Tool)) {
+	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.takes(class.Tool)) {
 		return true, true
 	}
 	turns, steps := w.counted()
@@ -253,7 +258,7 @@ func (r *Room) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) e
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {
 		_, err := r.open(ns).servable(ctx, req.Call, served.RunID)
-		if away(err) {
+		if _, refused := errors.AsType[*machine.Refusal](err); err != nil && !refused || away(err) {
 			return err
 		}
 		req.refused[served.RunID] = err != nil

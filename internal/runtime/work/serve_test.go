@@ -153,6 +153,8 @@ func TestTakenOver(t *testing.T) {
 	if again.TurnLease.Delivery <= d.TurnLease.Delivery {
 		t.Fatalf("delivery %d after %d", again.TurnLease.Delivery, d.TurnLease.Delivery)
 	}
+	_, err := first.complete(d, "Again")
+	wantReason(t, err, "TURN_TOKEN_STALE")
 	back := r.connect("first", app, func(req *work.WorkerRequest) {
 		req.Served, req.Turns = []work.Served{{RunID: run.RunID}}, []work.TurnLease{d.TurnLease}
 	})
@@ -242,6 +244,53 @@ func TestServedLeaseExpires(t *testing.T) {
 	}
 	if got := later(r, "second attempt", mine.turns); got.TurnLease.Attempt != 2 {
 		t.Fatalf("attempt %d", got.TurnLease.Attempt)
+	}
+}
+
+// TestServedTurnGivenBack: a worker that gives a turn back gives up the run: the turn does not come
+// to it again and again, and another one goes on.
+func TestServedTurnGivenBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID)
+	if err := mine.ReleaseTurn(mine.turn().TurnLease.Token); err != nil {
+		t.Fatal(err)
+	}
+	if mine.Serving() != 0 {
+		t.Fatal("it serves the run still")
+	}
+	other := r.connect("other", app)
+	other.serve(run.RunID)
+	other.turn()
+	nothing(t, "turn", mine.turns)
+	nothing(t, "revocation", mine.revoked)
+}
+
+// TestStepOutlivesItsServing: a tool at work is its worker's over a new connection, also when the run
+// is not served any more.
+func TestStepOutlivesItsServing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	mine := r.connect("mine", app)
+	run := r.start("c1")
+	mine.serve(run.RunID, "*")
+	if _, err := mine.request(mine.turn(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	step := mine.step()
+	mine.Release(run.RunID)
+	mine.Close(true)
+	back := r.connect("mine", app, func(req *work.WorkerRequest) {
+		req.Steps, req.Received = []work.StepLease{step.StepLease}, step.Delivery
+	})
+	if len(back.conn.Steps) != 1 {
+		t.Fatalf("keeps %+v", back.conn.Steps)
+	}
+	step.StepLease = back.conn.Steps[0]
+	if answer, err := back.resolve(step, `{}`); err != nil || answer.Disposition != machine.Accepted {
+		t.Fatalf("%v, %v", answer.Disposition, err)
 	}
 }
 

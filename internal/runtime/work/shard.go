@@ -137,6 +137,7 @@ func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commi
 		go sp.refresh(run.id)
 	}
 	sp.settleServing(run, s, g)
+	run.forget(s)
 	if run.turn == nil && len(run.steps) == 0 && run.serving == nil {
 		delete(sp.runs, run.id)
 	}

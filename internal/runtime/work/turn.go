@@ -192,12 +192,17 @@ func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) 
 		sp.withdraw(machine.WorkID{RunID: run.id}, turn.class)
 		return
 	}
-	turn.lease = nil
 	turn.keepPast(lease)
-	own := by(c, lease.worker, lease.token)
+	sp.endLease(turn, revokeCause(s, c), by(c, lease.worker, lease.token))
+}
+
+// endLease ends the execution of a turn; own: its worker did so, and is not told.
+func (sp *workShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
+	lease := turn.lease
+	turn.lease = nil
 	if lease.sent && !own {
 		told := lease.tell()
-		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: revokeCause(s, c)})
+		lease.worker.sink.Revoke(Revocation{Turn: &told, Cause: cause})
 	}
 	sp.drop(lease, own)
 }
@@ -206,7 +211,7 @@ func (sp *workShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) 
 const maxPast = 2 * maxLost
 
 func (t *turnWork) keepPast(lease *turnLease) {
-	if lease.sent && len(t.past) < maxPast {
+	if lease.sent && !lease.served && len(t.past) < maxPast {
 		t.past = append(t.past, lease)
 	}
 }
@@ -293,9 +298,7 @@ func (sp *workShard) requeue(lease *turnLease, lost bool) {
 	turn.lease = nil
 	turn.keepPast(lease)
 	if lease.served {
-		// One that is given back comes again, but not as fast as it can be given back.
-		sp.room.alarms.set(workRetry, func() { sp.refresh(lease.run) })
-		return
+		return // It is its server's alone.
 	}
 	if lost && lease.sent {
 		turn.lost++

@@ -138,8 +138,8 @@ func tokenStale(field string) error {
 	}
 }
 
-// ReleaseTurn gives a turn back; it is delivered again, at no attempt. Error:
-// PERMISSION_DENIED TURN_TOKEN_STALE.
+// ReleaseTurn gives a turn back; it is delivered again, at no attempt. Of a run that the worker
+// serves it gives up the run. Error: PERMISSION_DENIED TURN_TOKEN_STALE.
 func (w *Worker) ReleaseTurn(token string) error {
 	sp := w.space
 	sp.mu.Lock()
@@ -150,6 +150,9 @@ func (w *Worker) ReleaseTurn(token string) error {
 	}
 	sp.drop(lease, true)
 	sp.requeue(lease, false)
+	if lease.served {
+		sp.release(w, lease.run)
+	}
 	return nil
 }
 

@@ -1618,8 +1618,8 @@ func (x *ReleaseRun) GetRunId() string {
 	return ""
 }
 
-// RunUnserved says that the worker does not serve a run any more. It comes behind all that was
-// assigned of the run.
+// RunUnserved says that the worker does not serve a run any more. It comes behind the turns that
+// were assigned of the run. A step may come behind it: give it back, or execute it.
 type RunUnserved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -2867,7 +2867,8 @@ func (x *OutputProgress) GetOffset() int64 {
 	return 0
 }
 
-// WorkRelease gives work back unfinished.
+// WorkRelease gives work back unfinished. A turn of a run that the worker serves gives up the run, as
+// release_run does.
 type WorkRelease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is given back; required.

@@ -875,8 +875,8 @@ export const ReleaseRunSchema: GenMessage<ReleaseRun> = /*@__PURE__*/
   messageDesc(file_pawl_v1_worker, 10);
 
 /**
- * RunUnserved says that the worker does not serve a run any more. It comes behind all that was
- * assigned of the run.
+ * RunUnserved says that the worker does not serve a run any more. It comes behind the turns that
+ * were assigned of the run. A step may come behind it: give it back, or execute it.
  *
  * @generated from message pawl.v1.RunUnserved
  */
@@ -1577,7 +1577,8 @@ export const OutputProgressSchema: GenMessage<OutputProgress> = /*@__PURE__*/
   messageDesc(file_pawl_v1_worker, 23);
 
 /**
- * WorkRelease gives work back unfinished.
+ * WorkRelease gives work back unfinished. A turn of a run that the worker serves gives up the run, as
+ * release_run does.
  *
  * @generated from message pawl.v1.WorkRelease
  */

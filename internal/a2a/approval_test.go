@@ -247,6 +247,10 @@ func TestDecidersByMessage(t *testing.T) {
 	if !q.Redacted || q.Digest != "" || q.Payload != nil || !q.Starter || strings.Contains(fmt.Sprint(task.GetStatus()), "DE89") {
 		t.Errorf("a sensitive call is asked about as %+v: %v", q, task)
 	}
+	_, err = r.client.SendMessage(r.context(carol), answering(t, task, "till/secret", "", map[string]any{"step": q.Step, "digest": "sha256:" + strings.Repeat("0", 64), "decision": "approve"}))
+	if refusedBy(err) != "SCOPE_MISSING" || !strings.Contains(err.Error(), "values:sensitive") {
+		t.Errorf("who may not see the arguments guesses the digest: %v", err)
+	}
 	task, q = r.holds(t, boss, "till/secret", `call payout {"to":"DE90"}`)
 	if q.Redacted || q.Digest == "" {
 		t.Errorf("to who may see all: %+v", q)

@@ -109,15 +109,26 @@ func (s *Service) decide(ctx context.Context, m *sending, state *machine.State, 
 	return answer, err
 }
 
-// passesOn: the decision is about a call of the run behind a delegation that asks, not about one of this run.
-func passesOn(state *machine.State, c *machine.DecideStep) bool {
+// passesOn: the decision is about a call of the run behind a delegation that asks, not about one
+// of this run. Of a call that the speaker may not see its number alone says that it is meant: by
+// its digest the answer would tell who guesses the payload.
+func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *machine.State, c *machine.DecideStep) (bool, error) {
 	if askingStep(state) == 0 {
-		return false
+		return false, nil
 	}
 	for i := range state.Steps {
-		if p := &state.Steps[i]; p.Step == c.Step && p.Awaits() && p.Approval.Digest == c.Digest {
-			return false
+		p := &state.Steps[i]
+		if p.Step != c.Step || !p.Awaits() {
+			continue
 		}
+		if p.Approval.Digest == c.Digest {
+			return false, nil
+		}
+		if speaker.Principal.Scopes.Has(runtime.ScopeValuesSensitive) {
+			return true, nil
+		}
+		owner, err := s.cfg.Engine.PackOf(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
+		return err == nil && !owner.XPawl().Hidden().Payload(p.Tool), err
 	}
-	return true
+	return true, nil
 }

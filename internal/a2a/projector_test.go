@@ -74,7 +74,7 @@ func (s *stage) do(c machine.Command) ([]event, error) {
 	if s.p == nil {
 		s.p = newProjector(s.state, s.graph)
 		if s.sensitive {
-			s.p.veil = &veil{x: s.x}
+			s.p.veil = &veil{hidden: s.x.Hidden()}
 		}
 		s.fold = newFold(s.p)
 	}

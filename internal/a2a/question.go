@@ -44,23 +44,13 @@ type heldCall struct {
 
 // veil says what of held calls its reader is not told; nil = all is told. Nobody decides
 // about what they may not see.
-type veil struct{ x *pack.XPawl }
+type veil struct{ hidden *pack.Hidden }
 
-// hides reports whether the arguments of a tool are sensitive: the pack says so of the tool,
-// or of the artifact that its answers are written to.
-func (v *veil) hides(tool string) bool {
-	if v == nil || v.x.Sensitive == nil {
-		return false
-	}
-	bound, s := v.x.ResultBindings[tool], v.x.Sensitive
-	if slices.Contains(s.Tools, tool) || bound != "" && slices.Contains(s.Artifacts, bound) {
-		return true
-	}
-	return bound != "" && slices.ContainsFunc(s.Tools, func(other string) bool { return v.x.ResultBindings[other] == bound })
-}
+// hides reports whether the arguments of a tool are sensitive.
+func (v *veil) hides(tool string) bool { return v != nil && v.hidden.Payload(tool) }
 
 // hidesWhy: why a condition failed may quote what it looked at.
-func (v *veil) hidesWhy() bool { return v != nil && v.x.Sensitive != nil }
+func (v *veil) hidesWhy() bool { return v != nil && v.hidden != nil }
 
 // asked follows a call that is held.
 func (p *projector) asked(b *machine.StepRequested) {

@@ -287,8 +287,14 @@ func (s *Service) resume(ctx context.Context, m *sending) (runtime.Answer, error
 	if err != nil {
 		return runtime.Answer{}, err
 	}
-	if decision != nil && !passesOn(state, decision) {
-		return s.decide(ctx, m, state, decision)
+	if decision != nil {
+		on, err := s.passesOn(ctx, m.speaker, state, decision)
+		if err != nil {
+			return runtime.Answer{}, err
+		}
+		if !on {
+			return s.decide(ctx, m, state, decision)
+		}
 	}
 	if state.Status.Terminal() {
 		if m.id != "" {

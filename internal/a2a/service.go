@@ -171,5 +171,5 @@ func (s *Service) veilFor(ctx context.Context, caller runtime.Call, state *machi
 	if err != nil {
 		return nil, err
 	}
-	return &veil{x: p.XPawl()}, nil
+	return &veil{hidden: p.XPawl().Hidden().In(state)}, nil
 }

@@ -169,6 +169,62 @@ func TestBadControl(t *testing.T) {
 	}
 }
 
+// TestNobodyDecidesBlind: a principal that may approve and may not see a sensitive payload learns
+// nothing of it by decisions: the right digest, a wrong one and edits of each kind are refused
+// alike, and a call of a tool that is not sensitive is decided.
+func TestNobodyDecidesBlind(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	r := newRig(t, withTokens, func(c *Config, _ *house.Config) {
+		c.Tokens = append(c.Tokens, door.Token{Principal: "clerk", Secret: secretOf("clerk"), Scopes: policy.RunsRead | policy.StepsApprove})
+	})
+	control := pawlv1.NewControlServiceClient(r.conn)
+	driver, clerk, admin := as(ctx, "driver"), as(ctx, "clerk"), as(ctx, "admin")
+	for pack, sensitive := range map[string]string{
+		"named": `"sensitive": {"tools": ["run_tests"]}`,
+		"bound": `"result_bindings": {"run_tests": "log"}, "sensitive": {"artifacts": ["log"]}`,
+		"asked": `"sensitive": {"tools": ["write_file"]}`,
+	} {
+		tools := `"tools": {"run_tests": {"approve": "always", "dedupe": ["path"]}}`
+		if pack == "asked" {
+			tools = `"tools": {"run_tests": {"approve": "always", "dedupe": ["path"], "on_unknown": "reconcile", "reconcile": "write_file"}}`
+		}
+		r.register1(driver, "", controlled(pack, tools+", "+sensitive))
+		run := r.begun(driver, "", pack, pack).GetRunId()
+		if seen := r.digestOf(clerk, "", run, 1); seen != "" {
+			t.Fatalf("%s: the clerk is told the digest %s", pack, seen)
+		}
+		digest := r.digestOf(admin, "", run, 1)
+		for name, change := range map[string]func(*pawlv1.DecideStepRequest){
+			"the right digest": func(*pawlv1.DecideStepRequest) {},
+			"a wrong digest":   func(d *pawlv1.DecideStepRequest) { d.Digest = "sha256:" + strings.Repeat("0", 64) },
+			"a denial":         func(d *pawlv1.DecideStepRequest) { d.Decision = pawlv1.StepDecision_STEP_DECISION_DENY },
+			"an edit to another effect": func(d *pawlv1.DecideStepRequest) {
+				d.Decision, d.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, `{"path":"b"}`
+			},
+			"an edit": func(d *pawlv1.DecideStepRequest) {
+				d.Decision, d.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, fmt.Sprintf(`{"path":%q}`, pack)
+			},
+		} {
+			req := &pawlv1.DecideStepRequest{RunId: run, Step: 1, Digest: digest, Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}
+			change(req)
+			_, err := control.DecideStep(clerk, req)
+			st := wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
+			if !strings.Contains(st.Message(), "values:sensitive") {
+				t.Errorf("%s, %s: %v", pack, name, st)
+			}
+		}
+		if _, err := control.DecideStep(admin, &pawlv1.DecideStepRequest{RunId: run, Step: 1, Digest: digest, Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}); err != nil {
+			t.Errorf("%s: who may see all: %v", pack, err)
+		}
+	}
+	r.register1(driver, "", controlled("open", `"tools": {"run_tests": {"approve": "always"}}, "sensitive": {"tools": ["write_file"]}`))
+	run := r.begun(driver, "", "open", "a").GetRunId()
+	if _, err := control.DecideStep(clerk, &pawlv1.DecideStepRequest{RunId: run, Step: 1, Digest: r.digestOf(clerk, "", run, 1), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}); err != nil {
+		t.Errorf("a call that is not sensitive: %v", err)
+	}
+}
+
 // TestBadPacksOfControl: what a pack says of approvals and money is checked when it is
 // registered.
 func TestBadPacksOfControl(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // prepare finds what is told of calls of models refers to, and what is decided about calls.
 func (t *transit) prepare(ctx context.Context) (err error) {
 	if t.c.command, err = dialogue.Prepare(ctx, t.e.past, t.c.key, t.state, t.c.command); err == nil {
-		scene := consent.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program, By: t.c.principal.Identity()}
+		scene := consent.Scene{Past: t.e.past, Key: t.c.key, State: t.state, Program: t.program, By: t.c.principal}
 		t.c.command, err = scene.Prepare(ctx, t.c.command)
 	}
 	return err

@@ -31,7 +31,7 @@ func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State)
 	if err != nil {
 		return nil, err
 	}
-	return Of(owner).in(state), nil
+	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
 // seen are the rules of a run that the caller may see.
@@ -40,7 +40,7 @@ func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(owner).in(state), nil
+	return Of(owner.XPawl().Hidden().In(state)), nil
 }
 
 // Live reports whether a call may be told the output of a run while it is written: pieces

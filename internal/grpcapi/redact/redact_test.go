@@ -2,7 +2,6 @@ package redact
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -14,6 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
+
+func set(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, name := range names {
+		out[name] = true
+	}
+	return out
+}
 
 var everything = &Rules{
 	variables: map[string]bool{"v": true}, artifacts: map[string]bool{"x": true}, tools: map[string]bool{"x": true}, messages: true,
@@ -147,53 +154,15 @@ func TestNothingIsSensitive(t *testing.T) {
 	}
 }
 
-// TestBindingsAreClosedInAnyOrder: the artifact of a sensitive tool is sensitive, and so is
-// every tool that writes it, wherever the walk over the bindings begins.
-func TestBindingsAreClosedInAnyOrder(t *testing.T) {
-	t.Parallel()
-	bindings := map[string]string{"a": "shared", "b": "shared", "c": "own", "d": "shared", "e": "open"}
-	for range 100 {
-		rules := &Rules{tools: map[string]bool{"b": true}, artifacts: map[string]bool{"own": true}}
-		rules.bind(bindings, nil)
-		if want := set([]string{"a", "b", "c", "d"}); !maps.Equal(rules.tools, want) {
-			t.Fatalf("sensitive tools: %v, want %v", rules.tools, want)
-		}
-		if want := set([]string{"shared", "own"}); !maps.Equal(rules.artifacts, want) {
-			t.Fatalf("sensitive artifacts: %v, want %v", rules.artifacts, want)
-		}
-	}
-}
-
-// TestWhoIsToldOfACallIsSensitive: tools that are asked whether a sensitive one's call
-// happened, or undo it, are told its payload, and those that are asked about these, too; whose
-// answer becomes that of another tool makes it sensitive.
-func TestWhoIsToldOfACallIsSensitive(t *testing.T) {
-	t.Parallel()
-	tools := map[string]pack.ToolLimits{
-		"charge": {Reconcile: "status", Compensate: "refund"}, "refund": {Reconcile: "refund_status"},
-		"book": {Reconcile: "booked", Compensate: "unbook"}, "open": {Compensate: "undo"}, "undone": {Compensate: "secret_undo"},
-	}
-	for range 100 {
-		rules := &Rules{tools: set([]string{"charge", "booked", "secret_undo"}), artifacts: map[string]bool{}}
-		rules.bind(map[string]string{"refund_status": "note"}, tools)
-		if want := set([]string{"charge", "status", "refund", "refund_status", "book", "booked", "unbook", "secret_undo"}); !maps.Equal(rules.tools, want) {
-			t.Fatalf("sensitive tools: %v, want %v", rules.tools, want)
-		}
-		if !rules.artifacts["note"] {
-			t.Fatal("the artifact of a tool that is told is open")
-		}
-	}
-}
-
 // TestWhatQuotesAValueIsTakenOut by a rule of another kind than its own.
 func TestWhatQuotesAValueIsTakenOut(t *testing.T) {
 	t.Parallel()
 	parts := []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: `"s3cret"`}, MediaType: "application/json"}}
 	variable, artifact := &Rules{variables: set([]string{"v"})}, &Rules{artifacts: set([]string{"x"})}
 	tool, messages := &Rules{tools: set([]string{"x"})}, &Rules{messages: true}
-	delegated := &Rules{tools: set([]string{"agent"})}
-	child := delegated.in(&machine.State{Agent: "agent", Parent: &machine.Parent{RunID: "p"}})
-	if delegated.in(&machine.State{Agent: "agent"}) != delegated || delegated.in(&machine.State{Agent: "other", Parent: &machine.Parent{}}) != delegated {
+	delegated := &pack.Hidden{Tools: set([]string{"agent"})}
+	child := Of(delegated.In(&machine.State{Agent: "agent", Parent: &machine.Parent{RunID: "p"}}))
+	if delegated.In(&machine.State{Agent: "agent"}) != delegated || delegated.In(&machine.State{Agent: "other", Parent: &machine.Parent{}}) != delegated {
 		t.Error("a run that is no child of a sensitive tool has other rules than its pack")
 	}
 	for _, c := range []struct {

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pawl-dev/pawl/internal/pack"
-	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
 // What stands for a value: of JSON, and of everything else.
@@ -27,52 +26,12 @@ type Rules struct {
 	allVariables bool
 }
 
-// Of reads the rules of a pack. An artifact that a sensitive tool's answer is written to
-// is sensitive too, and so is the tool of a sensitive artifact. So is the tool that is asked
-// whether a sensitive one's call happened, or that undoes it: it is told the payload and the
-// result. The answer of who is asked becomes that of the one that it was asked about.
-func Of(p *pack.Pack) *Rules {
-	x := p.XPawl()
-	s := x.Sensitive
-	if s == nil {
+// Of are the rules of what a pack hides, in one run; nil = nothing is hidden.
+func Of(h *pack.Hidden) *Rules {
+	if h == nil {
 		return nil
 	}
-	r := &Rules{variables: set(s.Variables), artifacts: set(s.Artifacts), tools: set(s.Tools), messages: s.Messages}
-	r.bind(x.ResultBindings, x.Tools)
-	return r
-}
-
-// bind closes the rules over the artifacts that answers of tools are written to, and over
-// the tools that are told of others' calls.
-func (r *Rules) bind(artifactOf map[string]string, tools map[string]pack.ToolLimits) {
-	for size := -1; size != len(r.tools)+len(r.artifacts); {
-		size = len(r.tools) + len(r.artifacts)
-		for tool, artifact := range artifactOf {
-			if r.tools[tool] || r.artifacts[artifact] {
-				r.tools[tool], r.artifacts[artifact] = true, true
-			}
-		}
-		for tool := range tools {
-			asked, undoes := tools[tool].Reconcile, tools[tool].Compensate
-			if asked != "" && (r.tools[tool] || r.tools[asked]) {
-				r.tools[tool], r.tools[asked] = true, true
-			}
-			if undoes != "" && r.tools[tool] {
-				r.tools[undoes] = true
-			}
-		}
-	}
-}
-
-// in are the rules in one run. The child of a sensitive tool was asked with the payload
-// of a step and answers it: all that it is told and says is sensitive.
-func (r *Rules) in(s *machine.State) *Rules {
-	if r == nil || s.Parent == nil || s.Parent.Origin != "" || !r.tools[s.Agent] {
-		return r
-	}
-	child := *r
-	child.messages, child.allVariables = true, true
-	return &child
+	return &Rules{variables: h.Variables, artifacts: h.Artifacts, tools: h.Tools, messages: h.Messages, allVariables: h.AllVariables}
 }
 
 func (r *Rules) anyVariable() bool { return r.allVariables || len(r.variables) > 0 }
@@ -83,14 +42,6 @@ func (r *Rules) told() bool { return r.messages || r.anyVariable() || len(r.tool
 
 // some: there is any rule.
 func (r *Rules) some() bool { return r.told() || len(r.artifacts) > 0 }
-
-func set(names []string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, name := range names {
-		out[name] = true
-	}
-	return out
-}
 
 // Apply replaces every sensitive value in a message, whatever it is nested in, and reports
 // whether there was one. Messages that have a field of that name are told so there.

@@ -2,6 +2,7 @@ package consent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,8 +21,8 @@ type Scene struct {
 	Key     machine.RunKey
 	State   *machine.State
 	Program *program.Program
-	// By is who sends the input.
-	By policy.Identity
+	// By is the principal that sends the input.
+	By policy.Principal
 }
 
 // Prepare stamps what the host says of calls and of decisions about them; every other
@@ -186,6 +187,9 @@ func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.C
 	}
 	step := &s.State.Steps[i]
 	tool := step.Tool
+	if err := s.sees(tool); err != nil {
+		return cmd, err
+	}
 	if cmd.Verdict == machine.Edited {
 		cmd.PayloadHash = request.PayloadHash(cmd.Payload)
 		if why := s.wrong(tool, cmd.Payload); why != "" {
@@ -199,8 +203,21 @@ func (s *Scene) decision(ctx context.Context, cmd machine.DecideStep) (machine.C
 		return cmd, nil
 	}
 	starters, err := s.Starters(ctx)
-	cmd.Starters = Barred(starters, s.By)
+	cmd.Starters = Barred(starters, s.By.Identity())
 	return cmd, err
+}
+
+// sees refuses a principal that may not see the call. It comes before everything that the payload
+// has a part in: the digest of a payload with few possible values is guessed, and what a refusal
+// says of it, or of the fields of an edit, would tell the right guess.
+func (s *Scene) sees(tool string) error {
+	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().Hidden().Payload(tool) {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Field: "step", Allowed: policy.ValuesSensitive.Names(),
+		Message: fmt.Sprintf("the pack of the run calls payloads of tool %q sensitive: to decide about its calls takes the scope values:sensitive as well", tool),
+	}
 }
 
 // Barred are the names that the machine takes no decision from, which compares whole names: those

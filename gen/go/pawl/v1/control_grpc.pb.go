@@ -45,14 +45,16 @@ const (
 // What to do with an error stands at RunService.
 type ControlServiceClient interface {
 	// Decides about a held call, once: it goes out as it is, with other arguments, or is
-	// answered with the error DENIED. Scope steps:approve.
+	// answered with the error DENIED. Scope steps:approve; where the pack calls the arguments
+	// sensitive, values:sensitive as well.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
 	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
 	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
 	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
-	// INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
-	// than who started the run).
+	// INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
+	// principal may not see them: their digest and its edit were not looked at;
+	// APPROVER_IS_STARTER: the pack asks for another principal than the one that started the run).
 	DecideStep(ctx context.Context, in *DecideStepRequest, opts ...grpc.CallOption) (*DecideStepResponse, error)
 	// Lists what waits for a person: held calls, and runs in states that only an event from
 	// outside leaves, with where each answer leads. Scope runs:read, runs:write or
@@ -197,14 +199,16 @@ func (c *controlServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsR
 // What to do with an error stands at RunService.
 type ControlServiceServer interface {
 	// Decides about a held call, once: it goes out as it is, with other arguments, or is
-	// answered with the error DENIED. Scope steps:approve.
+	// answered with the error DENIED. Scope steps:approve; where the pack calls the arguments
+	// sensitive, values:sensitive as well.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
 	// was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
 	// that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
 	// (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
-	// INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
-	// than who started the run).
+	// INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
+	// principal may not see them: their digest and its edit were not looked at;
+	// APPROVER_IS_STARTER: the pack asks for another principal than the one that started the run).
 	DecideStep(context.Context, *DecideStepRequest) (*DecideStepResponse, error)
 	// Lists what waits for a person: held calls, and runs in states that only an event from
 	// outside leaves, with where each answer leads. Scope runs:read, runs:write or

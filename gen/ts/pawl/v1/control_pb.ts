@@ -1352,14 +1352,16 @@ export const ApprovalTimeoutSchema: GenEnum<ApprovalTimeout> = /*@__PURE__*/
 export const ControlService: GenService<{
   /**
    * Decides about a held call, once: it goes out as it is, with other arguments, or is
-   * answered with the error DENIED. Scope steps:approve.
+   * answered with the error DENIED. Scope steps:approve; where the pack calls the arguments
+   * sensitive, values:sensitive as well.
    *
    * Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
    * was left, or nobody has to approve it; DIGEST_MISMATCH: the call is another than the one
    * that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
    * (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
-   * INVALID_JSON), PERMISSION_DENIED (APPROVER_IS_STARTER: the pack asks for somebody else
-   * than who started the run).
+   * INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
+   * principal may not see them: their digest and its edit were not looked at;
+   * APPROVER_IS_STARTER: the pack asks for another principal than the one that started the run).
    *
    * @generated from rpc pawl.v1.ControlService.DecideStep
    */

@@ -95,6 +95,9 @@ func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse,
 		return reply{}, err
 	}
 	for _, call := range act.Steps {
+		if call.PayloadJSON != "" {
+			call.Payload = json.RawMessage(call.PayloadJSON)
+		}
 		result, err := h.step(ctx, call)
 		p.stepped(call.Tool, result, err)
 		if err != nil && !call.Catch {

@@ -110,8 +110,10 @@ type fault struct {
 type stepCall struct {
 	Tool    string          `json:"tool"`
 	Payload json.RawMessage `json:"payload"`
-	Key     string          `json:"key"`
-	Reframe bool            `json:"reframe"`
+	// PayloadJSON is the payload letter by letter, where the spelling of its numbers counts.
+	PayloadJSON string `json:"payload_json"`
+	Key         string `json:"key"`
+	Reframe     bool   `json:"reframe"`
 	// Catch: the handler goes on if it fails.
 	Catch bool `json:"catch"`
 	// Call is the model's call that it is.

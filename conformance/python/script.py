@@ -97,7 +97,7 @@ class Player:
             act = self._next("turn", name)
             for call in act.get("steps", ()):
                 try:
-                    await turn.step(call["tool"], call.get("payload", {}), key=call.get("key", ""))
+                    await turn.step(call["tool"], _payload(call), key=call.get("key", ""))
                 except pawl.PawlError:
                     if not call.get("catch"):
                         raise
@@ -107,7 +107,7 @@ class Player:
 
     def _step(self, turn: pawl.Turn, call: Mapping[str, Any]) -> None:
         try:
-            result = turn.step(call["tool"], call.get("payload", {}), key=call.get("key", ""))
+            result = turn.step(call["tool"], _payload(call), key=call.get("key", ""))
             event("stepped", tool=call["tool"], result=result, error="")
         except pawl.PawlError as error:
             event("stepped", tool=call["tool"], result=None, error=fault(error)["reason"])
@@ -147,6 +147,11 @@ class Player:
             os.write(file, (json.dumps(line) + "\n").encode())
         finally:
             os.close(file)
+
+
+def _payload(call: Mapping[str, Any]) -> Any:
+    """The payload of a call; `payload_json` is read as this language reads numbers."""
+    return json.loads(call["payload_json"]) if "payload_json" in call else call.get("payload", {})
 
 
 def reply(act: Mapping[str, Any]) -> pawl.Reply:

@@ -2,9 +2,14 @@
 
 import { writeSync } from "node:fs";
 
+/** JSON text. Whole numbers beyond 2^53, which the client reads as bigint, become numbers: the runner has no others. */
+export function jsonOf(value: unknown): string {
+  return JSON.stringify(value, (_, item) => (typeof item === "bigint" ? Number(item) : item));
+}
+
 /** Writes a line at once: a process that is killed next has said it. */
 export function write(line: unknown): void {
-  let rest = Buffer.from(`${JSON.stringify(line)}\n`);
+  let rest = Buffer.from(`${jsonOf(line)}\n`);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(1, rest));

@@ -11,6 +11,7 @@ import {
   failStep,
   failTurn,
   type Json,
+  JsonText,
   type MessageLike,
   PawlError,
   type Reply,
@@ -19,7 +20,7 @@ import {
   type Turn,
 } from "@pawl/client";
 import { canon, fault } from "./canon.js";
-import { event } from "./lines.js";
+import { event, jsonOf } from "./lines.js";
 import { makeRounds, type Round, type UsageArgs, usageOf } from "./models.js";
 
 /** What a turn is completed with. */
@@ -33,9 +34,15 @@ export interface ReplyArgs {
   readonly said?: number;
 }
 
+interface Call extends StepCall {
+  readonly catch?: boolean;
+  /** The payload letter by letter, where the spelling of its numbers counts. */
+  readonly payload_json?: string;
+}
+
 interface TurnAct extends ReplyArgs {
   readonly rounds?: readonly Round[];
-  readonly steps?: readonly (StepCall & { readonly catch?: boolean })[];
+  readonly steps?: readonly Call[];
   readonly set?: Readonly<Record<string, Json>>;
   readonly partial?: string;
   readonly hold?: string;
@@ -141,10 +148,11 @@ export class Player {
     };
   }
 
-  async #step(turn: Turn, call: StepCall & { readonly catch?: boolean }): Promise<void> {
-    const { tool, payload, key } = call;
+  async #step(turn: Turn, call: Call): Promise<void> {
+    const { tool, payload, payload_json: text, key } = call;
+    const given = text ? (new JsonText(JSON.parse(text), text) as unknown as Json) : (payload ?? {});
     try {
-      const result = await turn.step(tool, payload ?? {}, { key });
+      const result = await turn.step(tool, given, { key });
       event("stepped", { tool, result, error: "" });
     } catch (error) {
       if (error instanceof PawlError) {
@@ -163,7 +171,7 @@ export class Player {
       const { step, attempt, idempotencyKey: idempotency_key } = call;
       event("tool", { tool: name, payload, step, attempt, idempotency_key });
       // Written down outside, in one write.
-      appendFileSync(this.ledger, `${JSON.stringify({ tool: name, step, attempt, payload })}\n`);
+      appendFileSync(this.ledger, `${jsonOf({ tool: name, step, attempt, payload })}\n`);
       if (act.hold !== undefined) {
         await this.holds.wait(act.hold);
       }

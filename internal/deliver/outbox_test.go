@@ -50,6 +50,8 @@ type rig struct {
 	store  *testkit.Store
 	agent  *agent
 	giveUp time.Duration
+	// allow is the operator's list; nil admits all.
+	allow []string
 	// life ends with the process, which stop ends.
 	life context.Context
 	stop func()
@@ -89,8 +91,12 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	var box *deliver.Outbox
+	allow := r.allow
+	if allow == nil {
+		allow = []string{"*"}
+	}
 	engine, err := house.New(house.Config{Config: runtime.Config{
-		Store: r.store, Clock: house.SystemClock{}, IDs: r.ids, AllowTools: []string{"*"},
+		Store: r.store, Clock: house.SystemClock{}, IDs: r.ids, AllowTools: allow,
 	}})
 	if err != nil {
 		r.t.Fatal(err)

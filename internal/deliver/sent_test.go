@@ -321,3 +321,65 @@ func TestKeyOfWhatAnAgentMayHaveDone(t *testing.T) {
 		})
 	}
 }
+
+// TestUnsentIsNotAllowed: a message that waited while the agent left the operator's allowlist is
+// not sent; one that may be with the agent is sent again as it was.
+func TestUnsentIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		pack string
+		// behind: it is approved after the restart; lost: it arrived, and nothing came back.
+		behind, lost bool
+		want         machine.StepStatus
+	}{
+		"approved before":             {pack: approvedPack, want: machine.StepStatusError},
+		"approved behind the restart": {pack: approvedPack, behind: true, want: machine.StepStatusError},
+		"asked for":                   {pack: pack, want: machine.StepStatusError},
+		"it may have arrived":         {pack: approvedPack, lost: true, want: machine.StepStatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAgent(done)
+			var away, lost atomic.Bool
+			away.Store(!tt.lost)
+			lost.Store(tt.lost)
+			a.away = func() error {
+				if away.Load() {
+					return errCard
+				}
+				return nil
+			}
+			a.lost = func(string) error {
+				if lost.Load() {
+					return errUnreachable
+				}
+				return nil
+			}
+			r := newRigOf(t, a, tt.pack)
+			r.patiently()
+			r.delegate("wire 1000")
+			if tt.pack == approvedPack && !tt.behind {
+				r.decide("", 0)
+			}
+			if tt.lost {
+				if err := a.await(r.ctx, func() bool { return len(a.taken) == 1 }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.allow = []string{}
+			r.restart()
+			away.Store(false)
+			lost.Store(false)
+			if tt.behind {
+				r.decide("", 0)
+			}
+			s := r.until("the answer", answered(1))
+			if step, sent := s.Steps[0], len(a.messages()); step.Status != tt.want || (sent == 1) != tt.lost {
+				t.Errorf("%+v, and the agent took %d messages", step, sent)
+			}
+			if got := r.steps()[0].Error.Code; (got == machine.ToolNotAllowed) == tt.lost {
+				t.Errorf("answered with %q", got)
+			}
+		})
+	}
+}

@@ -124,7 +124,7 @@ func New(cfg Config) (*House, error) {
 		Way: engine, Store: subscriptionsOf(cfg), Journal: cfg.Store, Clock: cfg.Clock, Quotas: cfg.Quotas, Ends: cfg.Ends,
 	})
 	h.Delegations, errs[3] = delegation.New(delegation.Config{
-		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Clock: cfg.Clock,
+		Way: engine, Store: cfg.Store, Past: engine.Past(), Programs: engine.Programs(), Clock: cfg.Clock, Allow: cfg.Allowlist(),
 	})
 	h.Admission, errs[7] = admission.New(admission.Config{Way: engine, Store: cfg.Store, Clock: cfg.Clock})
 	h.Work, errs[4] = newWork(cfg, h)
@@ -185,7 +185,7 @@ func newWork(cfg Config, h *House) (*work.Room, error) {
 	conf := cfg.Work
 	conf.Way, conf.Store, conf.Quotas = h.Engine, cfg.Store, cfg.Quotas
 	conf.Turns, conf.Past, conf.Packs = h.Turns(), h.Engine.Past(), h.Programs()
-	conf.Clock, conf.IDs, conf.Limits = cfg.Clock, cfg.IDs, h.Admission
+	conf.Clock, conf.IDs, conf.Limits, conf.Allow = cfg.Clock, cfg.IDs, h.Admission, cfg.Allowlist()
 	conf.Stir = func(key runtime.RunKey) { h.Stir(key) } // made after this room
 	return work.New(conf)
 }

@@ -131,4 +131,5 @@ func (c Config) validate() error {
 	return errors.Join(append(faults, c.Namespaces.Validate()...)...)
 }
 
-func (c Config) allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }
+// Allowlist is the operator's list of tools.
+func (c Config) Allowlist() policy.Allowlist { return policy.NewAllowlist(c.AllowTools) }

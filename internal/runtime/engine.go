@@ -46,7 +46,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, allow: cfg.allowlist(), gate: gate.New(cfg.MaxInputs, cfg.Clock),
+		cfg: cfg, store: cfg.Store, allow: cfg.Allowlist(), gate: gate.New(cfg.MaxInputs, cfg.Clock),
 		owner:    newRunOwner(cfg.QueueLimit, cfg.CacheBytes),
 		programs: program.NewCache(cfg.Store, cfg.Pack),
 		past:     history.New(cfg.Store),

@@ -2,8 +2,8 @@ package runtime
 
 import (
 	"cmp"
-	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/runtime/consent"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
 )
@@ -118,12 +118,8 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 // denial is the host's own refusal of a step, or nil: the operator's allowlist,
 // then the JSON Schema of the tool's parameters.
 func (t *transit) denial(r *machine.StepRequest) *machine.Denial {
-	tool := t.program.Graph.Tools[r.Tool]
-	for _, name := range [...]string{r.Tool, tool.Reconcile, tool.Compensate} {
-		if name != "" && !t.e.allow.Admits(name) {
-			message := fmt.Sprintf("the operator's allowlist does not admit tool %q (serve --allow-tool %[1]s)", name)
-			return &machine.Denial{Code: machine.ToolNotAllowed, Message: message}
-		}
+	if denied := consent.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
+		return denied
 	}
 	return request.Denial(t.program, r)
 }

@@ -60,9 +60,9 @@ func (r *Room) Delegation(ctx context.Context, row machine.OutboxRow) (machine.D
 }
 
 // decided reads a delegation as it was decided, for its sender and for its cancellation. wrong
-// says why its message may not leave: it is not the one that was approved, or the approval is
-// over and nothing arrived before. Of one that may be with the agent the very message counts,
-// whenever that is.
+// says why its message may not leave: nothing arrived before, and the operator's allowlist admits
+// the agent no longer or the approval is over; or it is not the one that was approved. Of one that
+// may be with the agent the very message counts, whenever that is.
 func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
@@ -71,6 +71,15 @@ func (r *Room) decided(ctx context.Context, key runtime.RunKey, s *machine.State
 	}
 	if step.Remote != nil {
 		del.Remote = *step.Remote
+	}
+	if step.Remote.Unsent() {
+		prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+		if err != nil {
+			return del, nil, err
+		}
+		if wrong := consent.Allowed(r.cfg.Allow, prog.Graph, step); wrong != nil {
+			return del, wrong, nil
+		}
 	}
 	if step.Approval == nil {
 		return del, nil, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -30,13 +31,15 @@ type Store interface {
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
 }
 
-// Config is everything that a [Room] needs; all of it is required.
+// Config is everything that a [Room] needs; all of it but Allow is required.
 type Config struct {
 	Way      Way
 	Store    Store
 	Past     *history.Reader
 	Programs *program.Cache
 	Clock    runtime.Clock
+	// Allow is the operator's list of tools and agents; the zero value admits none.
+	Allow policy.Allowlist
 }
 
 // Room reads and answers delegations. It holds no state but its configuration. Safe for

@@ -6,5 +6,6 @@
 // Called by: the way, before calls and decisions are stamped, and whoever sends calls out.
 // May import: machine, history, program, request, condition.
 // Keeps: it fails closed. A condition that cannot be evaluated holds the call, and nothing
-// goes out whose digest, made anew of what is stored, is not the approved one.
+// goes out whose tool the operator's allowlist does not admit at that moment, or whose digest,
+// made anew of what is stored, is not the approved one.
 package consent

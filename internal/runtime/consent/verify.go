@@ -35,17 +35,20 @@ func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64)
 	if digest != a.Digest || !strictjson.Valid(payload) {
 		return &Mismatch{Message: fmt.Sprintf("step %d is sha256:%x, and sha256:%x was approved", step.Step, digest, a.Digest)}
 	}
-	if a.Expires != 0 && now >= a.Expires {
-		return ErrLapsed
-	}
-	return nil
+	return InTime(step, now)
 }
 
-// Refusal is the input that a failed [Verify] makes of the call: it is held again, or
-// answered with the error.
+// Refusal is the input that a failed [Allowed] or [Verify] makes of a call that was not given
+// out: it is held again, or answered with the error.
 func Refusal(step *machine.ToolStep, err error) machine.Command {
 	if errors.Is(err, ErrLapsed) {
 		return machine.DecideStep{Step: step.Step, Digest: step.Approval.Digest, Verdict: machine.Lapsed}
+	}
+	if denied, ok := errors.AsType[*NotAllowed](err); ok {
+		return machine.ResolveStep{
+			Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Final: true, Metered: true,
+			Error: machine.Fault{Code: denied.Code, Message: denied.Message},
+		}
 	}
 	fault := machine.Fault{Code: MismatchCode, Message: err.Error()}
 	if m, ok := errors.AsType[*Mismatch](err); ok {

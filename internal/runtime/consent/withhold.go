@@ -42,20 +42,25 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	}
 }
 
-// Over lists the calls of an answer to requests whose approval is over at a time. What agents
+// Given lists the approved calls of an answer to requests that its caller may make. What agents
 // are asked is not among them: the caller makes no such call.
-func Over(s *machine.State, answers []history.StepAnswer, now int64) []*machine.ToolStep {
-	var over []*machine.ToolStep
+func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
+	var given []*machine.ToolStep
 	for i := range answers {
 		step := stepOf(s, answers[i].Step)
-		if step == nil || step.Delegation || step.Approval == nil || !step.Goes() {
-			continue
-		}
-		if expires := step.Approval.Expires; expires != 0 && expires <= now {
-			over = append(over, step)
+		if step != nil && !step.Delegation && step.Approval != nil && step.Goes() {
+			given = append(given, step)
 		}
 	}
-	return over
+	return given
+}
+
+// InTime is the error of an approval that is over: [ErrLapsed].
+func InTime(step *machine.ToolStep, now int64) error {
+	if a := step.Approval; a != nil && a.Expires != 0 && now >= a.Expires {
+		return ErrLapsed
+	}
+	return nil
 }
 
 func stepOf(s *machine.State, number uint32) *machine.ToolStep {

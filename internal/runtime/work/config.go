@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/allowance"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
@@ -80,6 +81,8 @@ type Config struct {
 	Clock runtime.Clock
 	IDs   runtime.IDs
 
+	// Allow is the operator's list of tools: it is asked again when a call leaves.
+	Allow policy.Allowlist
 	// Limits are the operator's; nil = steps are handed out as soon as they can be.
 	Limits Limits
 	// Off: no workers are taken (WORKERS_OFF).

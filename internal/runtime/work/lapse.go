@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -11,19 +10,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Lapse looks at an answer to requests before a caller that makes its calls itself gets it. A
-// call whose approval is over is held again, as it would be before a worker gets it; one that
-// an earlier answer gave out may have been made since, and is lost to its caller as a step is
-// to its worker: on_unknown says what follows. A call that a worker has went out in time.
-// What may lapse later is noted as given out before the answer leaves (ADR 0083). True: the caller is
-// answered by the request that is given back, for the same steps under their keys.
+// Lapse looks at an answer to requests before a caller that makes its calls itself gets it. An
+// approved call whose approval is over is held again, and one whose tool the operator's allowlist
+// admits no longer is answered with that, as they would be before a worker gets them; one that
+// an earlier answer gave out may have been made since: its outcome is unknown, and on_unknown
+// says what follows. A call that a worker has went out in time. What was approved is noted as
+// given out before the answer leaves (ADR 0083). True: the caller is answered by the request that
+// is given back, for the same steps under their keys.
 func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
 	if s == nil || s.Execution.Leased() {
 		return req, false, nil
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
-	for _, step := range consent.Over(s, answer.Steps, r.cfg.Clock.Now().UnixNano()) {
+	for _, step := range consent.Given(s, answer.Steps) {
+		wrong := consent.Allowed(r.cfg.Allow, answer.Graph, step)
+		if wrong == nil {
+			wrong = consent.InTime(step, r.cfg.Clock.Now().UnixNano())
+		}
+		if wrong == nil {
+			continue
+		}
 		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
 		if err != nil {
 			return req, false, err
@@ -31,7 +38,7 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 		if holder.Worker != "" {
 			continue
 		}
-		if _, err := r.cfg.Way.Own(ctx, key, over(step, holder)); err != nil {
+		if _, err := r.cfg.Way.Own(ctx, key, stay(s, step, holder, wrong)); err != nil {
 			return req, false, err
 		}
 		lapsed = true
@@ -44,23 +51,30 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 	return again, lapsed, nil
 }
 
-// over is the input that ends the approval of a call that no worker has.
-func over(step *machine.ToolStep, holder machine.StepHolder) machine.Command {
-	if holder.Principal == "" {
-		return consent.Refusal(step, consent.ErrLapsed)
+// stay is the input that says of a call that no worker has why it does not leave. Whether a
+// caller that was given it made it is unknown: of approved calls the holder says so, others of a
+// run of execution CALLER were given out when they were asked for.
+func stay(s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
+	command := consent.Refusal(step, wrong)
+	answer, denied := command.(machine.ResolveStep)
+	switch {
+	case holder.Principal == "" && (step.Approval != nil || s.Execution.Leased()):
+		return command
+	case denied:
+		answer.Unknown, answer.Metered = true, false
+		return answer
 	}
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// giveOut stores which calls of an answer, whose approval ends some time, its caller may make
-// from now on: a holder without a worker. A worker that gets such a step takes its place. Steps
+// giveOut stores which approved calls of an answer its caller may make from now on: a holder without a worker. A worker that gets such a step takes its place. Steps
 // of a run that is served go out as assignments.
 func (r *Room) giveOut(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
 	if r.Serves(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) {
 		return nil
 	}
-	for _, step := range consent.Over(s, answer.Steps, math.MaxInt64) {
+	for _, step := range consent.Given(s, answer.Steps) {
 		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
 		if err != nil {
 			return err

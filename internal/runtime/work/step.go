@@ -146,7 +146,7 @@ func (sp *workShard) awaitDue(run *workRun, step *stepWork) {
 // openStep reads the step that was assigned.
 func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
-	s, _, err := sp.room.cfg.Way.Now(ctx, key)
+	s, prog, err := sp.room.cfg.Way.Now(ctx, key)
 	if err != nil {
 		return StepDelivery{}, err
 	}
@@ -157,7 +157,7 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 		}
 		view, err := sp.room.cfg.Past.Step(ctx, key, p)
 		if err == nil {
-			err = sp.approved(ctx, key, s, &view, lease.work.row)
+			err = sp.leaves(ctx, key, s, prog.Graph, &view, lease.work.row)
 		}
 		if err != nil {
 			return StepDelivery{}, err
@@ -170,27 +170,32 @@ func (sp *workShard) openStep(ctx context.Context, lease *stepLease) (StepDelive
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// approved makes sure that what is about to be sent is what was approved; what is not is
-// held again, lost to the caller that was given it before, or answered. row is its outgoing work.
-func (sp *workShard) approved(ctx context.Context, key runtime.RunKey, s *machine.State, view *history.StepView, row machine.OutboxRow) error {
-	err := consent.Verify(s, &view.ToolStep, view.Payload, sp.now())
-	if err == nil {
+// leaves makes sure that a call may go out: the operator's allowlist admits its tool still, and it
+// is what was approved. What may not is answered, held again, or unknown where a caller was given
+// it before. row is its outgoing work.
+func (sp *workShard) leaves(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
+	step := &view.ToolStep
+	wrong := consent.Allowed(sp.room.cfg.Allow, g, step)
+	if wrong == nil {
+		wrong = consent.Verify(s, step, view.Payload, sp.now())
+	}
+	if wrong == nil {
 		return nil
 	}
-	refusal := consent.Refusal(&view.ToolStep, err)
-	if errors.Is(err, consent.ErrLapsed) {
-		holder, failed := sp.room.cfg.Store.StepHolder(ctx, row)
-		if failed != nil {
-			return failed
+	refusal := consent.Refusal(step, wrong)
+	if _, mismatch := errors.AsType[*consent.Mismatch](wrong); !mismatch {
+		holder, err := sp.room.cfg.Store.StepHolder(ctx, row)
+		if err != nil {
+			return err
 		}
 		if holder.Worker == "" {
-			refusal = over(&view.ToolStep, holder)
+			refusal = stay(s, step, holder, wrong)
 		}
 	}
-	if _, failed := sp.room.cfg.Way.Own(ctx, key, refusal); failed != nil {
-		return failed
+	if _, err := sp.room.cfg.Way.Own(ctx, key, refusal); err != nil {
+		return err
 	}
-	return err
+	return wrong
 }
 
 // unheldStep takes a lease off its step.

@@ -137,7 +137,9 @@ func concerns(r *pawlv1.Record, step uint32) bool {
 // answer calls the tool and tells what came of it. Before the next attempt it waits as
 // long as the pack wants.
 func (h *ownHost) answer(ctx context.Context, step *pawlv1.Step) error {
-	result, failed := h.p.tool(ctx, step.GetTool(), toolCall{step.GetPayloadJson(), step.GetStep(), step.GetAttempt(), step.GetIdempotencyKey()})
+	result, failed := h.p.tool(ctx, step.GetTool(), toolCall{
+		step.GetPayloadJson(), step.GetStep(), step.GetAttempt(), step.GetIdempotencyKey(), step.GetDeadline().AsTime(),
+	})
 	req := &pawlv1.ResolveStepRequest{
 		RunId: h.ref().GetRunId(), Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(),
 		Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(result)},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/worker"
@@ -44,6 +45,8 @@ type failure struct {
 
 // toolAct is one execution of a tool.
 type toolAct struct {
+	// Late: it goes on until the deadline of its call has passed, and reports that.
+	Late   bool            `json:"late"`
 	Hold   string          `json:"hold"`
 	Raise  string          `json:"raise"`
 	Error  *fault          `json:"error"`
@@ -159,6 +162,8 @@ type toolCall struct {
 	attempt int32
 	// once is the idempotency key.
 	once string
+	// deadline is when nobody knows of the call.
+	deadline time.Time
 }
 
 // tool executes a step.
@@ -169,6 +174,9 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	})
 	if err := p.enter(name, c); err != nil {
 		return nil, err
+	}
+	if act.Late {
+		ctx = p.late(ctx, name, c.deadline)
 	}
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
@@ -182,6 +190,17 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 		return json.RawMessage("null"), nil
 	}
 	return act.Result, nil
+}
+
+// late waits until the deadline of a call has passed, by the clock and for the worker that makes
+// it, and gives a context that goes on all the same.
+func (p *player) late(ctx context.Context, tool string, deadline time.Time) context.Context {
+	<-time.After(time.Until(deadline))
+	if _, bound := ctx.Deadline(); bound {
+		<-ctx.Done()
+	}
+	p.out.event(map[string]any{"kind": "late", "tool": tool})
+	return context.WithoutCancel(ctx)
 }
 
 // enter writes down outside that a tool was called, in one write.

@@ -82,7 +82,9 @@ func toolFuncs(p *player, scripts map[string][]toolAct) map[string]worker.ToolFu
 	for name := range scripts {
 		funcs[name] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
 			lease := s.Assignment.GetLease()
-			return p.tool(ctx, name, toolCall{s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt(), s.IdempotencyKey()})
+			return p.tool(ctx, name, toolCall{
+				s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt(), s.IdempotencyKey(), s.Assignment.GetDeadline().AsTime(),
+			})
 		}
 	}
 	return funcs

@@ -5,8 +5,10 @@ import base64
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import models
@@ -129,6 +131,9 @@ class Player:
             idempotency_key=call.idempotency_key,
         )
         self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload)
+        if "late" in act:
+            _outlast(call)
+            event("late", tool=name)
         if "hold" in act:
             self._holds.wait(act["hold"])
         if "raise" in act:
@@ -152,6 +157,13 @@ class Player:
 def _payload(call: Mapping[str, Any]) -> Any:
     """The payload of a call; `payload_json` is read as this language reads numbers."""
     return json.loads(call["payload_json"]) if "payload_json" in call else call.get("payload", {})
+
+
+def _outlast(call: pawl.ToolCall) -> None:
+    """Waits until the deadline of a call has passed."""
+    assert call.deadline
+    while (left := (call.deadline - datetime.now(UTC)).total_seconds()) > 0:
+        time.sleep(left)
 
 
 def reply(act: Mapping[str, Any]) -> pawl.Reply:

@@ -4,6 +4,7 @@
  */
 
 import { appendFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import {
   type ArtifactLike,
   type Artifacts,
@@ -53,6 +54,8 @@ interface TurnAct extends ReplyArgs {
 }
 
 interface ToolAct {
+  /** It goes on until the deadline of its call has passed, and reports that. */
+  readonly late?: boolean;
   readonly hold?: string;
   readonly raise?: string;
   readonly error?: Fault & { readonly unknown?: boolean };
@@ -150,7 +153,9 @@ export class Player {
 
   async #step(turn: Turn, call: Call): Promise<void> {
     const { tool, payload, payload_json: text, key } = call;
-    const given = text ? (new JsonText(JSON.parse(text), text) as unknown as Json) : (payload ?? {});
+    const given = text
+      ? (new JsonText(JSON.parse(text), text) as unknown as Json)
+      : (payload ?? {});
     try {
       const result = await turn.step(tool, given, { key });
       event("stepped", { tool, result, error: "" });
@@ -172,6 +177,10 @@ export class Player {
       event("tool", { tool: name, payload, step, attempt, idempotency_key });
       // Written down outside, in one write.
       appendFileSync(this.ledger, `${jsonOf({ tool: name, step, attempt, payload })}\n`);
+      if (act.late) {
+        await past(call.deadline as Date);
+        event("late", { tool: name });
+      }
       if (act.hold !== undefined) {
         await this.holds.wait(act.hold);
       }
@@ -184,6 +193,13 @@ export class Player {
       }
       return act.result ?? null;
     };
+  }
+}
+
+/** Waits until a moment has passed: a timer may fire a little before it. */
+async function past(moment: Date): Promise<void> {
+  for (let left = 1; left > 0; left = moment.getTime() - Date.now()) {
+    await setTimeout(left);
   }
 }
 

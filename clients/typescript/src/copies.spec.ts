@@ -3,9 +3,10 @@
  * marks is as good for the other. Real Node loads the package as it is built.
  */
 
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -16,8 +17,10 @@ import { JsonText, json, PawlError } from "./index.js";
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const program = join(root, "testdata", "copies.mjs");
+const killed = join(root, "testdata", "copies_killed.mjs");
 const shared = useSidecar({ packs: [], allowTools: ["boom"] });
 let built: string;
+const index = (form: string) => join(built, form, "index.js");
 
 beforeAll(async () => {
   built = mkdtempSync(join(root, ".copies-"));
@@ -46,13 +49,38 @@ describe.each([
   ["esm", "esm"],
 ])("a program with %s", (mine, theirs) => {
   test(`what its tools and handlers throw with ${theirs} is understood`, async () => {
-    const index = (form: string) => join(built, form, "index.js");
     const args = [program, shared.sidecar.address, index(mine), index(theirs)];
     const { stdout } = await execute(process.execPath, args, { cwd: root });
     const [driven, worked] = stdout.trim().split("\n");
     expect(JSON.parse(driven ?? "")).toEqual(TOLD);
     expect(JSON.parse(worked ?? "")).toEqual(TOLD);
   });
+
+  // The error of a card that may have been charged is told to the sidecar that comes after.
+  test.each(["driven", "worked"])(
+    `its sidecar killed under a tool with ${theirs}, %s`,
+    async (way) => {
+      const ledger = join(built, `ledger-${mine}-${theirs}-${way}`);
+      const args = [killed, shared.sidecar.address, index(mine), index(theirs), way, ledger];
+      const child = spawn(process.execPath, args, {
+        cwd: root,
+        stdio: ["pipe", "pipe", "inherit"],
+      });
+      const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+      const line = async () => (await lines.next()).value;
+      try {
+        expect(await line()).toBe("charged");
+        await shared.sidecar.kill();
+        child.stdin.write("go on\n");
+        expect(await line()).toBe("thrown");
+        await shared.sidecar.start();
+        expect(await line()).toBe("ESCALATED tool_error:boom");
+        expect(readFileSync(ledger, "utf8")).toBe("1\n");
+      } finally {
+        child.kill("SIGKILL");
+      }
+    },
+  );
 });
 
 test("a value is known by its mark, and a class of a user's own by its identity", () => {

@@ -53,7 +53,6 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ),
         ("A turn for a handler that is a coroutine function.", "A turn for a handler that blocks."),
     ],
-    "_async_driven_turn.py": [("drives, for coroutines", "drives, for functions")],
     "_async_chat.py": HANDLER,
     "_async_responses.py": HANDLER,
     "_async_messages.py": HANDLER,

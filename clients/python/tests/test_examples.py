@@ -19,7 +19,7 @@ def test_quickstart() -> None:
         "  work, visit 2: Previous error (empty on first attempt): E2BIG: list too long",
         "  complete, visit 1: Previous error (empty on first attempt): E2BIG: list too long",
         "  1  -          (start)    -> work",
-        "  4  work       Error      -> work",
-        "  6  work       Success    -> complete",
-        "  8  COMPLETED (completed)",
+        "  5  work       Error      -> work",
+        "  8  work       Success    -> complete",
+        " 11  COMPLETED (completed)",
     ]

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from pawl.openai import AsyncChatHandler, ChatHandler
 from pawl.testing import Sidecar
 from paying import Ledger, refunds, refunds_soon
 from scripted import Says, Scripted
-from workers import WAIT
+from workers import WAIT, workers_of
 
 HERE = Path(__file__).parent
 DENIED = "StepFailedError DENIED"
@@ -298,9 +299,12 @@ def program(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def asks_again(run: Run) -> None:
-    """Returns once a program has asked for the call that was known before."""
-    assert next(run.transitions(kinds=["NOTED"], reconnect_for=WAIT)).kind == "NOTED"
+def serves(sidecar: Sidecar) -> None:
+    """Returns once a program drives the run, whose turn goes on when the call is decided."""
+    end = time.monotonic() + WAIT
+    while [(each.served_runs, each.held_turns) for each in workers_of(sidecar)] != [(1, 0)]:
+        assert time.monotonic() < end, "no program drives the run"
+        time.sleep(0.02)  # Between two looks: the sidecar tells no one of its workers.
 
 
 @pytest.mark.parametrize("killed", ["sidecar", "program", "both"])
@@ -318,7 +322,7 @@ def test_killed_while_a_call_waits(scene: Scene, killed: str, decision: str) -> 
             else:
                 first.kill()
                 with program(scene) as again:
-                    asks_again(person.run)
+                    serves(own)
                     person.decide(decision)
                     assert again.wait(WAIT) == 0
             assert person.run.info().status is RunStatus.COMPLETED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -82,9 +83,10 @@ def test_a_handler_per_prompt(client: Client) -> None:
         return Reply() if turn.terminal else Reply(event="Success")
 
     assert client.run("self-correcting", {"worker": worker}).status is RunStatus.COMPLETED
-    result = client.run("self-correcting", {"other": worker})
-    assert (result.status, result.reason) == (RunStatus.FAILED, "turn_failed")
-    assert result.errors[0].args == ("no handler for prompt 'worker'; there are ['other']",)
+    run = client.open("self-correcting")
+    with pytest.raises(FailTurnError, match="no handler for prompt 'worker'; there are"):
+        run.drive({"other": worker})
+    assert run.drive({"worker": worker}).status is RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,8 @@ def test_a_handler_per_prompt(client: Client) -> None:
         Reply(event="Done", artifacts={"sum": object()}),
         Reply(event="Done", artifacts={"log": "x" * 70_000}),
         Reply(event="Done", artifacts={"log": "x" * 10_000_000}),
-        "not a reply",
     ],
-    ids=["raises", "event", "undeclared", "type", "no json", "too large", "10 MB", "no reply"],
+    ids=["raises", "event", "undeclared", "type", "no json", "too large", "10 MB"],
 )
 def test_a_bad_handler_is_told_and_the_turn_is_retried(client: Client, bad: Reply) -> None:
     script = Script({"calc": [bad, Reply(event="Done", artifacts={"sum": 3})], "end": [None]})
@@ -315,8 +316,28 @@ def test_a_coroutine_function_is_refused(client: Client) -> None:
     async def handler(turn: Turn) -> Reply:
         return Reply(event="Done")
 
-    result = client.run("steps", handler, variables={"n": 1})  # type: ignore[arg-type]
-    assert isinstance(result.errors[0], TypeError)
+    with pytest.raises(TypeError, match="a coroutine function needs AsyncClient or Worker"):
+        client.run("steps", handler, variables={"n": 1})  # type: ignore[arg-type]
+
+
+def test_an_error_about_another_run_fails_the_turn(client: Client) -> None:
+    """What a handler is refused elsewhere says nothing of its own turn."""
+    over = client.open("steps", variables={"n": 1})
+    over.cancel()
+    own = client.open("steps", variables={"n": 1})
+    asked: list[Callable[[], object]] = [lambda: over.emit("Done"), own.turn]
+
+    def handler(turn: Turn) -> Reply:
+        if asked:
+            asked.pop(0)()
+        return Reply() if turn.terminal else Reply(event="Done")
+
+    result = own.drive(handler)
+    assert result.status is RunStatus.ESCALATED
+    assert [getattr(error, "reason", "") for error in result.errors] == [
+        "RUN_TERMINAL",
+        "TURN_LEASED",
+    ]
 
 
 def test_a_sidecar_finishes_and_starts_again(sidecar: Sidecar) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,6 @@ from pawl import (
     RunResult,
     RunStatus,
     Turn,
-    TurnRef,
     Worker,
 )
 from pawl.testing import Sidecar
@@ -74,20 +74,19 @@ async def test_after_start_and_wait(sidecar: Sidecar, client: Client) -> None:
         assert await again.result() == result
 
 
-def test_driven_by_two(client: Client) -> None:
-    """The output of a turn that somebody else completed counts as one's own."""
+def test_ended_from_outside(client: Client) -> None:
+    """The last output is that of the last turn that was completed."""
     run = client.open("steps", variables={"n": 1})
-    turn = run.turn()
-    run.complete(turn.turn, Reply(event="Done", artifacts=SUM), slots=turn.artifact_slots)
 
     def late(turn: Turn) -> Reply:
-        ref: TurnRef = client.attach(turn.run_id).turn().turn
-        client.attach(turn.run_id).complete(ref, Reply(output=OUTPUT))
+        if not turn.terminal:
+            return Reply(event="Done", artifacts=SUM, output="not the last")
+        client.attach(turn.run_id).cancel()
         return Reply(output="too late")
 
     driven = run.drive(late)
-    assert driven.output == OUTPUT
-    check(run.result())
+    assert (driven.status, driven.output) == (RunStatus.CANCELLED, (Part(text="not the last"),))
+    assert run.result() == replace(driven, errors=())
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from typing import Any
 
 import pytest
 
 from pawl import (
     Client,
-    Fault,
+    FailStepError,
     RecordKind,
     Reply,
     RunStatus,
@@ -18,7 +18,10 @@ from pawl import (
     StepFailedError,
     StepMismatchError,
     Turn,
+    Worker,
 )
+from pawl.testing import Sidecar
+from workers import serving
 
 
 class Calculator:
@@ -98,31 +101,25 @@ def test_a_known_key_with_another_payload_fails_the_attempt(client: Client) -> N
     assert [type(error) for error in result.errors] == [StepMismatchError]
 
 
-def test_answered_by_another_program(client: Client) -> None:
-    """A step that is nobody's here waits for an answer from anywhere."""
-    run = client.open("steps", variables={"n": 1})
+async def test_answered_by_another_program(client: Client, sidecar: Sidecar) -> None:
+    """A step that has no function here waits for a worker that has one."""
 
     def handler(turn: Turn) -> Reply:
         if turn.terminal:
             return Reply()
-        step = turn.step
-        token = turn.info.turn.token
-
-        # What another program would do, once the step is recorded.
-        def answer() -> None:
-            for record in run.transitions(kinds=["STEP_REQUESTED"]):
-                step = record.body.step  # type: ignore[union-attr]
-                run.resolve_step(step, "add", Fault(code="E", message="m"), attempt=1, token=token)
-                return
-
-        thread = threading.Thread(target=answer)
-        thread.start()
         with pytest.raises(StepFailedError, match="tool add: E: m"):
-            step("add", {"a": 1, "b": 2})
-        thread.join()
+            turn.step("add", {"a": 1, "b": 2})
         return Reply(event="Done")
 
-    assert run.drive(handler).status is RunStatus.COMPLETED
+    worker = Worker(address=sidecar.address)
+
+    @worker.tool("add")
+    def add(payload: Any) -> int:
+        raise FailStepError("E", "m", final=True)
+
+    async with serving(worker):
+        result = await asyncio.to_thread(client.run, "steps", handler, variables={"n": 1})
+    assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
 
 
 def test_tools_of_the_turn(client: Client) -> None:

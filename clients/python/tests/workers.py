@@ -9,7 +9,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 from pawl import Run, RunStatus, Worker
+from pawl.testing import Sidecar
+from pawl.v1 import worker_pb2
 
 WAIT = 120
 """Seconds after which a test gives up: less than its own limit, so that it says why."""
@@ -39,3 +43,15 @@ def variant(path: Path, pack_id: str, bounds: dict[str, Any]) -> bytes:
     pack["id"] = pack_id
     pack["workflow"]["engine"]["x_pawl"].update(bounds)
     return json.dumps(pack).encode()
+
+
+def workers_of(sidecar: Sidecar) -> list[worker_pb2.ConnectedWorker]:
+    """The workers that serve runs."""
+    with grpc.insecure_channel(sidecar.address) as channel:
+        call = channel.unary_unary(
+            "/pawl.v1.WorkerService/ListWorkers",
+            request_serializer=worker_pb2.ListWorkersRequest.SerializeToString,
+            response_deserializer=worker_pb2.ListWorkersResponse.FromString,
+        )
+        listed = call(worker_pb2.ListWorkersRequest())
+    return [worker for worker in listed.workers if worker.served_runs]

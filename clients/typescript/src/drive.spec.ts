@@ -388,6 +388,22 @@ describe("a mistake of the program", () => {
     },
   );
 
+  test("an error about another run fails the turn, which is tried again", async () => {
+    const over = await open();
+    await over.cancel();
+    const run = await open();
+    const asked = [() => over.emit("Done"), () => run.turn()];
+    const result = await run.drive(async (turn) => {
+      await asked.shift()?.();
+      return leave(turn);
+    });
+    expect(result.errors.map(said)).toEqual([
+      ["state", "RUN_TERMINAL"],
+      ["permission", "TURN_LEASED"],
+    ]);
+    expect(result.status).toBe(RunStatus.ESCALATED);
+  });
+
   test("a pack that nobody registered is thrown at once", async () => {
     const error = await shared.client.run("nowhere", leave).catch(said);
     expect(error).toEqual(["not_found", "PACK_NOT_FOUND"]);

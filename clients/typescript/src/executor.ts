@@ -40,7 +40,7 @@ type Answer = Parameters<typeof answerOf>[0];
 const ONE_TURN: WorkInit = { credits: { turns: 1, steps: 0 } };
 
 /** Errors after which there is nothing left to fail. */
-const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED", "STEP_MISMATCH"];
+const LOST = ["RUN_TERMINAL", "TURN_STALE", "TURN_TOKEN_STALE", "TURN_LEASED"];
 
 /** Executes turns and steps with the handlers of a table. */
 export class Executor {
@@ -108,15 +108,20 @@ export class Executor {
   }
 
   async #failTurn(held: HeldTurn, error: unknown): Promise<void> {
-    if (held.revoked || PawlError.is(error, ...LOST)) {
-      return; // It is over, or the server failed the attempt already.
+    if (held.revoked) {
+      return;
     }
     const { retryable, reject, ...fault } = faultOf(error);
     const value = { error: faultRequest(fault), retryable, reject, requestId: newId() };
     const make = (): WorkInit => {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };
-    await this.#host.ask(make, held).catch((refused: unknown) => this.#host.told(refused, held));
+    await this.#host.ask(make, held).catch((refused: unknown) => {
+      // Where the turn is over already, what the handler threw may have said so.
+      if (!PawlError.is(refused, ...LOST)) {
+        this.#host.told(refused, held);
+      }
+    });
   }
 
   /** Makes a tool call and answers its step. */

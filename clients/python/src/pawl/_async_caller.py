@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import grpc
 
 from pawl._awaiting import Line, called, closing, sleep
-from pawl._awaiting_stream import CommandStream
+from pawl._awaiting_serving import Serving
 from pawl._base import BaseClient
-from pawl._commands import StreamRefusedError
 from pawl._errors import PawlError
-from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
-from pawl._records import Record
+from pawl._flow import Effect, Flow, Handle, Invoke, Operation, Send
 from pawl._status import error_from_rpc
 from pawl._streams import Reader
 
@@ -27,18 +24,14 @@ class AsyncCaller(BaseClient):
 
     def _connect(self) -> None:
         self._line = Line(self._settings)
-        self._stream = CommandStream(self._line, self._settings)
+        self._serving = Serving(self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
 
     async def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
         self._methods = {}
-        await self._stream.close()
+        await self._serving.close()
         await self._line.close()
-
-    def _driving(self) -> CommandStream:
-        """What a driver enters while it drives a run: the stream that all of them share."""
-        return self._stream
 
     async def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
@@ -61,30 +54,12 @@ class AsyncCaller(BaseClient):
 
     async def _effect(self, effect: Effect) -> Any:
         if isinstance(effect, Invoke):
-            return await self._invoke(effect)
+            return await self._unary(effect)
         if isinstance(effect, Send):
             return await self._send(effect)
-        if isinstance(effect, Sleep):
-            return await sleep(effect.seconds)
         if isinstance(effect, Handle):
             return await called(effect.function, effect.arguments)
-        return await self._follow(effect)
-
-    async def _invoke(self, effect: Invoke) -> Any:
-        if effect.driving and self._stream.takes(effect):
-            with suppress(StreamRefusedError):
-                return await self._command(effect)
-        answer = await self._unary(effect)
-        return answer if effect.then is None else (answer, None)
-
-    async def _command(self, effect: Invoke) -> Any:
-        """Makes a driver's call on the stream that they share; as `_with_token`."""
-        try:
-            return await self._stream.ask(effect)
-        except PawlError as error:
-            if not self._settings.may_renew(error):
-                raise
-        return await self._stream.ask(effect)
+        return await sleep(effect.seconds)
 
     async def _unary(self, effect: Invoke) -> Any:
         operation = effect.operation
@@ -123,14 +98,6 @@ class AsyncCaller(BaseClient):
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
             raise error_from_rpc(error, self._settings.address) from None
-
-    async def _follow(self, effect: Follow) -> Record | None:
-        tail = self._follower(effect)
-        async with closing(self.read(tail, timeout=effect.timeout)) as records:
-            async for record in records:
-                if effect.enough(record):
-                    return record
-        return None
 
     async def read(
         self, reader: Reader[T], *, timeout: float | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from pawl._approvals import Approval
 from pawl._async_caller import AsyncCaller
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
+from pawl._awaiting_serving import served_of
 from pawl._base import document, start_of
 from pawl._blobs import AsyncBlobData
 from pawl._consumers import Consumer
@@ -20,7 +21,6 @@ from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
 from pawl._runs import Identity, RunFilter, RunInfo
 from pawl._tool_check import Tools, check_tools, schemas_of
-from pawl._typed import local
 from pawl._types import GivenT
 from pawl._values import BlobHead, BlobPiece, Content, Json
 
@@ -147,13 +147,20 @@ class AsyncClient(AsyncCaller):
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
         to such a function. `tools` makes the tools named in it here, by functions as for
         `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
-        handler that raises fails its turn, which is retried as the pack says.
+        handler that raises fails its turn, which is retried as the pack says. All runs that
+        a client drives share one stream, on which the client is a worker of theirs alone.
+
+        Raises RunTakenOverError: another process drives the run, say one with the same
+        `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
+        (once one did, the run and its answers wait for it, however long it is away);
+        HandlerError, FailTurnError (NO_HANDLER): what a handler returned is no Reply, or no
+        handler is there for a prompt: the attempt is not used up; and as `start`.
         """
         arguments = _without_self(locals())
-        tools = local(tools)
+        served = served_of(handler, tools)
         del arguments["handler"], arguments["tools"]
         started = await self._start("CALLER", **arguments)
-        return await started.drive(handler, tools=tools)
+        return await started._drive(served)
 
     async def open(
         self,

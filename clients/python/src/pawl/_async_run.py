@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl._async_caller import AsyncCaller
-from pawl._async_driven_turn import AsyncDrivenTurn
 from pawl._async_turn import AsyncTurn
+from pawl._awaiting_serving import served_of
 from pawl._control import RaisedBudget
-from pawl._drive import Driver, Holder
 from pawl._enums import SteerWhen, StepDecision
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
@@ -39,10 +38,10 @@ from pawl._runs import (
     TurnInfo,
     TurnRef,
 )
+from pawl._served import Served
 from pawl._turn_requests import StepCall
-from pawl._typed import local
 from pawl._types import ArtifactsT, EventT, GivenT, VariablesT
-from pawl._values import Content, Fault, Json, OutputPiece, Usage
+from pawl._values import Content, Fault, Json, OutputPiece, Part, Usage
 
 AnyReply: TypeAlias = Reply[Any, Any]
 AsyncHandler: TypeAlias = "Callable[[AsyncTurn], Awaitable[AnyReply | None] | AnyReply | None]"
@@ -95,12 +94,19 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
 
         Raises NotFoundError.
         """
+        return await self._result()
+
+    async def _result(
+        self,
+        errors: tuple[BaseException, ...] = (),
+        output: tuple[Part, ...] | None = None,
+    ) -> RunResult[ArtifactsT]:
         settings = self._client.settings
 
         def call(operation: Operation[Any]) -> Flow[Any]:
             return attempt(operation, timeout=settings.timeout, retry_for=settings.retry_for)
 
-        return await self._client.perform(read_result(self._runs, self.id, call))
+        return await self._client.perform(read_result(self._runs, self.id, call, errors, output))
 
     async def drive(
         self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None
@@ -109,15 +115,12 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
 
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
+        return await self._drive(served_of(handler, tools))
 
-        bound = local(tools)
-
-        def make_turn(info: TurnInfo, holder: Holder) -> AsyncTurn:
-            return AsyncDrivenTurn(self._client, info, holder, bound)
-
-        driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        async with self._client._driving():
-            return await self._client.perform(driver.drive())
+    async def _drive(self, served: Served) -> RunResult[ArtifactsT]:
+        served.run_id = self.id
+        await self._client._serving.drive(served)
+        return await self._result(tuple(served.errors), served.output)
 
     async def emit(
         self,

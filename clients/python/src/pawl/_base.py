@@ -8,7 +8,7 @@ from pathlib import Path
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl._consumers import Consumers, ConsumerTail
 from pawl._control_operations import Controls
-from pawl._flow import Flow, Follow, Operation, T, attempt
+from pawl._flow import Flow, Operation, T, attempt
 from pawl._history_operations import Histories, RunFile
 from pawl._operations import Runs, Start
 from pawl._output import OutputReader
@@ -112,18 +112,6 @@ class BaseClient:
             from_now=from_now,
             reconnect_for=reconnect_for,
             consumer=consumer,
-        )
-
-    def _follower(self, effect: Follow) -> Tail:
-        return self._tail(
-            effect.run_id,
-            effect.after_seq,
-            "",
-            runs=None,
-            kinds=effect.kinds,
-            follow=True,
-            snapshots=False,
-            reconnect_for=self._settings.retry_for,
         )
 
     def _output(

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import grpc
 
 from pawl._base import BaseClient
 from pawl._blocking import Line, called, closing, sleep
-from pawl._blocking_stream import CommandStream
-from pawl._commands import StreamRefusedError
+from pawl._blocking_serving import Serving
 from pawl._errors import PawlError
-from pawl._flow import Effect, Flow, Follow, Handle, Invoke, Operation, Send, Sleep
-from pawl._records import Record
+from pawl._flow import Effect, Flow, Handle, Invoke, Operation, Send
 from pawl._status import error_from_rpc
 from pawl._streams import Reader
 
@@ -28,18 +25,14 @@ class Caller(BaseClient):
 
     def _connect(self) -> None:
         self._line = Line(self._settings)
-        self._stream = CommandStream(self._line, self._settings)
+        self._serving = Serving(self._settings)
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def close(self) -> None:
         """Closes the connection. Calls under way end with CallCancelledError."""
         self._methods = {}
-        self._stream.close()
+        self._serving.close()
         self._line.close()
-
-    def _driving(self) -> CommandStream:
-        """What a driver enters while it drives a run: the stream that all of them share."""
-        return self._stream
 
     def call(self, operation: Operation[T], *, timeout: float | None = None) -> T:
         """Makes one call with repetitions."""
@@ -62,30 +55,12 @@ class Caller(BaseClient):
 
     def _effect(self, effect: Effect) -> Any:
         if isinstance(effect, Invoke):
-            return self._invoke(effect)
+            return self._unary(effect)
         if isinstance(effect, Send):
             return self._send(effect)
-        if isinstance(effect, Sleep):
-            return sleep(effect.seconds)
         if isinstance(effect, Handle):
             return called(effect.function, effect.arguments)
-        return self._follow(effect)
-
-    def _invoke(self, effect: Invoke) -> Any:
-        if effect.driving and self._stream.takes(effect):
-            with suppress(StreamRefusedError):
-                return self._command(effect)
-        answer = self._unary(effect)
-        return answer if effect.then is None else (answer, None)
-
-    def _command(self, effect: Invoke) -> Any:
-        """Makes a driver's call on the stream that they share; as `_with_token`."""
-        try:
-            return self._stream.ask(effect)
-        except PawlError as error:
-            if not self._settings.may_renew(error):
-                raise
-        return self._stream.ask(effect)
+        return sleep(effect.seconds)
 
     def _unary(self, effect: Invoke) -> Any:
         operation = effect.operation
@@ -124,14 +99,6 @@ class Caller(BaseClient):
             return call(self._settings.metadata())
         except grpc.RpcError as error:
             raise error_from_rpc(error, self._settings.address) from None
-
-    def _follow(self, effect: Follow) -> Record | None:
-        tail = self._follower(effect)
-        with closing(self.read(tail, timeout=effect.timeout)) as records:
-            for record in records:
-                if effect.enough(record):
-                    return record
-        return None
 
     def read(self, reader: Reader[T], *, timeout: float | None = None) -> Generator[T, None]:
         """What a reader reads, over as many connections as it takes. `timeout` ends it."""

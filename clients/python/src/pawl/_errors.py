@@ -18,6 +18,7 @@ The tree::
     |   +-- SeqMismatchError     another writer moved the run; `seq` is the one that won
     |   +-- PackVersionTakenError  id@version names other bytes
     |   +-- WorkerReplacedError  another worker registered with the same id
+    |   +-- RunTakenOverError    another process drives the run now
     +-- StateError               the run is not in a state to do that
     |   +-- RunTerminalError     the run has ended
     |   +-- RunPausedError       the run is paused
@@ -191,6 +192,10 @@ class PackVersionTakenError(ConflictError):
 
 class WorkerReplacedError(ConflictError):
     """Another worker registered with the same id."""
+
+
+class RunTakenOverError(ConflictError):
+    """Another process drives the run now: what this one had of it is not its own any more."""
 
 
 class StateError(PawlError):

@@ -34,18 +34,10 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Make a call once, within `timeout` seconds. Its result is the raw answer.
-
-    `driving`: it is a driver's, and may share the stream of all that the client drives.
-    `then` may go along behind it, if the two are about one run; the result is a pair then,
-    of the answer and of that of `then`: its raw answer, its PawlError, or None if it did
-    not go along.
-    """
+    """Make a call once, within `timeout` seconds. Its result is the raw answer."""
 
     operation: Operation[Any]
     timeout: float
-    driving: bool = False
-    then: Operation[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +69,7 @@ class Handle:
     arguments: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Follow:
-    """Read records of a run until `enough` says so. Its result is that record."""
-
-    run_id: str
-    after_seq: int
-    kinds: tuple[str, ...]
-    enough: Callable[[Any], bool]
-    timeout: float | None
-
-
-Effect: TypeAlias = "Invoke | Send | Sleep | Handle | Follow"
+Effect: TypeAlias = "Invoke | Send | Sleep | Handle"
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -121,24 +102,9 @@ def check_timeout(timeout: float | None) -> None:
         raise ValueError(f"timeout: more than 0 seconds, not {timeout}")
 
 
-def attempt(
-    operation: Operation[T], *, timeout: float, retry_for: float, driving: bool = False
-) -> Flow[T]:
+def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flow[T]:
     """Makes a call, and repeats it with the very same request while that may help."""
-    call = Invoke(operation, timeout, driving)
-    return operation.read((yield from _repeated(call, retry_for)))
-
-
-def attempt_both(
-    operation: Operation[T], then: Operation[U], *, timeout: float, retry_for: float
-) -> Flow[tuple[T, U | None]]:
-    """As `attempt`, for a driver's call and one behind it, which is about the same run and
-    for nothing if it does not go along or fails; None in its place says so."""
-    call = Invoke(operation, timeout, True, then)
-    answer, following = yield from _repeated(call, retry_for)
-    if following is None or isinstance(following, PawlError):
-        return operation.read(answer), None
-    return operation.read(answer), then.read(following)
+    return operation.read((yield from _repeated(Invoke(operation, timeout), retry_for)))
 
 
 def _repeated(call: Invoke, retry_for: float) -> Flow[Any]:

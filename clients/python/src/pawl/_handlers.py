@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pawl._errors import FailTurnError
-from pawl._held import HeldTurn
 from pawl._values import Json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,20 +46,22 @@ class Handlers:
     def __bool__(self) -> bool:
         return bool(self.prompts or self.agents or self.tools)
 
-    def of_turn(self, held: HeldTurn) -> TurnEntry:
+    def of_turn(self, prompt: str, agent: str) -> TurnEntry:
         """The handler of a turn: that of its prompt, else of its agent, else of "*".
 
         Raises FailTurnError (NO_HANDLER).
         """
         for handlers, name in (
-            (self.prompts, held.info.prompt),
-            (self.agents, held.agent),
+            (self.prompts, prompt),
+            (self.agents, agent),
             (self.prompts, "*"),
             (self.agents, "*"),
         ):
             if name in handlers:
                 return handlers[name]
-        raise FailTurnError("NO_HANDLER", f"no handler for prompt {held.info.prompt!r}")
+        there = sorted({*self.prompts, *self.agents})
+        text = f"no handler for prompt {prompt!r}; there are {there}"
+        raise FailTurnError("NO_HANDLER", text)
 
     def schemas(self) -> dict[str, Json]:
         """The JSON Schema of what each tool takes, where it is known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pawl import _tool_call, _tracing
 from pawl._convert import from_proto, instant, parse_json
@@ -13,6 +13,9 @@ from pawl._runs import Step, TurnInfo, TurnRef
 from pawl._values import Json
 from pawl.v1 import worker_pb2
 
+if TYPE_CHECKING:
+    from pawl._served import Served
+
 
 class Held:
     """A piece of work that is held. `revoked`: it is not the worker's any more."""
@@ -20,6 +23,8 @@ class Held:
     def __init__(self) -> None:
         self.revoked = False
         self.running: asyncio.Future[Any] | None = None
+        self.served: Served | None = None
+        """The run of it, where that is driven here; it takes none of the worker's places then."""
 
     def revoke(self) -> None:
         """Stops the work: a coroutine is cancelled; a thread finds out at its next call."""

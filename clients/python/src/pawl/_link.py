@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pawl._advice import repeatable
 from pawl._awaiting import open_channel
@@ -23,6 +24,9 @@ from pawl._outage import Outage
 from pawl._session import WORK, Session, SessionOverError
 from pawl._settings import Settings, version
 from pawl.v1 import worker_pb2
+
+if TYPE_CHECKING:
+    from pawl._served import Served
 
 log = logging.getLogger("pawl.worker")
 
@@ -52,13 +56,19 @@ class Link:
     """Keeps one registered stream, over as many connections as it takes.
 
     `turns` and `steps` are what the worker holds, by the tokens of their leases.
-    `take` gets what the sidecar sends besides receipts.
+    `served` are the runs that are driven here, by their ids. `take` gets what the sidecar
+    sends besides receipts; `missed` why there is no connection, each time.
     """
 
     def __init__(
-        self, settings: Settings, offer: Offer, take: Callable[[worker_pb2.WorkResponse], None]
+        self,
+        settings: Settings,
+        offer: Offer,
+        take: Callable[[worker_pb2.WorkResponse], None],
+        missed: Callable[[PawlError], None],
     ) -> None:
-        self._settings, self._offer, self._take = settings, offer, take
+        self._settings, self._offer, self._take, self._lost = settings, offer, take, missed
+        self.served: dict[str, Served] = {}
         self._instance = new_id()
         self._received = 0
         """The highest number of a step that came: none up to it is sent again."""
@@ -94,7 +104,6 @@ class Link:
                 except PawlError as refusal:
                     error = refusal
                 if not repeatable(error) and not settings.may_renew(error):
-                    log.warning("worker %s: ends for good: %s", self._offer.worker_id, error)
                     raise error
                 self._missed(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
@@ -120,10 +129,9 @@ class Link:
             beat = asyncio.create_task(self._beat(session, registered))
             try:
                 if not self.stopping:
-                    self.credit(
-                        self._offer.turns - len(self.turns),
-                        self._offer.steps - len(self.steps),
-                    )
+                    turns = sum(turn.served is None for turn in self.turns.values())
+                    steps = sum(step.served is None for step in self.steps.values())
+                    self.credit(self._offer.turns - turns, self._offer.steps - steps)
                 return await session.receive(self._count)
             finally:
                 beat.cancel()
@@ -149,7 +157,8 @@ class Link:
             ) from None
 
     def _missed(self, error: PawlError) -> None:
-        """Says that there is no connection; not each time."""
+        """Says that there is no connection; to the log not each time."""
+        self._lost(error)
         seconds = self._outage.missed(error.reason or type(error).__name__)
         if seconds is None:
             return
@@ -177,6 +186,9 @@ class Link:
             step_capacity=offer.steps if names["tools"] else 0,
             held_turns=[turn.lease for turn in self.turns.values()],
             held_steps=[step.lease for step in self.steps.values()],
+            served_runs=[
+                self._serve_run(served) for served in self.served.values() if served.taken
+            ],
             batches=True,
             prompts=names["prompts"],
             agents=names["agents"],
@@ -249,6 +261,35 @@ class Link:
 
     # Sending
 
+    async def serve(self, served: Served) -> None:
+        """Tells the sidecar that the run is driven here. Raises what that is refused with."""
+        last: Session | None = None
+        while True:
+            session = await self._other(last)
+            try:
+                await session.ask(worker_pb2.WorkRequest(serve_run=self._serve_run(served)))
+                served.taken = True
+                return
+            except SessionOverError:
+                last = session
+
+    async def release(self, run_id: str) -> None:
+        """Tells the sidecar that the run is driven here no more; without a connection the
+        next registration, which does not name it, says so."""
+        request = worker_pb2.WorkRequest(release_run=worker_pb2.ReleaseRun(run_id=run_id))
+        if self._session is not None:
+            with contextlib.suppress(SessionOverError, PawlError):
+                await self._session.ask(request)
+
+    async def _other(self, last: Session | None) -> Session:
+        """The session, once there is another one than `last`."""
+        while self._session is None or self._session is last:
+            await self._changed.wait()
+        return self._session
+
+    def _serve_run(self, served: Served) -> worker_pb2.ServeRun:
+        return worker_pb2.ServeRun(run_id=served.run_id, tools=sorted(served.handlers.tools))
+
     async def ask_turn(
         self, held: HeldTurn, make: Callable[[], worker_pb2.WorkRequest]
     ) -> worker_pb2.WorkReceipt:
@@ -295,6 +336,12 @@ class Link:
         if self._session is not None:
             with contextlib.suppress(SessionOverError):
                 await self._session.send(request)
+
+    def post(self, request: worker_pb2.WorkRequest) -> None:
+        """Sends what needs no receipt, later."""
+        if self._session is not None:
+            with contextlib.suppress(SessionOverError):
+                self._session.post(request)
 
     def credit(self, turns: int, steps: int) -> None:
         """Says how much more the worker is ready to take."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, cast
 
 from pawl._convert import enum_of, from_proto, optional, optional_record
 from pawl._enums import Awaiting, Disposition, RunStatus
+from pawl._errors import HandlerError
 from pawl._records import Record
 from pawl._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl._types import ReplyArtifactsT, ReplyEventT, ValuesT
@@ -203,4 +204,15 @@ def step_answer(message: Any) -> StepAnswer:
         ended=optional_record(message, "ended"),
         status=_status(message),
         seq=message.seq,
+    )
+
+
+def reply_of(answer: Any) -> Reply:
+    """What a handler returned, as a reply. Raises HandlerError for anything else."""
+    if answer is None:
+        return Reply()
+    if isinstance(answer, Reply):
+        return answer
+    raise HandlerError(
+        f"a handler returns Reply or None, not {type(answer).__name__}", reason="BAD_REPLY"
     )

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
+from pawl._blocking_serving import served_of
 from pawl._caller import Caller
 from pawl._control import RaisedBudget
-from pawl._drive import Driver, Holder
-from pawl._driven_turn import DrivenTurn
 from pawl._enums import SteerWhen, StepDecision
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
@@ -39,11 +38,11 @@ from pawl._runs import (
     TurnInfo,
     TurnRef,
 )
+from pawl._served import Served
 from pawl._turn import Turn
 from pawl._turn_requests import StepCall
-from pawl._typed import local
 from pawl._types import ArtifactsT, EventT, GivenT, VariablesT
-from pawl._values import Content, Fault, Json, OutputPiece, Usage
+from pawl._values import Content, Fault, Json, OutputPiece, Part, Usage
 
 AnyReply: TypeAlias = Reply[Any, Any]
 Handler: TypeAlias = "Callable[[Turn], AnyReply | None]"
@@ -96,12 +95,19 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
 
         Raises NotFoundError.
         """
+        return self._result()
+
+    def _result(
+        self,
+        errors: tuple[BaseException, ...] = (),
+        output: tuple[Part, ...] | None = None,
+    ) -> RunResult[ArtifactsT]:
         settings = self._client.settings
 
         def call(operation: Operation[Any]) -> Flow[Any]:
             return attempt(operation, timeout=settings.timeout, retry_for=settings.retry_for)
 
-        return self._client.perform(read_result(self._runs, self.id, call))
+        return self._client.perform(read_result(self._runs, self.id, call, errors, output))
 
     def drive(
         self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None
@@ -110,15 +116,12 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
 
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
+        return self._drive(served_of(handler, tools))
 
-        bound = local(tools)
-
-        def make_turn(info: TurnInfo, holder: Holder) -> Turn:
-            return DrivenTurn(self._client, info, holder, bound)
-
-        driver = Driver(self._runs, self._client.settings, self.id, handler, make_turn)
-        with self._client._driving():
-            return self._client.perform(driver.drive())
+    def _drive(self, served: Served) -> RunResult[ArtifactsT]:
+        served.run_id = self.id
+        self._client._serving.drive(served)
+        return self._result(tuple(served.errors), served.output)
 
     def emit(
         self,

@@ -37,7 +37,8 @@ class StepExecution:
             self._report("its answer", error)
         finally:
             self._link.steps.pop(held.lease.token, None)
-        self._link.credit(0, 1)
+        if held.served is None:
+            self._link.credit(0, 1)
 
     async def _answer(self) -> Json | Fault:
         """The tool's result, or what went wrong as data."""

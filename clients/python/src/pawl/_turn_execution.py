@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from pawl import _tracing
-from pawl._drive import reply_of
 from pawl._errors import (
+    FailTurnError,
+    HandlerError,
     RunTerminalError,
-    StepMismatchError,
     SuspendTurn,
     TurnStaleError,
     TurnTokenError,
@@ -18,13 +18,21 @@ from pawl._flow import new_id
 from pawl._handlers import Handlers
 from pawl._held import HeldTurn
 from pawl._link import Link
-from pawl._outcomes import Reply
+from pawl._outcomes import Reply, reply_of
 from pawl._running import Running
 from pawl._turn_requests import complete_request, fail_request
+from pawl._values import parts_of
 from pawl._work_turn import ThreadTurn, WorkTurn
 from pawl.v1 import worker_pb2
 
 _LOST = (TurnStaleError, TurnTokenError, RunTerminalError)
+
+
+def _mistake(error: Exception) -> bool:
+    """Whether it is a mistake in the program, which no further attempt mends."""
+    if isinstance(error, HandlerError):
+        return error.reason == "BAD_REPLY"
+    return isinstance(error, FailTurnError) and error.reason == "NO_HANDLER"
 
 
 class TurnExecution:
@@ -48,8 +56,10 @@ class TurnExecution:
             reply = reply_of(await self._handle())
             if not (held.revoked or held.suspended):
                 # The credit travels with the completion: one round trip to the next turn.
-                credited = not self._link.stopping
+                credited = not (self._link.stopping or held.served)
                 await self._complete(reply, credited)
+                if held.served is not None:
+                    held.served.completed(held.lease.turn_seq, parts_of(reply.output))
         except asyncio.CancelledError:
             if not held.revoked:
                 raise
@@ -62,11 +72,11 @@ class TurnExecution:
             await self._fail(error)
         finally:
             self._link.turns.pop(held.lease.token, None)
-        if not credited:
+        if not (credited or held.served):
             self._link.credit(1, 0)
 
     async def _handle(self) -> object:
-        handler = self._handlers.of_turn(self._held)
+        handler = self._handlers.of_turn(self._held.info.prompt, self._held.agent)
         _tracing.enter(self._held.traceparent)
         turn = WorkTurn(self._link, self._held, self._suspend_after)
         if handler.awaits:
@@ -88,9 +98,15 @@ class TurnExecution:
 
     async def _fail(self, error: Exception) -> None:
         held, request_id = self._held, new_id()
+        if held.served is not None:
+            if _mistake(error):
+                held.served.fail(error)
+                return
+            if not (held.revoked and isinstance(error, _LOST)):
+                held.served.errors.append(error)
         title = f"turn {held.lease.turn_seq} of {held.lease.run_id}"
         self._running.report(title, error)
-        if held.revoked or held.suspended or isinstance(error, (*_LOST, StepMismatchError)):
+        if held.revoked or held.suspended:
             return
         fault, retryable = fault_of(error)
         try:
@@ -103,7 +119,7 @@ class TurnExecution:
                 ),
             )
         except (asyncio.CancelledError, *_LOST):
-            pass  # It is somebody else's by now.
+            pass  # It is over already: what the handler raised may have said so.
         except Exception as refused:
             # Nothing that a handler says may cost the worker its place.
             self._running.report(f"the failure of {title}", refused)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import re
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from pawl._convert import from_proto
 from pawl._handlers import F, Handlers, ToolEntry, awaits, into, put
-from pawl._held import Held, HeldStep, HeldTurn
-from pawl._link import Link, Offer
-from pawl._running import Running
+from pawl._link import Offer
 from pawl._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
-from pawl._step_execution import StepExecution
 from pawl._tool_check import PackSource, check_tools
-from pawl._turn_execution import TurnExecution
 from pawl._typed import bind
 from pawl._values import Json
-from pawl.v1 import worker_pb2
+from pawl._work import Work, over
+
+log = logging.getLogger("pawl.worker")
 
 
 class Worker:
@@ -202,82 +199,30 @@ class Worker:
         if not self._handlers:
             raise ValueError("a worker needs at least one handler")
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._link = Link(self._settings, self._offer, self._take)
-        self._running = Running(self.id, self._handler_timeout, self._on_error)
-        self._tasks: set[asyncio.Task[None]] = set()
-        names = (self._handlers.prompts, self._handlers.agents, self._handlers.tools)
-        life = asyncio.create_task(self._link.live(*(sorted(kind) for kind in names)))
+        work = Work(
+            self._settings,
+            self._offer,
+            self._handlers,
+            handler_timeout=self._handler_timeout,
+            suspend_after=self._suspend_after,
+            on_error=self._on_error,
+        )
+        self._link = work.link
+        life = asyncio.create_task(work.live())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({life, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not life.done():
-                await self._drain()
+                await work.drain(self._drain_timeout)
         finally:
-            for task in (stopping, *self._tasks):
-                task.cancel()
-            self._running.close()
+            stopping.cancel()
+            await work.close()
             self._loop = None
-            await _over(life)
-            await asyncio.gather(stopping, *self._tasks, return_exceptions=True)
+            await over(life)
+            await asyncio.gather(stopping, return_exceptions=True)
         if not life.cancelled() and (error := life.exception()) is not None:
+            log.warning("worker %s: ends for good: %s", self.id, error)
             raise error
-
-    async def _drain(self) -> None:
-        await self._link.tell(worker_pb2.WorkRequest(drain=worker_pb2.WorkerDrain()))
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=self._drain_timeout)
-        for token in list(self._link.turns):
-            await self._link.tell(
-                worker_pb2.WorkRequest(release=worker_pb2.WorkRelease(turn_token=token))
-            )
-
-    # What it is sent
-
-    def _take(self, response: worker_pb2.WorkResponse) -> None:
-        item = response.WhichOneof("item")
-        if item == "turn":
-            self._take_turn(HeldTurn(response.turn))
-        elif item == "step":
-            self._take_step(HeldStep(response.step))
-        elif item == "revoked":
-            held = self._held(response.revoked)
-            if held is not None:
-                held.revoke()
-        elif item == "step_answers":
-            self._answered(response.step_answers)
-
-    def _take_turn(self, held: HeldTurn) -> None:
-        self._link.hold(held)
-        turn = TurnExecution(self._link, self._handlers, self._running, held, self._suspend_after)
-        self._spawn(turn.execute())
-
-    def _take_step(self, held: HeldStep) -> None:
-        self._link.steps[held.lease.token] = held
-        self._spawn(StepExecution(self._link, self._handlers, self._running, held).execute())
-
-    def _held(self, revoked: worker_pb2.Revocation) -> Held | None:
-        if revoked.WhichOneof("work") == "turn":
-            return self._link.turns.get(revoked.turn.token)
-        return self._link.steps.get(revoked.step.token)
-
-    def _answered(self, answers: worker_pb2.StepAnswers) -> None:
-        steps = [from_proto(step) for step in answers.steps]
-        for turn in self._link.turns.values():
-            if (turn.lease.run_id, turn.lease.turn_seq) == (answers.run_id, answers.turn_seq):
-                turn.answered(steps)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _over(life: asyncio.Task[None]) -> None:
-    """Ends a link. Until Python 3.12 `asyncio.wait_for` may lose a cancellation that comes
-    with what it waits for, so it is said again."""
-    while not life.done():
-        life.cancel()
-        await asyncio.wait({life}, timeout=0.5)
 
 
 def _fresh_id() -> str:

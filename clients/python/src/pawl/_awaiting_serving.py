@@ -1,0 +1,89 @@
+"""Serves the runs that a client drives, over one stream of their own.
+
+Its counterpart is `_blocking_serving`: what is generated for the blocking client imports the
+same names from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pawl._errors import CallCancelledError, PawlError
+from pawl._handlers import Handlers
+from pawl._link import Offer
+from pawl._served import Served, handlers_of
+from pawl._settings import Settings
+from pawl._work import Work, over
+
+__all__ = ["Serving", "served_of"]
+
+_RELEASE = 5.0
+"""Seconds that a client which is closed waits for the receipts of its releases."""
+
+
+def served_of(
+    handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
+    tools: Mapping[str, Callable[..., Any]] | None,
+) -> Served:
+    """A run that coroutines execute. Raises as `handlers_of`."""
+    return Served(handlers_of(handler, tools, blocking=False))
+
+
+class Serving:
+    """Executes the runs of a client. The stream is opened for the first of them, and stays
+    open for the next ones."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._work: Work | None = None
+        self._life: asyncio.Task[None] | None = None
+
+    async def drive(self, served: Served) -> None:
+        """Executes a run until it ends or waits for something from outside.
+
+        Raises RunTakenOverError, NotFoundError, UnavailableError, StateError (RUN_DRIVEN), what
+        a mistake of a handler raised, what ServeRun is refused with.
+        """
+        served.begin()
+        await self._opened().serve(served)
+
+    async def close(self) -> None:
+        """Gives up the runs that are driven, and ends the stream."""
+        if self._work is not None and self._life is not None:
+            work, life = self._work, self._life
+            self._end(work, CallCancelledError("the client was closed", code="CANCELLED"))
+            await asyncio.sleep(0)  # What drives the runs goes on, and releases them.
+            if work.releases:
+                await asyncio.wait(set(work.releases.values()), timeout=_RELEASE)
+            await over(life)
+
+    def _opened(self) -> Work:
+        if self._work is None:
+            offer = Offer(worker_id=_fresh_id(), packs=(), allow_unknown=False, turns=0, steps=0)
+            self._work = Work(self._settings, offer, Handlers())
+            self._life = asyncio.create_task(self._live(self._work))
+        return self._work
+
+    async def _live(self, work: Work) -> None:
+        try:
+            await work.live()
+        except PawlError as error:
+            self._end(work, error)
+        finally:
+            self._end(work, CallCancelledError("the client was closed", code="CANCELLED"))
+            await work.close()
+
+    def _end(self, work: Work, error: PawlError) -> None:
+        """The stream is over: the next run opens another one."""
+        if self._work is work:
+            self._work = None
+        for served in list(work.link.served.values()):
+            served.fail(error)
+
+
+def _fresh_id() -> str:
+    return f"client-{os.getpid()}-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,322 @@
+"""The runs that a client drives share one stream of work, and each is executed by its own
+handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from conftest import STEPS
+from pawl import (
+    AsyncClient,
+    AsyncTurn,
+    CallCancelledError,
+    Client,
+    FailTurnError,
+    HandlerError,
+    NotFoundError,
+    Reply,
+    RunResult,
+    RunStatus,
+    RunTakenOverError,
+    StateError,
+    Turn,
+    TurnView,
+    UnavailableError,
+)
+from pawl.testing import Sidecar
+from proxy import Proxy
+from workers import WAIT, workers_of
+
+FLAVOURS = ["blocking", "coroutines"]
+N = {"n": 1}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Sidecar]:
+    with Sidecar(packs=[STEPS], allow_tools=["*"]) as process:
+        yield process
+
+
+def count_to(most: int) -> Callable[[TurnView], Reply]:
+    """A handler of one run: so many visits of `calc`, each of which writes its number."""
+
+    def handle(turn: TurnView) -> Reply:
+        if turn.terminal:
+            return Reply()
+        event = "Done" if turn.visit >= most else "Again"
+        return Reply(event=event, artifacts={"log": str(turn.visit)})
+
+    return handle
+
+
+async def drive(
+    flavour: str, runs: int, handler: Any, request_id: str = "", **settings: Any
+) -> list[RunResult]:
+    """Drives many runs at once with one client."""
+    how: Any = {"variables": N, "request_id": request_id}
+    if flavour == "coroutines":
+        async with AsyncClient(**settings) as client:
+            many = (client.run("steps", handler, **how) for _ in range(runs))
+            return await asyncio.wait_for(asyncio.gather(*many), WAIT)
+    with Client(**settings) as blocking:
+        each = (asyncio.to_thread(blocking.run, "steps", handler, **how) for _ in range(runs))
+        return await asyncio.wait_for(asyncio.gather(*each), WAIT)
+
+
+def check(results: list[RunResult], turns: int) -> None:
+    """Each turn took effect once, in each run."""
+    for result in results:
+        assert result.status is RunStatus.COMPLETED
+        assert result.errors == ()
+        assert result.run.visits == {"calc": turns, "end": 1}
+        assert result.artifacts["log"] == "\n".join(str(n + 1) for n in range(turns))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_many_runs_share_a_stream(shared: Sidecar, flavour: str) -> None:
+    """A client is one worker, however many runs it drives."""
+    served: list[list[int]] = []
+
+    def handle(turn: TurnView) -> Reply:
+        served.append([worker.served_runs for worker in workers_of(shared)])
+        return count_to(2)(turn)
+
+    check(await drive(flavour, 12, handle, address=shared.address), 2)
+    assert all(len(workers) == 1 for workers in served)
+    assert max(workers[0] for workers in served) > 1
+
+
+async def test_coroutine_handlers_run_side_by_side(shared: Sidecar) -> None:
+    here, everybody = 0, asyncio.Event()
+
+    async def handle(turn: AsyncTurn) -> Reply:
+        nonlocal here
+        here += 1
+        if here == 8:
+            everybody.set()
+        await asyncio.wait_for(everybody.wait(), WAIT)
+        return count_to(1)(turn)
+
+    check(await drive("coroutines", 8, handle, address=shared.address), 1)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_links_that_break(shared: Sidecar, flavour: str) -> None:
+    """What the client holds it keeps over a new connection: each turn takes effect once."""
+    turns, breaks = 25, 4
+    with Proxy(shared.address) as proxy:
+        count = 0
+
+        def handle(turn: TurnView) -> Reply:
+            nonlocal count
+            count += 1
+            if count % (turns // breaks) == 0:
+                proxy.cut()
+            return count_to(turns)(turn)
+
+        check(await drive(flavour, 1, handle, address=proxy.address), turns)
+        assert proxy.connections > breaks
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    ("handler", "error", "reason"),
+    [
+        (lambda turn: "done", HandlerError, "BAD_REPLY"),
+        ({"nobody": count_to(1)}, FailTurnError, ""),
+    ],
+    ids=["no reply", "no handler"],
+)
+async def test_mistakes_are_raised_at_once(
+    shared: Sidecar, flavour: str, handler: Any, error: type[Exception], reason: str
+) -> None:
+    """A mistake in the program uses up no attempt, and the run can be driven again."""
+    request_id = f"mistake-{flavour}-{error.__name__}"
+    with pytest.raises(error) as caught:
+        await drive(flavour, 1, handler, address=shared.address, request_id=request_id)
+    assert getattr(caught.value, "reason", "") == reason or not reason
+    with shared.client() as client:
+        again = client.run("steps", count_to(1), variables=N, request_id=request_id)
+        check([again], 1)
+        failed = list(client.attach(again.run.run_id).records(kinds=["TURN_FAILED"]))
+    assert failed == []
+
+
+def test_what_is_no_function_is_refused_before_the_run_begins(shared: Sidecar) -> None:
+    async def handle(turn: AsyncTurn) -> Reply:
+        return Reply()
+
+    with shared.client() as client:
+        for handler, tools in ((handle, {}), ("x", {}), ({}, {}), (count_to(1), {"add": handle})):
+            with pytest.raises(TypeError):
+                client.run("steps", handler, tools=tools, variables=N)  # type: ignore[arg-type]
+        with pytest.raises(NotFoundError):
+            client.run("unregistered", count_to(1))
+
+
+def test_another_process_takes_the_run_over(shared: Sidecar) -> None:
+    """The first one is told, what it had does not count, and the second one ends the run."""
+    begun, free = threading.Event(), threading.Event()
+
+    def slow(turn: Turn) -> Reply:
+        begun.set()
+        free.wait(WAIT)
+        return Reply(event="Done")
+
+    caught: list[BaseException] = []
+    with shared.client() as first, shared.client() as second:
+
+        def run() -> None:
+            try:
+                first.run("steps", slow, variables=N, request_id="twice")
+            except BaseException as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert begun.wait(WAIT)
+        check([second.run("steps", count_to(2), variables=N, request_id="twice")], 2)
+        thread.join(WAIT)
+        free.set()
+    assert [type(error) for error in caught] == [RunTakenOverError]
+
+
+async def test_one_run_twice_by_one_client(shared: Sidecar) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    async def handle(turn: AsyncTurn) -> Reply:
+        begun.set()
+        await free.wait()
+        return count_to(1)(turn)
+
+    async with AsyncClient(address=shared.address) as client:
+        run = await client.open("steps", variables=N)
+        driving = asyncio.create_task(run.drive(handle))
+        await asyncio.wait_for(begun.wait(), WAIT)
+        with pytest.raises(StateError, match="driven by this client"):
+            await run.drive(handle)
+        free.set()
+        check([await asyncio.wait_for(driving, WAIT)], 1)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_client_that_is_closed_gives_its_runs_up(shared: Sidecar, flavour: str) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def slow(turn: Any) -> Reply:
+        begun.set()
+        free.wait(WAIT)
+        return Reply(event="Done")
+
+    async def stuck(turn: AsyncTurn) -> Reply:
+        begun.set()
+        await asyncio.Event().wait()
+        return Reply()
+
+    async def entered() -> None:
+        assert await asyncio.to_thread(begun.wait, WAIT)
+
+    request_id = f"closed-{flavour}"
+    client: Any
+    if flavour == "coroutines":
+        client = AsyncClient(address=shared.address)
+        driving = asyncio.create_task(
+            client.run("steps", stuck, variables=N, request_id=request_id)
+        )
+        await entered()
+        await client.close()
+    else:
+        client = Client(address=shared.address)
+        job = asyncio.to_thread(client.run, "steps", slow, variables=N, request_id=request_id)
+        driving = asyncio.create_task(job)
+        await entered()
+        await asyncio.to_thread(client.close)
+    with pytest.raises(CallCancelledError):
+        await asyncio.wait_for(driving, WAIT)
+    free.set()
+    with shared.client() as other:
+        again = await asyncio.to_thread(
+            other.run, "steps", count_to(1), variables=N, request_id=request_id
+        )
+    check([again], 1)
+
+
+async def test_a_driver_that_is_cancelled_keeps_nobody_else(shared: Sidecar) -> None:
+    entered = asyncio.Event()
+
+    async def stuck(turn: AsyncTurn) -> Reply:
+        entered.set()
+        await asyncio.Event().wait()
+        return Reply()
+
+    async with AsyncClient(address=shared.address) as client:
+        lost = asyncio.create_task(client.run("steps", stuck, variables=N))
+        await asyncio.wait_for(entered.wait(), WAIT)
+        lost.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await lost
+        check([await client.run("steps", count_to(3), variables=N)], 3)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_sidecar_that_is_away_for_long(flavour: str) -> None:
+    """A run that is driven waits for it, however short the time is that calls are repeated."""
+    with Sidecar(packs=[STEPS], allow_tools=["*"]) as process:
+        away: list[threading.Timer] = []
+
+        def handle(turn: TurnView) -> Reply:
+            if not away:
+                process.kill()
+                away.append(threading.Timer(2.0, process.restart))
+                away[0].start()
+            return count_to(2)(turn)
+
+        settings: dict[str, Any] = {"address": process.address, "timeout": 60.0}
+        check(await drive(flavour, 1, handle, retry_for=0.5, **settings), 2)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_no_sidecar(flavour: str) -> None:
+    """A run that no sidecar takes is given up as a call is."""
+    with Sidecar(packs=[STEPS], allow_tools=["*"]) as process:
+        with process.client() as client:
+            run = client.open("steps", variables=N)
+        process.kill()
+
+        async def driven() -> None:
+            if flavour == "coroutines":
+                async with AsyncClient(address=process.address, retry_for=0.5) as other:
+                    await other.attach(run.id).drive(count_to(1))
+            else:
+                with Client(address=process.address, retry_for=0.5) as blocking:
+                    await asyncio.to_thread(blocking.attach(run.id).drive, count_to(1))
+
+        with pytest.raises(UnavailableError):
+            await driven()
+
+
+def test_handlers_have_the_context_of_their_caller(shared: Sidecar) -> None:
+    who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+    seen: list[str] = []
+
+    def handle(turn: Turn) -> Reply:
+        seen.append(who.get())
+        if not turn.terminal:
+            turn.step("add", {"a": 1, "b": 2})
+        return Reply(event="" if turn.terminal else "Done", artifacts={})
+
+    def add(payload: Any) -> int:
+        seen.append(who.get())
+        return 3
+
+    who.set("the caller")
+    with shared.client() as client:
+        client.run("steps", handle, tools={"add": add}, variables=N)
+    assert seen == ["the caller"] * 3

@@ -17,11 +17,14 @@ var news = []pawlv1.RecordKind{
 
 // request asks for calls, all in one commit.
 func (h *ownHost) request(ctx context.Context, calls []stepCall) ([]*pawlv1.StepOutcome, error) {
-	id := or("")
+	id, requests := or(""), callsOf(calls)
+	for _, r := range requests {
+		r.ByCaller = true
+	}
 	got, err := withToken(ctx, h, func(ref *pawlv1.TurnRef) (*pawlv1.RequestStepResponse, error) {
 		return again(ctx, h.d.client().RequestStep, &pawlv1.RequestStepRequest{
 			RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
-			Requests: callsOf(calls), RequestId: id,
+			Requests: requests, RequestId: id,
 		})
 	})
 	return got.GetOutcomes(), err
@@ -90,9 +93,11 @@ func (h *ownHost) finish(ctx context.Context, o *pawlv1.StepOutcome, c stepCall)
 	return o, nil
 }
 
-// goes says whether a pending call may go out: nothing holds it for a decision, and no
-// other step asks what came of its attempt.
-func goes(step *pawlv1.Step) bool { return !step.GetApproval().GetHeld() && step.GetInquiry() == 0 }
+// goes says whether a pending call may go out: it is the caller's, nothing holds it for a
+// decision, and no other step asks what came of its attempt.
+func goes(step *pawlv1.Step) bool {
+	return step.GetByCaller() && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
+}
 
 // await waits for news of a step behind a record, and gives the record of the news.
 func (h *ownHost) await(ctx context.Context, step *pawlv1.Step, after uint64) (uint64, error) {

@@ -88,7 +88,7 @@ func (d *Driver) measure(ctx context.Context, rng *rand.Rand) error {
 		answer, err := withToken(ctx, d, func(ctx context.Context, token string) (*pawlv1.RequestStepResponse, error) {
 			return d.Client.RequestStep(ctx, &pawlv1.RequestStepRequest{
 				RunId: d.Run, TurnSeq: ref.TurnSeq, Attempt: ref.Attempt, TurnToken: token, RequestId: "s-" + key,
-				Requests: []*pawlv1.StepRequest{{Key: key, Tool: "measure", PayloadJson: fmt.Sprintf(`{"n":%d}`, n)}},
+				Requests: []*pawlv1.StepRequest{{Key: key, Tool: "measure", PayloadJson: fmt.Sprintf(`{"n":%d}`, n), ByCaller: true}},
 			})
 		})
 		if err != nil {

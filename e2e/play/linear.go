@@ -243,7 +243,7 @@ func (c *LinearClient) request(name string, known deskRun) {
 		got, err := mayRepeat(ctx, c, func(ctx context.Context) (*pawlv1.RequestStepResponse, error) {
 			return c.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 				RunId: known.id, TurnSeq: known.turn, Attempt: 1, RequestId: id,
-				Requests: []*pawlv1.StepRequest{{Key: key, Tool: "measure", PayloadJson: payload}},
+				Requests: []*pawlv1.StepRequest{{Key: key, Tool: "measure", PayloadJson: payload, ByCaller: true}},
 			})
 		})
 		if err != nil {

@@ -65,7 +65,7 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	}
 	got, err := p.Runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: p.run, TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Requests: []*pawlv1.StepRequest{{Key: s.Key, Tool: s.Tool, PayloadJson: payload, Reframe: s.Reframe}},
+		Requests: []*pawlv1.StepRequest{{Key: s.Key, Tool: s.Tool, PayloadJson: payload, Reframe: s.Reframe, ByCaller: true}},
 	})
 	if err != nil {
 		return false, err
@@ -88,10 +88,12 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	return p.resolve(ctx, turn, at, outcome.GetStep(), s)
 }
 
-// Goes reports whether a caller may make a call that it asked for: the call is pending, no person has to decide
-// about it first, and no other step asks what came of its attempt.
+// Goes reports whether a caller may make a call that it asked for: the call is pending and the caller's to make, or an
+// agent's, for which a script answers; no person has to decide about it first, and no other step asks what came of its
+// attempt.
 func Goes(step *pawlv1.Step) bool {
-	return step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
+	own := step.GetByCaller() || step.GetDelegation()
+	return own && step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
 }
 
 // undecided lets the time of a call pass that waits for a decision: a script has no person, so the call is not made.

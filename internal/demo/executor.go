@@ -112,7 +112,7 @@ func (e *executor) step(ctx context.Context, turn *pawlv1.GetTurnResponse, key s
 	ref := turn.GetTurn()
 	got, err := e.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: ref.GetRunId(), TurnSeq: ref.GetTurnSeq(), Attempt: ref.GetAttempt(), TurnToken: ref.GetToken(),
-		Requests: []*pawlv1.StepRequest{{Key: key, Tool: s.Tool, PayloadJson: string(payload)}},
+		Requests: []*pawlv1.StepRequest{{Key: key, Tool: s.Tool, PayloadJson: string(payload), ByCaller: true}},
 	})
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (e *executor) step(ctx context.Context, turn *pawlv1.GetTurnResponse, key s
 		return []byte(step.GetResultJson()), nil
 	}
 	if !answers.Goes(step) {
-		return nil, fmt.Errorf("may not be made: step %d is %s and waits for a decision or an inquiry", step.GetStep(), step.GetStatus())
+		return nil, fmt.Errorf("may not be made: step %d is %s and is a worker's, or waits for a decision or an inquiry", step.GetStep(), step.GetStatus())
 	}
 	return e.execute(ctx, turn, step)
 }

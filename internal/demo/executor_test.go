@@ -35,12 +35,13 @@ func TestOnlyReleasedCallsAreMade(t *testing.T) {
 		step *pawlv1.Step
 		made int
 	}{
-		"free":      {&pawlv1.Step{Status: pending}, 1},
-		"approved":  {&pawlv1.Step{Status: pending, Approval: &pawlv1.StepApproval{Verdict: pawlv1.StepVerdict_STEP_VERDICT_APPROVED}}, 1},
-		"held":      {&pawlv1.Step{Status: pending, Approval: &pawlv1.StepApproval{Held: true}}, 0},
-		"unknown":   {&pawlv1.Step{Status: pending, Inquiry: 7}, 0},
-		"denied":    {&pawlv1.Step{Status: pawlv1.StepStatus_STEP_STATUS_ERROR}, 0},
-		"cancelled": {&pawlv1.Step{Status: pawlv1.StepStatus_STEP_STATUS_CANCELLED}, 0},
+		"free":       {&pawlv1.Step{Status: pending, ByCaller: true}, 1},
+		"a worker's": {&pawlv1.Step{Status: pending}, 0},
+		"approved":   {&pawlv1.Step{Status: pending, ByCaller: true, Approval: &pawlv1.StepApproval{Verdict: pawlv1.StepVerdict_STEP_VERDICT_APPROVED}}, 1},
+		"held":       {&pawlv1.Step{Status: pending, ByCaller: true, Approval: &pawlv1.StepApproval{Held: true}}, 0},
+		"unknown":    {&pawlv1.Step{Status: pending, ByCaller: true, Inquiry: 7}, 0},
+		"denied":     {&pawlv1.Step{Status: pawlv1.StepStatus_STEP_STATUS_ERROR}, 0},
+		"cancelled":  {&pawlv1.Step{Status: pawlv1.StepStatus_STEP_STATUS_CANCELLED}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -147,3 +147,29 @@ func TestStepsHaveOneIdempotencyKey(t *testing.T) {
 		}
 	}
 }
+
+// TestByCallerIsTold: the answer, the turn and the record say that the caller makes a call.
+func TestByCallerIsTold(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	turn := r.start(ctx).GetTurn()
+	for _, own := range []bool{true, false} {
+		got, err := r.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+			RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
+			Requests: []*pawlv1.StepRequest{{Tool: "write_file", PayloadJson: `{}`, ByCaller: own}},
+		})
+		if err != nil || got.GetOutcomes()[0].GetStep().GetByCaller() != own {
+			t.Fatalf("RequestStep %v, %v", got, err)
+		}
+	}
+	view, err := r.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: turn.GetRunId()})
+	if err != nil || len(view.GetSteps()) != 2 || !view.GetSteps()[0].GetByCaller() || view.GetSteps()[1].GetByCaller() {
+		t.Fatalf("GetTurn %v, %v", view, err)
+	}
+	page, err := r.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		RunId: turn.GetRunId(), Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED},
+	})
+	if err != nil || len(page.GetRecords()) != 2 || !page.GetRecords()[0].GetStepRequested().GetByCaller() || page.GetRecords()[1].GetStepRequested().GetByCaller() {
+		t.Fatalf("ListTransitions %v, %v", page, err)
+	}
+}

@@ -95,6 +95,7 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 	}
 	requests := make([]machine.StepRequest, len(cmd.Requests))
 	for i, r := range cmd.Requests {
+		r.ByCaller = r.ByCaller && t.c.holder == nil && !t.program.Graph.Tools[r.Tool].Agent
 		r.PayloadHash = request.PayloadHash(r.Payload)
 		if r.Denied == nil {
 			r.Denied = t.denial(&r)
@@ -110,6 +111,11 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 		b.Text(r.Tool)
 		b.Bytes(r.PayloadHash[:])
 		b.Flag(r.Reframe)
+	}
+	for i := range requests {
+		if requests[i].ByCaller {
+			b.Number(uint64(i))
+		}
 	}
 	cmd.Requests = requests
 	return cmd

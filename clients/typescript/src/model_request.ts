@@ -89,6 +89,7 @@ export function stepRequest(call: StepCall): MessageInitShape<typeof StepRequest
     tool: call.tool,
     payloadJson: toJsonText(call.payload === undefined ? {} : call.payload, "payload"),
     reframe: call.reframe ?? false,
+    byCaller: call.byCaller ?? false,
     call: call.call,
   };
 }

@@ -49,6 +49,11 @@ export interface StepCall {
   readonly reframe?: boolean;
   /** The call of a model that this is: its key is made of that step's and the index. */
   readonly call?: ToolCallRef;
+  /**
+   * True: the caller makes the call, and no worker gets it, if `byCaller` of the answer's step is
+   * set as well. Only for calls that are asked for by `requestSteps`. Default false.
+   */
+  readonly byCaller?: boolean;
 }
 
 /** How a tool call is made. */

@@ -164,7 +164,9 @@ func StepsFromProto(c Caller, req *pawlv1.RequestStepRequest) (runtime.StepsRequ
 		if payload == nil {
 			payload = []byte("{}")
 		}
-		out.Requests[i] = machine.StepRequest{Key: r.GetKey(), Tool: r.GetTool(), Payload: payload, Reframe: r.GetReframe(), Call: callFromProto(r.GetCall())}
+		out.Requests[i] = machine.StepRequest{
+			Key: r.GetKey(), Tool: r.GetTool(), Payload: payload, Reframe: r.GetReframe(), Call: callFromProto(r.GetCall()), ByCaller: r.GetByCaller(),
+		}
 	}
 	return out, nil
 }

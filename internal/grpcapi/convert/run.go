@@ -141,7 +141,7 @@ func stepToProto(run string, s *machine.ToolStep) *pawlv1.Step {
 		Step: s.Step, Key: s.Key, Tool: s.Tool, Status: pawlv1.StepStatus(s.Status), Attempt: int32(s.Attempt),
 		TurnSeq: s.TurnSeq, Deadline: TimeToProto(s.Deadline), Delegation: s.Delegation,
 		Remote: remoteToProto(s.Remote), IdempotencyKey: machine.IdempotencyKey(run, s.Step), Approval: approvalToProto(s),
-		About: aboutToProto(s.About), Inquiry: s.Inquiry,
+		About: aboutToProto(s.About), Inquiry: s.Inquiry, ByCaller: s.ByCaller,
 	}
 }
 

@@ -167,6 +167,8 @@ type (
 		About *About
 		// Policy goes with a delegation: what the agent's run may call at most; nil = no list.
 		Policy *ToolPolicy
+		// ByCaller: the caller that asked for it makes it; see [StepRequest].
+		ByCaller bool
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.

@@ -288,6 +288,8 @@ type ToolStep struct {
 	Model *ModelStep
 	// Call is the model's call that it makes; nil = no model asked for it.
 	Call *CallRef
+	// ByCaller: the caller that asked for it makes it; see [StepRequest].
+	ByCaller bool
 	// Bound is what the attempt of a tool or agent may consume at most; a model's stands in
 	// Model. Zero once answered, and where nobody says.
 	Bound Amount

@@ -88,7 +88,7 @@ func (r *Room) Follow(c *runtime.Commit) {
 
 func hasPending(s *machine.State) bool {
 	for i := range s.Steps {
-		if s.Steps[i].Goes() && !s.Steps[i].Delegation && s.Steps[i].Model == nil {
+		if forWorkers(&s.Steps[i]) {
 			return true
 		}
 	}

@@ -221,13 +221,18 @@ func classOf(s *machine.State) machine.WorkClass {
 	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
 }
 
+// forWorkers: a worker may make the call, no agent, model or caller has it.
+func forWorkers(p *machine.ToolStep) bool {
+	return p.Goes() && !p.Delegation && p.Model == nil && !p.ByCaller
+}
+
 // offerSteps puts pending steps among the waiting work. False: of some it is not
 // known who holds them.
 func (sp *workShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
 	all = true
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if !p.Goes() || p.Delegation || p.Model != nil || s.Status.Terminal() {
+		if !forWorkers(p) || s.Status.Terminal() {
 			continue
 		}
 		step := run.steps[p.Step]

@@ -175,6 +175,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	ledgerSamples(t, fresh)
 	policySamples(t, fresh)
 	sendingSamples(t, fresh)
+	callerSamples(t, fresh)
 	effectSamples(t, fresh)
 	approvalSamples(t, fresh)
 	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}

@@ -146,7 +146,7 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.StepRequested{
 			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
 			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call, About: b.About,
-			Policy: b.Policy,
+			Policy: b.Policy, ByCaller: b.ByCaller,
 		}
 	case *machine.StepResolved:
 		return &machine.StepResolved{

@@ -1873,6 +1873,7 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
 
@@ -1925,6 +1926,8 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 280:
+			v.ByCaller = s.bool()
 		default:
 			s.unknown()
 		}
@@ -3937,6 +3940,7 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
 
@@ -3967,6 +3971,8 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 280:
+			v.ByCaller = s.bool()
 		default:
 			s.unknown()
 		}
@@ -4569,6 +4575,7 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 243)
 		b = shut(appendAbout(b, v.About), mark)
 	}
+	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
 
@@ -4623,6 +4630,8 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 		case 243:
 			v.About = new(machine.About)
 			s.keep(readAbout(s.message(), v.About))
+		case 280:
+			v.ByCaller = s.bool()
 		default:
 			s.unknown()
 		}

@@ -4305,6 +4305,7 @@ type StepRequest struct {
 	Holding       *Holding               `protobuf:"bytes,200,opt,name=holding,proto3" json:"holding,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4407,6 +4408,13 @@ func (x *StepRequest) GetPolicy() *ToolPolicy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *StepRequest) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 // Fault also carries a Denial: code and message.
@@ -6536,6 +6544,7 @@ type StepRequested struct {
 	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
 	About         *About                 `protobuf:"bytes,240,opt,name=about,proto3" json:"about,omitempty"`
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6701,6 +6710,13 @@ func (x *StepRequested) GetPolicy() *ToolPolicy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *StepRequested) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 type StepResolved struct {
@@ -9621,6 +9637,7 @@ type ToolStep struct {
 	Doubt         bool                   `protobuf:"varint,241,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	Inquiry       uint32                 `protobuf:"varint,242,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
 	About         *About                 `protobuf:"bytes,243,opt,name=about,proto3" json:"about,omitempty"`
+	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9800,6 +9817,13 @@ func (x *ToolStep) GetAbout() *About {
 		return x.About
 	}
 	return nil
+}
+
+func (x *ToolStep) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 type ModelStep struct {
@@ -11817,7 +11841,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xec\x02\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\x8a\x03\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -11828,7 +11852,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x123\n" +
 	"\aholding\x18\xc8\x01 \x01(\v2\x18.pawl.storage.v1.HoldingR\aholding\x12\x17\n" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"K\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x1c\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
@@ -12012,7 +12037,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\x85\x05\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xa3\x05\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12036,7 +12061,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
 	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\x12-\n" +
 	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"\xca\x04\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x1c\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -12302,7 +12328,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xc8\x05\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xe6\x05\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12330,7 +12356,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
 	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\x12\x19\n" +
 	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
-	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\"\xfa\x02\n" +
+	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x12\x1c\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xfa\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +

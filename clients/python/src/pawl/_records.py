@@ -190,6 +190,8 @@ class StepRequested:
     bound: Usage | None = None
     about: StepAbout | None = None
     """The step that this one of the sidecar's own is about; None: a turn asked for it."""
+    by_caller: bool = False
+    """The caller that asked for it makes the call, and no worker gets it."""
     hold: Hold | None = None
     """The call waits for a decision until `deadline`; None: it does not."""
 

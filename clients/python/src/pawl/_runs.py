@@ -144,6 +144,8 @@ class Step:
     """The step that this one of the sidecar's own is about; None: a turn asked for it."""
     inquiry: int = 0
     """The step that asks whether the attempt happened; 0: nobody is asked."""
+    by_caller: bool = False
+    """The caller that asked for it makes the call, and no worker gets it."""
     approval: StepApproval | None = None
     """What there is to a call that is to be approved; None: nobody has to."""
 

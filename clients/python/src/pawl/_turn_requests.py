@@ -27,6 +27,8 @@ class StepCall:
     reframe: bool = False
     call: ToolCallRef | None = None
     """The model's call that this is; the key is then made of it."""
+    by_caller: bool = False
+    """The caller makes the call, no worker gets it, if the answer's step has `by_caller` too."""
 
 
 def complete_request(
@@ -105,6 +107,7 @@ def step_request(
                 tool=call.tool,
                 payload_json=dump_json(call.payload, "payload"),
                 reframe=call.reframe,
+                by_caller=call.by_caller,
                 call=None
                 if call.call is None
                 else record_pb2.ToolCallRef(model_step=call.call.model_step, index=call.call.index),

@@ -4204,7 +4204,9 @@ type StepRequested struct {
 	// It waits for a decision until deadline; unset: it does not.
 	Hold *Hold `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
-	About         *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
+	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
+	// True: the caller of RequestStep makes the call itself, and no worker gets it.
+	ByCaller      bool `protobuf:"varint,61,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4349,6 +4351,13 @@ func (x *StepRequested) GetAbout() *StepAbout {
 		return x.About
 	}
 	return nil
+}
+
+func (x *StepRequested) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 // Hold says that a call waits for a decision.
@@ -6422,7 +6431,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xad\x04\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xca\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -6442,7 +6451,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x0frequest_changed\x18\r \x01(\bR\x0erequestChanged\x12$\n" +
 	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12!\n" +
 	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\x12(\n" +
-	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\"\x18\n" +
+	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x1b\n" +
+	"\tby_caller\x18= \x01(\bR\bbyCaller\"\x18\n" +
 	"\x04Hold\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\"\xa6\x02\n" +
 	"\vStepDecided\x12\x12\n" +

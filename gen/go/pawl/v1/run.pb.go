@@ -1579,7 +1579,9 @@ type Step struct {
 	// The step that this one of the sidecar's own is about; unset: a turn asked for it.
 	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
 	// Number of the step that asks whether the attempt happened; 0: nobody is asked.
-	Inquiry       uint32 `protobuf:"varint,61,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
+	Inquiry uint32 `protobuf:"varint,61,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
+	// True: the caller of RequestStep makes the call itself, and no worker gets it.
+	ByCaller      bool `protobuf:"varint,62,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1759,6 +1761,13 @@ func (x *Step) GetInquiry() uint32 {
 		return x.Inquiry
 	}
 	return 0
+}
+
+func (x *Step) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 // StepApproval is what is known of the approval of a call.
@@ -5579,7 +5588,12 @@ type StepRequest struct {
 	// The model's call that this is. Its key is then that of the MODEL step, a slash and the
 	// index, whatever the model worded, and a request of that key is answered from the
 	// record whatever its payload; key has to be empty. Default: unset, no model asked.
-	Call          *ToolCallRef `protobuf:"bytes,5,opt,name=call,proto3" json:"call,omitempty"`
+	Call *ToolCallRef `protobuf:"bytes,5,opt,name=call,proto3" json:"call,omitempty"`
+	// True: the caller makes this call itself, in all its attempts, and no worker gets it. It
+	// is without effect for an agent's call, in a request under a lease of a worker, and for a
+	// key that is known: Step.by_caller of the answer says who makes the call. Default false:
+	// it goes to a worker that offers the tool, if there is one.
+	ByCaller      bool `protobuf:"varint,6,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5647,6 +5661,13 @@ func (x *StepRequest) GetCall() *ToolCallRef {
 		return x.Call
 	}
 	return nil
+}
+
+func (x *StepRequest) GetByCaller() bool {
+	if x != nil {
+		return x.ByCaller
+	}
+	return false
 }
 
 // RequestStepRequest asks for tool calls.
@@ -10666,7 +10687,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12'\n" +
 	"\x0frequest_changed\x18\x06 \x01(\bR\x0erequestChanged\x12*\n" +
-	"\x11max_output_tokens\x18G \x01(\x03R\x0fmaxOutputTokens\"\xeb\x05\n" +
+	"\x11max_output_tokens\x18G \x01(\x03R\x0fmaxOutputTokens\"\x88\x06\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -10692,7 +10713,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\bredacted\x18\x1f \x01(\bR\bredacted\x121\n" +
 	"\bapproval\x18( \x01(\v2\x15.pawl.v1.StepApprovalR\bapproval\x12(\n" +
 	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x18\n" +
-	"\ainquiry\x18= \x01(\rR\ainquiry\"\xcd\x02\n" +
+	"\ainquiry\x18= \x01(\rR\ainquiry\x12\x1b\n" +
+	"\tby_caller\x18> \x01(\bR\bbyCaller\"\xcd\x02\n" +
 	"\fStepApproval\x12\x12\n" +
 	"\x04held\x18\x01 \x01(\bR\x04held\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
@@ -11037,14 +11059,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12*\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xb0\x01\n" +
+	"\tduplicate\x18\x04 \x01(\bR\tduplicate\"\xcd\x01\n" +
 	"\vStepRequest\x12\x1a\n" +
 	"\x03key\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x03key\x12\x1e\n" +
 	"\x04tool\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x04tool\x12!\n" +
 	"\fpayload_json\x18\x03 \x01(\tR\vpayloadJson\x12\x18\n" +
 	"\areframe\x18\x04 \x01(\bR\areframe\x12(\n" +
-	"\x04call\x18\x05 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\"\xe8\x02\n" +
+	"\x04call\x18\x05 \x01(\v2\x14.pawl.v1.ToolCallRefR\x04call\x12\x1b\n" +
+	"\tby_caller\x18\x06 \x01(\bR\bbyCaller\"\xe8\x02\n" +
 	"\x12RequestStepRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +

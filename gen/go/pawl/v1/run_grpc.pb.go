@@ -247,10 +247,10 @@ type RunServiceClient interface {
 	// denial. A key that is known returns the recorded step, marked replayed, at
 	// no cost. Scope runs:write, or events:external in an external state.
 	//
-	// A call that is PENDING and not held goes to a worker that offers its tool, if there is
-	// one, and the answer does not say so. A caller makes such a call itself only where no
-	// worker offers the tool; where one may, it serves the run with its tools instead
-	// (WorkerService.Work, serve_run), and makes the calls that are assigned to it.
+	// A caller that makes a call itself says so (by_caller), and makes it only if the answer has
+	// Step.by_caller, status PENDING, no approval.held and inquiry 0: no worker gets it then. Every
+	// other call that is PENDING and not held goes to a worker that offers its tool, if there
+	// is one, and the answer does not say so.
 	//
 	// A repeat under the same request_id is answered with the same steps as they are now. It
 	// gives out no call that a new request would not be given: such a repeat fails as that
@@ -1033,10 +1033,10 @@ type RunServiceServer interface {
 	// denial. A key that is known returns the recorded step, marked replayed, at
 	// no cost. Scope runs:write, or events:external in an external state.
 	//
-	// A call that is PENDING and not held goes to a worker that offers its tool, if there is
-	// one, and the answer does not say so. A caller makes such a call itself only where no
-	// worker offers the tool; where one may, it serves the run with its tools instead
-	// (WorkerService.Work, serve_run), and makes the calls that are assigned to it.
+	// A caller that makes a call itself says so (by_caller), and makes it only if the answer has
+	// Step.by_caller, status PENDING, no approval.held and inquiry 0: no worker gets it then. Every
+	// other call that is PENDING and not held goes to a worker that offers its tool, if there
+	// is one, and the answer does not say so.
 	//
 	// A repeat under the same request_id is answered with the same steps as they are now. It
 	// gives out no call that a new request would not be given: such a repeat fails as that

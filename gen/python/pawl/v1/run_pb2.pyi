@@ -313,7 +313,7 @@ class ModelStep(_message.Message):
     def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ..., max_output_tokens: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry", "by_caller")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -335,6 +335,7 @@ class Step(_message.Message):
     APPROVAL_FIELD_NUMBER: _ClassVar[int]
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     INQUIRY_FIELD_NUMBER: _ClassVar[int]
+    BY_CALLER_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -356,7 +357,8 @@ class Step(_message.Message):
     approval: StepApproval
     about: _record_pb2.StepAbout
     inquiry: int
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ..., about: _Optional[_Union[_record_pb2.StepAbout, _Mapping]] = ..., inquiry: _Optional[int] = ...) -> None: ...
+    by_caller: bool
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ..., about: _Optional[_Union[_record_pb2.StepAbout, _Mapping]] = ..., inquiry: _Optional[int] = ..., by_caller: bool = ...) -> None: ...
 
 class StepApproval(_message.Message):
     __slots__ = ("held", "since", "digest", "verdict", "decided_by", "decided_at", "expires", "decided_seq")
@@ -1029,18 +1031,20 @@ class SuspendTurnResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class StepRequest(_message.Message):
-    __slots__ = ("key", "tool", "payload_json", "reframe", "call")
+    __slots__ = ("key", "tool", "payload_json", "reframe", "call", "by_caller")
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_JSON_FIELD_NUMBER: _ClassVar[int]
     REFRAME_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
+    BY_CALLER_FIELD_NUMBER: _ClassVar[int]
     key: str
     tool: str
     payload_json: str
     reframe: bool
     call: _record_pb2.ToolCallRef
-    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ...) -> None: ...
+    by_caller: bool
+    def __init__(self, key: _Optional[str] = ..., tool: _Optional[str] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., by_caller: bool = ...) -> None: ...
 
 class RequestStepRequest(_message.Message):
     __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "requests", "request_id")

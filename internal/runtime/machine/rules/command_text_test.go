@@ -165,7 +165,7 @@ func policyOf(limited bool, allow, block string, named bool) *machine.ToolPolicy
 	return &machine.ToolPolicy{Limited: limited, Allow: list(allow), Block: list(block), Named: named}
 }
 
-// requests are the lines "[key:] tool payload [reframe] [denied=CODE] [call=STEP/INDEX] [effect=KEY]
+// requests are the lines "[key:] tool payload [reframe] [by_caller] [denied=CODE] [call=STEP/INDEX] [effect=KEY]
 // [allow=TOOLS|named]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
@@ -195,6 +195,8 @@ func (a args) requests() []machine.StepRequest {
 				r.Denied = &machine.Denial{Code: code}
 			case w == "reframe":
 				r.Reframe = true
+			case w == "by_caller":
+				r.ByCaller = true
 			case w == "free":
 				r.Holding.Free = true
 			default:

@@ -113,6 +113,7 @@ type vstep struct {
 	begins   int64
 	doubt    bool
 	inquiry  uint32
+	byCaller bool
 	about    machine.About
 	// payloadAt is the record of the decision that replaced the payload, wasAsked: somebody
 	// was asked about its last attempt.
@@ -313,7 +314,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
 			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)},
-			begins: r.At,
+			begins: r.At, byCaller: b.ByCaller,
 		}
 		n.readHeld(&step, b, r)
 		n.readKey(v, &step, b, r)

@@ -42,7 +42,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	asked := &machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
-		Bound: usageOfBound(bound),
+		Bound: usageOfBound(bound), ByCaller: a.ByCaller,
 	}
 	if tool.Agent && t.rules.agentsAreLeased {
 		asked.Policy = t.passOn(a.Policy)
@@ -50,7 +50,7 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	step := machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq,
-		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound, ByCaller: a.ByCaller,
 	}
 	t.await(&step, asked, a.Holding)
 	step.RequestSeq = t.record(asked)

@@ -85,7 +85,7 @@ func runLanes(ctx context.Context, set *settings) []*column {
 
 func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 	var err error
-	if l.sidecar, err = newSidecar(l.set, sharedFlags, nil, nil); err != nil {
+	if l.sidecar, err = newSidecar(l.set, sharedFlags, nil, nil, nil); err != nil {
 		c.fail(err)
 		return
 	}
@@ -103,7 +103,7 @@ func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 
 // play runs one scenario.
 func (l *lane) play(s *scenario) (err error) {
-	p := &play{lane: l, scenario: s, sidecar: l.sidecar, pack: s.id, workers: map[string]*worker{}, calls: map[string]call{}}
+	p := &play{lane: l, scenario: s, sidecar: l.sidecar, pack: s.id, workers: map[string]*worker{}, calls: map[string]call{}, speakers: map[string]*driver{}, known: map[string]string{}}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.open(); err != nil {
 		return err

@@ -21,6 +21,9 @@ type play struct {
 	workers map[string]*worker
 	// calls are those that are not waited for yet, by name.
 	calls map[string]call
+	// speakers are the processes of other principals by name, known the ids of the runs that they started.
+	speakers map[string]*driver
+	known    map[string]string
 	// entries is the file in which the tools of all drivers write down that they were called.
 	entries string
 }
@@ -34,6 +37,7 @@ type way interface {
 // call is a call of the driver under way.
 type call struct {
 	step   step
+	driver *driver
 	answer <-chan reply
 }
 
@@ -48,7 +52,7 @@ func (p *play) open() error {
 			flags = sharedFlags
 		}
 		var err error
-		if p.sidecar, err = newSidecar(p.lane.set, flags, p.scenario.Scopes, p.scenario.Files); err != nil {
+		if p.sidecar, err = newSidecar(p.lane.set, flags, p.scenario.Scopes, p.scenario.Principals, p.scenario.Files); err != nil {
 			return err
 		}
 		p.own = true
@@ -60,7 +64,7 @@ func (p *play) open() error {
 	if err != nil {
 		return err
 	}
-	if err := p.reset(d); err != nil {
+	if err := p.reset(d, ""); err != nil {
 		return err
 	}
 	return p.make(step{verb: "register", args: map[string]any{}})
@@ -83,9 +87,17 @@ func (p *play) address() string {
 	return p.sidecar.address()
 }
 
-// reset points a driver at the sidecar and lets it forget what was.
-func (p *play) reset(d *driver) error {
-	r, err := d.call("reset", map[string]any{"address": p.address(), "token": p.sidecar.token, "ledger": p.entries})
+// reset points a driver at the sidecar and lets it forget what was. It speaks by the token of a
+// principal of the scenario; "": of the scenario's own.
+func (p *play) reset(d *driver, principal string) error {
+	token, known := p.sidecar.tokens[principal]
+	if !known && principal != "" {
+		return fmt.Errorf("by: %s is none of the principals", principal)
+	}
+	if principal == "" {
+		token = p.sidecar.token
+	}
+	r, err := d.call("reset", map[string]any{"address": p.address(), "token": token, "ledger": p.entries})
 	if err != nil {
 		return err
 	}
@@ -104,7 +116,7 @@ func (p *play) make(s step) error {
 		}
 		return judge(s, reply{Result: got})
 	}
-	d, err := p.lane.main()
+	d, err := p.speaker(s)
 	if err != nil {
 		return err
 	}
@@ -113,10 +125,27 @@ func (p *play) make(s step) error {
 		return errors.Join(err, p.lane.dismiss())
 	}
 	if s.later != "" {
-		p.calls[s.later] = call{s, answer}
+		p.calls[s.later] = call{s, d, answer}
 		return nil
 	}
-	return p.finish(call{s, answer})
+	return p.finish(call{s, d, answer})
+}
+
+// speaker is the process that makes a call: that of the principal by whom it is, or the main one.
+func (p *play) speaker(s step) (*driver, error) {
+	name, _ := s.args["by"].(string)
+	if name == "" {
+		return p.lane.main()
+	}
+	if d := p.speakers[name]; d != nil {
+		return d, nil
+	}
+	d, err := p.lane.take()
+	if err != nil {
+		return nil, err
+	}
+	p.speakers[name] = d
+	return d, p.reset(d, name)
 }
 
 // arguments adds the pack to the calls that are about it.
@@ -128,18 +157,33 @@ func (p *play) arguments(s step) map[string]any {
 	case "start", "drive":
 		fill(args, map[string]any{"pack": p.pack})
 	}
+	if id := p.known[aliasOf(s, "run")]; id != "" && s.verb != "start" {
+		fill(args, map[string]any{"run_id": id})
+	}
 	return args
+}
+
+// aliasOf is the name of a run that a step has under a key.
+func aliasOf(s step, key string) string {
+	if alias, ok := s.args[key].(string); ok {
+		return alias
+	}
+	return "run"
 }
 
 // finish waits for the answer of a call and judges it.
 func (p *play) finish(c call) error {
-	r, err := p.lane.driver.receive(c.step.verb, c.answer)
+	r, err := c.driver.receive(c.step.verb, c.answer)
 	if err != nil {
 		return errors.Join(err, p.lane.dismiss())
 	}
 	if c.step.verb == "register" && r.Error == nil && p.pack == "" {
 		fields, _ := r.Result.(map[string]any)
 		p.pack, _ = fields["id"].(string)
+	}
+	if c.step.verb == "start" && r.Error == nil && c.step.args["by"] != nil {
+		fields, _ := r.Result.(map[string]any)
+		p.known[aliasOf(c.step, "as")], _ = fields["run_id"].(string)
 	}
 	return judge(c.step, r)
 }
@@ -215,6 +259,9 @@ func (p *play) close() error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
 		faults = append(faults, p.workers[name].driver.kill())
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.speakers)) {
+		faults = append(faults, p.speakers[name].kill())
 	}
 	if len(p.calls) > 0 {
 		// Whatever is still under way in the driver must not reach the next scenario.

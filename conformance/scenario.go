@@ -31,6 +31,8 @@ type scenario struct {
 	// Scopes of the clients' token, on a sidecar of its own that asks for one. Default:
 	// none is asked for, which is every scope but admin.
 	Scopes []string `yaml:"scopes"`
+	// Principals are others who speak to that sidecar, each with a token of its own: scopes by name.
+	Principals map[string][]string `yaml:"principals"`
 	// Via is how the clients reach the sidecar: directly, through a relay whose
 	// connections can be cut, or through one that plays a newer server.
 	Via string `yaml:"via"`
@@ -104,6 +106,8 @@ func (s *scenario) check() error {
 	switch {
 	case s.About == "" || s.Source == "":
 		return fmt.Errorf("about and source are required")
+	case len(s.Principals) > 0 && len(s.Scopes) == 0:
+		return fmt.Errorf("scopes are required with principals")
 	case s.Pack == nil:
 		return fmt.Errorf("pack is required")
 	case !slices.Contains([]string{"", viaRelay, viaNewer}, s.Via):

@@ -21,9 +21,10 @@ type sidecar struct {
 	flags  []string
 	dir    string
 	socket string
-	// token is that of its clients; empty: it asks for none.
-	token string
-	all   *processes
+	// token is that of its clients; empty: it asks for none. tokens are those of other principals.
+	token  string
+	tokens map[string]string
+	all    *processes
 
 	cmd    *exec.Cmd
 	done   chan struct{}
@@ -45,8 +46,8 @@ func binaryOf(root, named string) (string, error) {
 	return path, nil
 }
 
-// newSidecar starts one. With scopes it asks for a token, which has these.
-func newSidecar(set *settings, flags, scopes []string, files map[string]string) (*sidecar, error) {
+// newSidecar starts one. With scopes it asks for a token, which has these; principals have others.
+func newSidecar(set *settings, flags, scopes []string, principals map[string][]string, files map[string]string) (*sidecar, error) {
 	// Paths of sockets are limited to 108 bytes.
 	dir, err := os.MkdirTemp("", "pawl-*")
 	if err != nil {
@@ -55,7 +56,7 @@ func newSidecar(set *settings, flags, scopes []string, files map[string]string) 
 	s := &sidecar{binary: set.binary, all: set.processes, flags: flags, dir: dir, socket: filepath.Join(dir, "s")}
 	err = s.write(files)
 	if err == nil {
-		err = s.authenticate(scopes)
+		err = s.authenticate(scopes, principals)
 	}
 	if err == nil {
 		err = s.start()
@@ -81,15 +82,24 @@ func (s *sidecar) write(files map[string]string) error {
 	return nil
 }
 
-// authenticate makes a token with the scopes; none: no token.
-func (s *sidecar) authenticate(scopes []string) error {
+// authenticate makes a token with the scopes, and one for each principal; no scopes: no token.
+func (s *sidecar) authenticate(scopes []string, principals map[string][]string) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	s.token = rand.Text() + rand.Text()
+	var lines []byte
+	token := func(name string, scopes []string) string {
+		text := rand.Text() + rand.Text()
+		lines = fmt.Appendf(lines, "%s %s sha256:%x\n", name, strings.Join(scopes, ","), sha256.Sum256([]byte(text)))
+		return text
+	}
+	s.token, s.tokens = token("tester", scopes), map[string]string{}
+	for name, scopes := range principals {
+		s.tokens[name] = token(name, scopes)
+	}
 	file := filepath.Join(s.dir, "tokens")
 	s.flags = append([]string{"--tokens-file", file}, s.flags...)
-	return os.WriteFile(file, fmt.Appendf(nil, "tester %s sha256:%x\n", strings.Join(scopes, ","), sha256.Sum256([]byte(s.token))), 0o600)
+	return os.WriteFile(file, lines, 0o600)
 }
 
 func (s *sidecar) address() string { return "unix:" + s.socket }

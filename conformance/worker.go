@@ -24,7 +24,7 @@ func nameOf(s step, key string) string {
 }
 
 // launch starts a process of its own that can be killed.
-func (p *play) launch(name string) (*driver, error) {
+func (p *play) launch(name string, s step) (*driver, error) {
 	if p.workers[name] != nil {
 		return nil, fmt.Errorf("there is a process %s", name)
 	}
@@ -33,13 +33,14 @@ func (p *play) launch(name string) (*driver, error) {
 		return nil, err
 	}
 	p.workers[name] = &worker{driver: d}
-	return d, p.reset(d)
+	by, _ := s.args["by"].(string)
+	return d, p.reset(d, by)
 }
 
 // worker starts a worker process.
 func (p *play) worker(s step) (any, error) {
 	name := nameOf(s, "name")
-	d, err := p.launch(name)
+	d, err := p.launch(name, s)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (p *play) worker(s step) (any, error) {
 // process began. It is not waited for: join with its name does that.
 func (p *play) program(s step) (any, error) {
 	name := nameOf(s, "name")
-	d, err := p.launch(name)
+	d, err := p.launch(name, s)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (p *play) program(s step) (any, error) {
 		return nil, fmt.Errorf("%s", short(begun.Error))
 	}
 	answer, err := d.send("drive", args)
-	p.calls[name] = call{s, answer}
+	p.calls[name] = call{s, d, answer}
 	return begun.Result, err
 }
 

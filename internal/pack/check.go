@@ -83,10 +83,14 @@ func (c *checker) fragments() {
 	}
 }
 
-// tools compiles the parameters of every tool.
+// tools compiles the parameters of every tool, and compares its name with its key.
 func (c *checker) tools() {
 	all := cost.NewPatterns()
 	for _, name := range keys(c.doc.Tools) {
+		if as := c.doc.Tools[name].Name; as != "" && as != name {
+			c.f.warn(ruleToolName, pointer("tools", name, "name"), "Give the tool one name: write the key here as well, or rename the key.",
+				"the tool is %s to models, workers, the allowlist and x_pawl.tools; its name %s has no effect, and what is written for that name does not bind it", quote(name), quote(as))
+		}
 		raw := c.doc.Tools[name].Parameters
 		if raw == nil {
 			continue

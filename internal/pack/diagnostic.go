@@ -164,7 +164,7 @@ func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
 func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Diagnostic) {
 	var loud []string
 	for _, d := range found {
-		if d.Code == ruleUnenforced || d.Code == ruleOffered {
+		if d.Code == ruleUnenforced || d.Code == ruleOffered || d.Code == ruleToolName {
 			loud = append(loud, fmt.Sprintf("%d:%d %s: %s", d.Line, d.Column, d.Code, d.Message))
 			continue
 		}

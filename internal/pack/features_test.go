@@ -148,7 +148,7 @@ var featureTests = map[string]func(*testing.T){
 	"prompts.*.tested_models |":                        handed(`prompts.a.tested_models = [{"provider":"p","model":"m","date":"2026-01-01"}]`, "/prompts/a/tested_models/0/model"),
 	"prompts.*.model_overrides |":                      handed(`prompts.a.model_overrides = {"m":{"system_template":"Yo {{v}}"}}`, "/prompts/a/model_overrides/m/system_template"),
 	"prompts.*.media |":                                handed(`prompts.a.media = {"enabled":true,"supported_types":["image"],"image":{"max_size_mb":1}}`, "/prompts/a/media/image"),
-	"tools.*.name |":                                   handed(`tools.t.name = "other"`, "/tools/t/name"),
+	"tools.*.name | other than its key":                finds(ruleToolName, SeverityWarning, `tools.t.name = "other"`),
 	"tools.*.description |":                            handed(`tools.t.description = "other"`, "/tools/t/description"),
 	"tools.*.parameters |": func(t *testing.T) {
 		if faults := mustLoad(t, []byte(base)).CheckPayload("t", []byte(`{}`)); len(faults) != 1 {

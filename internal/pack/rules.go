@@ -42,6 +42,7 @@ const (
 	rulePrice      = "PPPAWL-33"
 	ruleUnenforced = "PPPAWL-34"
 	ruleOffered    = "PPPAWL-35"
+	ruleToolName   = "PPPAWL-36"
 
 	schemaPrefix = "PPSCHEMA-"
 )
@@ -81,6 +82,7 @@ var rules = []Rule{
 	{rulePrice, false, true, "a pack with a budget of cost prices the models that its prompts have overrides for"},
 	{ruleUnenforced, false, true, "a prompt has no validators, which nothing here enforces"},
 	{ruleOffered, false, true, "a terminal state does not offer again, without dedupe, a tool that an earlier state offers"},
+	{ruleToolName, false, true, "a tool's name is its key, by which it is called, bounded and approved"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},

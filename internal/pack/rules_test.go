@@ -189,6 +189,7 @@ var ruleCases = []ruleCase{
 	{"PPSCHEMA-required", e, "/metadata/governance/obligations/0", `metadata = {"governance":{"obligations":[{"id":"o","obligation":"x"}]}}`, "controls"},
 	{"PPSCHEMA-pattern", e, "/metadata/governance/reviews/0/cadence", `metadata = {"governance":{"reviews":[{"id":"r","type":"t","owner":"team","cadence":"P"}]}}`, ""},
 	{ruleUnenforced, w, "/prompts/a/validators", `prompts.a.validators = [{"type":"banned_words","enabled":true},{"type":"length","enabled":false}]`, `prompt "a" are not enforced: "banned_words"`},
+	{ruleToolName, w, "/tools/t/name", `tools.t.name = "u"`, `the tool is "t" to models`},
 	{ruleOffered, w, "/workflow/states/e/prompt_task", `workflow.states.e.prompt_task = "a"
 		workflow.states.e.artifacts = {"x":{"type":"text/plain"}}`, `terminal state "e" offers the tool "t" again`},
 	{rulePrice, w, "/prompts/a/model_overrides/m", `prompts.a.model_overrides = {"m":{},"n":{}}

@@ -75,7 +75,7 @@ var rows = []Row{
 	{"prompts.*.model_overrides", "", HandedOn, "the template of an override is checked, not rendered; with `max_cost_usd` its model needs a price"},
 	{"prompts.*.media", "", HandedOn, ""},
 
-	{"tools.*.name", "", HandedOn, "the key is the tool's identity"},
+	{"tools.*.name", "other than its key", Warned, "the key is the tool's identity"},
 	{"tools.*.description", "", HandedOn, ""},
 	{"tools.*.parameters", "", Enforced, "the payload of a step is checked against it"},
 	{"evals", "", HandedOn, ""},

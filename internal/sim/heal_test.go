@@ -143,8 +143,8 @@ func (w *world) rests() bool {
 	return w.quiet()
 }
 
-// still waits until nothing has happened for a second: a run may have ended just when the
-// healing did, and whoever reads has everything a second later.
+// still waits until nothing has happened for a second and all runs have ended: the clock may have
+// begun one just when the healing ended, and whoever reads has everything a second later.
 func (w *world) still() {
 	entries := func() (n int) {
 		for _, o := range w.oracles {
@@ -152,12 +152,15 @@ func (w *world) still() {
 		}
 		return n
 	}
-	for range int(healLook / time.Second) {
+	for i := range int(healTime / time.Second) {
 		before := entries()
 		time.Sleep(time.Second)
 		w.look()
-		if entries() == before {
+		if entries() == before && w.quiet() || w.failed() != nil {
 			return
+		}
+		if i%int(healLook/time.Second) == 0 {
+			w.help()
 		}
 	}
 }

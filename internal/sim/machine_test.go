@@ -50,8 +50,10 @@ type node struct {
 	lives int
 	// raises count how often the operator let tenants spend more.
 	raises int64
-	// agendaSince is when the first of them had its schedules.
-	agendaSince time.Time
+	// agendaSince are when its schedules may have begun: before and behind each try to set them, up
+	// to the first that was answered.
+	agendaSince []time.Time
+	agendaKnown bool
 	// visits are who calls any member of a cluster; nil: there is none.
 	visits *visits
 	// gap is how long nobody has had it, part the partition of its namespace; nil: nobody has said yet.
@@ -136,14 +138,32 @@ func (n *node) start() {
 	}
 	n.world.note("%s lives (%d)", n.name, n.lives)
 	for _, document := range [][]byte{packDocument, tillDocument} {
-		if err := p.register(context.Background(), document); err != nil && p.ctx.Err() == nil {
-			n.world.fail("register", "%s: %v", n.name, err)
-		}
+		n.registers(p, document)
 	}
 	n.mu.Lock()
 	n.live = p
 	n.mu.Unlock()
 	go n.watchOver(p)
+}
+
+// registers gives a process a pack; of whose commit nobody knows is given again, unless the store has
+// failed by that, which ends the process.
+func (n *node) registers(p *process, document []byte) {
+	for {
+		err := p.register(context.Background(), document)
+		if err == nil || p.ctx.Err() != nil {
+			return
+		}
+		if !errors.Is(err, machine.ErrIndeterminate) {
+			n.world.fail("register", "%s: %v", n.name, err)
+			return
+		}
+		select {
+		case <-p.house.Failed():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // rot kills the process, and the disk loses what it had synced: the start must say so and

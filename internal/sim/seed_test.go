@@ -7,10 +7,16 @@ import _ "unsafe" // linkname
 // seedScheduler begins a simulation: from here on every hand-over between goroutines is a
 // function of the seed. Out of 256, shuffle is how often one that can run is placed
 // anywhere in the queue, give how often one that passes a lock lets another run. It is
-// in the runtime that internal/sim/build makes, and in no other: nothing else links.
+// in the runtime that internal/sim/build makes, and in no other: nothing else links. over is
+// called when more than most locks are passed, or more memory is held than any seed needs; it must end the process.
 //
 //go:linkname seedScheduler runtime.SimSeed
-func seedScheduler(seed, shuffle, give uint64)
+func seedScheduler(seed, shuffle, give, most uint64, over func())
+
+// locks is how many locks this simulation has passed.
+//
+//go:linkname locks runtime.SimLocks
+func locks() uint64
 
 // drawn is the state of the scheduler's generator: two traces part where it does.
 //

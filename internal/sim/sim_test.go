@@ -20,6 +20,8 @@ var (
 	steps = flag.Int("steps", 60, "actions of a seed")
 	first = flag.Bool("first", false, "end with status 255 at the first violation, and do not shorten")
 	sums  = flag.Bool("sums", false, "print the sum of each trace")
+	shake = flag.Uint64("shake", 0, "which interleaving of each seed's plan is simulated")
+	most  = flag.Uint64("locks", 1<<27, "how many locks a simulation passes at most; a seed that needs more does not end, and nor does the process go on")
 	share = flag.Bool("clusters", false, "the seeds of a block are those that have a cluster")
 )
 
@@ -42,11 +44,27 @@ func simulate(t *testing.T, p plan, keep bool) (out outcome) {
 	collect()
 	cryptotest.SetGlobalRandom(t, p.seed)
 	synctest.Test(t, func(*testing.T) {
-		seedScheduler(p.seed+p.shake<<32, p.knobs.shuffle, p.knobs.give)
+		seedScheduler(p.seed+p.shake<<32, p.knobs.shuffle, p.knobs.give, *most, func() { endless(p) })
 		out = run(p, keep)
 	})
-	seedScheduler(0, 0, 0)
+	seedScheduler(0, 0, 0, 0, nil)
 	return out
+}
+
+// endless ends the process in the midst of a simulation that passes more locks or holds more memory
+// than any seed needs, with its trace and with what everybody is at. It takes no lock.
+func endless(p plan) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	w := current.Load()
+	show(p, &outcome{trace: w.trace, sum: w.sum})
+	stacks := make([]byte, 4<<20)
+	fmt.Printf("%s\n", stacks[:runtime.Stack(stacks, true)])
+	fmt.Printf("seed %d: does not end: %d locks passed, %d MiB held, interleaving %d\n", p.seed, locks(), m.HeapAlloc>>20, p.shake)
+	if *first {
+		os.Exit(255)
+	}
+	os.Exit(1)
 }
 
 // collect frees memory between two simulations, now and then; none does so within.
@@ -67,7 +85,9 @@ func TestSim(t *testing.T) {
 		for seed := (*one-1)/blockSize*blockSize + 1; seed < *one; seed++ {
 			simulate(t, newPlan(seed, *steps), false)
 		}
-		replay(t, newPlan(*one, *steps))
+		p := newPlan(*one, *steps)
+		p.shake = *shake
+		replay(t, p)
 		return
 	}
 	var total stats
@@ -77,6 +97,7 @@ func TestSim(t *testing.T) {
 			seed = (seed-1)*clusterEvery + clusterEvery/2
 		}
 		p := newPlan(seed, *steps)
+		p.shake = *shake
 		out := simulate(t, p, true)
 		total.add(out.stats)
 		if *sums {

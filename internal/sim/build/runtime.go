@@ -49,6 +49,8 @@ var runtimeExchanges = map[string][]exchange{
 		{old: "func bootstrapRand() uint64 {\n", new: "func bootstrapRand() uint64 {\n\tif simState != 0 {\n\t\treturn simOther()\n\t}\n"},
 		{old: "\tmp.cheaprand = rand()\n", new: "\tmp.cheaprand = simOther()\n"},
 	},
+	// Nothing is collected while a simulation runs: what never ends would take all memory.
+	"runtime/mgc.go": {{old: "\tcase gcTriggerHeap:\n", new: "\tcase gcTriggerHeap:\n\t\tsimHolds(gcController.heapLive.Load())\n"}},
 	// Timers that are due at once.
 	"runtime/time.go": {{old: "t.rand = cheaprand()", new: "t.rand = uint32(simRand())"}},
 	"runtime/select.go": {
@@ -98,11 +100,47 @@ var simState uint64 = 0x9e3779b97f4a7c15
 // instead of at its end, and how often one that passes a lock lets another one run.
 var simShuffle, simGive uint64
 
-// SimSeed begins a run of the simulator.
-func SimSeed(seed, shuffle, give uint64) {
+// simOver is called once, by a simulation that does not end. nil = none runs.
+var simOver func()
+
+// simLocks is how many locks the simulation has passed.
+var simLocks uint64
+
+// simEnded: simOver was called.
+var simEnded bool
+
+// A simulation passes at most so many locks, and holds at most so many bytes with what was left by those
+// before it: a process needs 650 MB at most.
+var simMostLocks uint64
+
+const simMostHeap = 3 << 30
+
+// SimSeed begins a run of the simulator, which calls over when it passes more than so many locks
+// or holds too much.
+func SimSeed(seed, shuffle, give, most uint64, over func()) {
 	simState, simShuffle, simGive = seed*0x9e3779b97f4a7c15+1, shuffle, give
 	if simState == 0 {
 		simState = 1
+	}
+	simOver, simLocks, simMostLocks, simEnded = over, 0, most, false
+}
+
+// SimLocks is how many locks the simulation has passed.
+func SimLocks() uint64 { return simLocks }
+
+// simEnds ends a simulation that does not end by itself.
+func simEnds() {
+	gp := getg()
+	if over := simOver; over != nil && !simEnded && gp.m.curg == gp && gp.m.locks == 0 {
+		simEnded = true
+		over()
+	}
+}
+
+// simHolds ends a simulation that holds too much.
+func simHolds(heap uint64) {
+	if heap > simMostHeap {
+		simEnds()
 	}
 }
 
@@ -190,6 +228,9 @@ func simYield() {
 	gp := getg()
 	if gp.bubble == nil || gp.m.curg != gp || gp.m.locks != 0 {
 		return
+	}
+	if simLocks++; simLocks > simMostLocks {
+		simEnds()
 	}
 	if simPassed++; simLast != gp.goid {
 		simLast, simPassed = gp.goid, 0

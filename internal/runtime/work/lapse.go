@@ -19,7 +19,7 @@ import (
 // is given back, for the same steps under their keys.
 func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
-	if s == nil || s.Execution.Leased() {
+	if s == nil || req.Worker != nil { // what is asked for under a lease goes out to workers
 		return req, false, nil
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
@@ -38,7 +38,7 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 		if holder.Worker != "" {
 			continue
 		}
-		if _, err := r.cfg.Way.Own(ctx, key, stay(s, step, holder, wrong)); err != nil {
+		if _, err := r.cfg.Way.Own(ctx, key, stay(answer.Graph, s, step, holder, wrong)); err != nil {
 			return req, false, err
 		}
 		lapsed = true
@@ -52,13 +52,13 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 }
 
 // stay is the input that says of a call that no worker has why it does not leave. Whether a
-// caller that was given it made it is unknown: of approved calls the holder says so, others of a
-// run of execution CALLER were given out when they were asked for.
-func stay(s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
+// caller that was given it made it is unknown: of approved calls the holder says so, others that
+// no worker asked for were given out by the answer.
+func stay(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := consent.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
 	switch {
-	case holder.Principal == "" && (step.Approval != nil || s.Execution.Leased()):
+	case holder.Principal == "" && (step.Approval != nil || s.Execution.Leased() && !outside(g, s)):
 		return command
 	case denied:
 		answer.Unknown, answer.Metered = true, false
@@ -67,13 +67,16 @@ func stay(s *machine.State, step *machine.ToolStep, holder machine.StepHolder, w
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// giveOut stores which approved calls of an answer its caller may make from now on: a holder without a worker. A worker that gets such a step takes its place. Steps
-// of a run that is served go out as assignments.
+// outside: the turn is not offered to workers, callers from outside execute it.
+func outside(g *machine.Graph, s *machine.State) bool {
+	node := g.States[s.Current]
+	return node != nil && node.Orchestration == machine.External
+}
+
+// giveOut stores which approved calls of an answer its caller may make from now on: a holder
+// without a worker. A worker that gets such a step takes its place.
 func (r *Room) giveOut(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
-	if r.Serves(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) {
-		return nil
-	}
 	for _, step := range consent.Given(s, answer.Steps) {
 		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
 		if err != nil {

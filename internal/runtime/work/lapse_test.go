@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,6 +160,37 @@ func TestLapseLeavesWorkersAlone(t *testing.T) {
 			t.Errorf("lapsed %v, %v", lapsed, err)
 		}
 	})
+}
+
+// TestLapseOutside: the turn of an external state is executed by callers, whatever the run's
+// execution: what is given to one is looked at as in a run of CALLER.
+func TestLapseOutside(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"asked once": false, "asked before": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &asker{rig: newRig(t)}
+			pack := limitedPack(`"run_tests": {"approve": "always", "on_unknown": "return"}`)
+			a.register("", strings.Replace(pack, `"prompt_task": "worker",`, `"prompt_task": "worker", "orchestration": "external",`, 1))
+			a.started = a.startWorkers("a")
+			run := a.started.RunID
+			a.req.TurnCall = runtime.TurnCall{RunRef: ref(run, everyone), TurnSeq: a.started.Turn.Seq, Attempt: 1}
+			a.req.Requests = []machine.StepRequest{{Key: "k", Tool: "run_tests", Payload: []byte(`{"path":"x"}`)}}
+			a.ask(a.req)
+			a.approve(run, 1, false)
+			if again {
+				a.settled()
+			}
+			a.clock.Advance(time.Second)
+			step := a.settled().Steps[0]
+			if step.Awaits() == again || step.Doubt {
+				t.Errorf("%+v, %+v", step, step.Approval)
+			}
+			if unknown := step.Status == machine.StepStatusError; unknown != again {
+				t.Errorf("unknown: %v", unknown)
+			}
+		})
+	}
 }
 
 // TestLapseAsksUnderTheKeysOfTheAnswer: the second request finds the steps of the first, also where the caller

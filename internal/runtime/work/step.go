@@ -189,7 +189,7 @@ func (sp *workShard) leaves(ctx context.Context, key runtime.RunKey, s *machine.
 			return err
 		}
 		if holder.Worker == "" {
-			refusal = stay(s, step, holder, wrong)
+			refusal = stay(g, s, step, holder, wrong)
 		}
 	}
 	if _, err := sp.room.cfg.Way.Own(ctx, key, refusal); err != nil {

@@ -119,9 +119,10 @@ func (r *Room) Serves(key runtime.RunKey) bool {
 	return run != nil && run.serving != nil
 }
 
-// forget drops an open turn that is for nobody here: nobody serves its run of execution CALLER.
+// forget drops an open turn that is for nobody here: nobody serves its run of execution CALLER. One
+// of which deliveries were lost stays, so that they are counted on by whom it is served next.
 func (run *workRun) forget(s *machine.State) {
-	if turn := run.turn; turn != nil && turn.lease == nil && run.serving == nil && !s.Execution.Leased() {
+	if turn := run.turn; turn != nil && turn.lease == nil && turn.lost == 0 && run.serving == nil && !s.Execution.Leased() {
 		run.turn = nil
 	}
 }

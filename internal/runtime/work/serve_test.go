@@ -228,6 +228,40 @@ func TestServedLost(t *testing.T) {
 	nothing(t, "step", next.steps)
 }
 
+// TestServedUndeliverable: a turn with which ten connections of the process that serves its run are
+// lost ends the run, over the times in which nobody serves it. A connection that comes back with the
+// turn has lost none.
+func TestServedUndeliverable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.start("c1")
+	first := r.connect("mine", app)
+	first.serve(run.RunID)
+	d := first.turn()
+	for range 2 * 10 {
+		first.Close(true)
+		first = r.connect("mine", app, func(req *work.WorkerRequest) {
+			req.Served, req.Turns = []work.Served{{RunID: run.RunID}}, []work.TurnLease{d.TurnLease}
+		})
+		if len(first.conn.Turns) != 1 {
+			t.Fatalf("keeps %+v", first.conn)
+		}
+		d.TurnLease = first.conn.Turns[0]
+	}
+	first.Close(true)
+	for i := range 9 {
+		w := r.connect("mine", app)
+		w.serve(run.RunID)
+		if again := w.turn(); again.Turn != d.Turn || again.TurnLease.Attempt != 1 {
+			t.Fatalf("delivery %d: %+v", i, again.TurnLease)
+		}
+		w.Close(true)
+	}
+	if s := r.settled(run.RunID, machine.Escalated); s.Reason != "turn_undeliverable" {
+		t.Fatalf("reason %q", s.Reason)
+	}
+}
+
 // TestServedLeaseExpires: a worker that serves a run and sends no heartbeat has used up an attempt.
 func TestServedLeaseExpires(t *testing.T) {
 	t.Parallel()

@@ -297,15 +297,15 @@ func (sp *workShard) requeue(lease *turnLease, lost bool) {
 	turn := run.turn
 	turn.lease = nil
 	turn.keepPast(lease)
-	if lease.served {
-		return // It is its server's alone.
-	}
 	if lost && lease.sent {
 		turn.lost++
 	}
 	if turn.lost >= maxLost {
 		go sp.undeliverable(lease)
 		return
+	}
+	if lease.served {
+		return // It is its server's alone.
 	}
 	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
 		run.turn = nil

@@ -104,13 +104,13 @@ func (t *txn) offerAgain() {
 }
 
 // loseTurn: the executor is gone. A plain disconnect changes nothing here:
-// deliveries are the host's memory. The turn of a CALLER run expires only with a worker that
+// deliveries are the host's memory. The turn of a CALLER run is lost only with a worker that
 // serves it, which the assignment names.
 func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	if !t.s.Execution.Leased() && (c.Assigned == nil || !c.LeaseExpired) || t.checkTurn(c.TurnSeq, c.Attempt) != nil {
+	if !t.s.Execution.Leased() && (c.Assigned == nil || !c.LeaseExpired && !c.Undeliverable) || t.checkTurn(c.TurnSeq, c.Attempt) != nil {
 		return machine.IgnoredStale
 	}
 	switch {

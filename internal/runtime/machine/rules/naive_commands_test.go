@@ -286,7 +286,7 @@ func (n *naive) loseTurn(c machine.LoseTurn, out *verdict) {
 	switch {
 	case v.ended != nil:
 		out.disposition = machine.IgnoredTerminal
-	case n.start().Execution == machine.Caller && (c.Assigned == nil || !c.LeaseExpired), v.turn == nil, v.turn.seq != c.TurnSeq, v.turn.attempt != c.Attempt:
+	case n.start().Execution == machine.Caller && (c.Assigned == nil || !c.LeaseExpired && !c.Undeliverable), v.turn == nil, v.turn.seq != c.TurnSeq, v.turn.attempt != c.Attempt:
 		out.disposition = machine.IgnoredStale
 	case c.Undeliverable:
 		n.assign(c.Assigned)

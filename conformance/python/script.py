@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import models
@@ -162,7 +162,7 @@ def _payload(call: Mapping[str, Any]) -> Any:
 def _outlast(call: pawl.ToolCall) -> None:
     """Waits until the deadline of a call has passed."""
     assert call.deadline
-    while (left := (call.deadline - datetime.now(UTC)).total_seconds()) > 0:
+    while (left := (call.deadline - datetime.now(timezone.utc)).total_seconds()) > 0:
         time.sleep(left)
 
 

@@ -28,6 +28,7 @@ from pawl import (
     RunFilter,
     RunStatus,
     RunTerminalError,
+    StateError,
     StepCall,
     Transition,
     Turn,
@@ -38,6 +39,8 @@ from pawl import (
 from pawl._convert import from_proto
 from pawl._turn_requests import output_request
 from pawl.testing import Script, Sidecar
+from scripted import Says, Scripted
+from workers import WAIT
 
 
 def test_completes_after_a_correction(client: Client) -> None:
@@ -338,6 +341,40 @@ def test_an_error_about_another_run_fails_the_turn(client: Client) -> None:
         "RUN_TERMINAL",
         "TURN_LEASED",
     ]
+
+
+ANSWER = {
+    "id": "answer",
+    "name": "Answer",
+    "version": "1.0.0",
+    "template_engine": {"version": "v1", "syntax": "{{variable}}"},
+    "prompts": {
+        "say": {"id": "say", "name": "Say", "version": "1.0.0", "system_template": "Say it."}
+    },
+    "workflow": {
+        "version": 2,
+        "entry": "say",
+        "states": {"say": {"prompt_task": "say", "terminal": True}},
+    },
+}
+
+
+def test_a_run_that_the_sidecar_executes(client: Client) -> None:
+    with pytest.raises(StateError, match="NO_MODELS"):
+        client.start("steps", variables={"n": 1}, execution="SIDECAR")
+    with pytest.raises(ValueError, match='execution: "WORKERS" or "SIDECAR", not \'CALLER\''):
+        client.start("steps", variables={"n": 1}, execution="CALLER")
+    with (
+        Scripted(Says("All done.")) as model,
+        Sidecar(flags=[f"--model=gpt={model.url}#gpt-5-mini"]) as own,
+        own.client() as other,
+    ):
+        other.register_pack(json.dumps(ANSWER).encode(), filename="answer.json")
+        run = other.start("answer", input="Say it.", execution=Execution.SIDECAR)
+        assert run.wait(timeout=WAIT).run.status is RunStatus.COMPLETED
+        result = run.result()
+    assert (result.output[0].text, result.run.execution) == ("All done.", "SIDECAR")
+    assert len(model.requests) == 1
 
 
 def test_a_sidecar_finishes_and_starts_again(sidecar: Sidecar) -> None:

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { all, STEPS, useSidecar } from "./fixture.js";
+import { Endpoint } from "./fixture_endpoint.js";
 import {
   Disposition,
   Execution,
@@ -15,9 +16,18 @@ import {
   textOf,
   WaitUntil,
 } from "./index.js";
-import { script } from "./testing.js";
+import { Sidecar, script } from "./testing.js";
 
 const shared = useSidecar();
+
+const ANSWER = {
+  id: "answer",
+  name: "Answer",
+  version: "1.0.0",
+  template_engine: { version: "v1", syntax: "{{variable}}" },
+  prompts: { say: { id: "say", name: "Say", version: "1.0.0", system_template: "Say it." } },
+  workflow: { version: 2, entry: "say", states: { say: { prompt_task: "say", terminal: true } } },
+};
 
 describe("run", () => {
   test("completes after a correction", async () => {
@@ -191,6 +201,25 @@ describe("the calls one by one", () => {
     expect(read.content).toEqual(new Uint8Array(document));
     expect((await shared.client.packGraph("steps")).entry).toBe("calc");
   });
+});
+
+test("a run that the sidecar executes", async () => {
+  const variables = { n: 1 };
+  const start = (execution: Execution) =>
+    shared.client.start("steps", { variables, execution: execution as Execution.SIDECAR });
+  await expect(start(Execution.SIDECAR)).rejects.toMatchObject({ reason: "NO_MODELS" });
+  expect(() => start(Execution.CALLER)).toThrow(
+    "execution: Execution.WORKERS or Execution.SIDECAR, not CALLER",
+  );
+  await using model = await Endpoint.start("text");
+  await using sidecar = await Sidecar.start({ flags: [`--model=gpt=${model.url}#gpt-5-mini`] });
+  using client = sidecar.client();
+  await client.registerPack(JSON.stringify(ANSWER), { filename: "answer.json" });
+  const run = await client.start("answer", { input: "Go.", execution: Execution.SIDECAR });
+  expect((await run.wait()).timedOut).toBe(false);
+  const result = await run.result();
+  expect([textOf(result.output), result.run.execution]).toEqual(["All done.", Execution.SIDECAR]);
+  expect(model.requests).toHaveLength(1);
 });
 
 test("the loser of a race learns who won", async () => {

@@ -41,6 +41,15 @@ export type RunOptions<P extends PackTypes = AnyPack> = StartOptions<P> & {
   readonly tools?: Tools<P>;
 };
 
+/** What executes the turns of a run that its caller leaves to others. */
+export interface Executed {
+  /**
+   * `Execution.SIDECAR`: the sidecar asks the models of its operator (`serve --model`) by
+   * itself, and workers make the calls of tools. Default: workers execute the turns.
+   */
+  readonly execution?: Execution.WORKERS | Execution.SIDECAR;
+}
+
 /** What every start may have, besides `variables` and the member key of an `agent` to enter
  * at, or the `state`: another one than the pack's entry needs admin. */
 export interface Beginning extends CallOptions {
@@ -143,14 +152,21 @@ export class PawlClient extends BaseClient {
   }
 
   /**
-   * Starts a run and leaves its turns to workers. `pack` is "id", "id@version" or a
-   * digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL.
+   * Starts a run and leaves its turns to workers, or to the sidecar. `pack` is "id",
+   * "id@version" or a digest. Reasons: PACK_NOT_FOUND, NO_SUCH_ENTRY, BAD_VARIABLES, BAD_LABEL,
+   * NO_MODELS, NO_SUCH_MODEL. Throws a RangeError for another `execution`: a run that the caller
+   * executes is begun by `open` or `run`.
    */
   start<P extends PackTypes = AnyPack>(
     pack: string | PackName<P>,
-    options: NoInfer<StartOptions<P>> = {} as StartOptions<P>,
+    options: NoInfer<StartOptions<P>> & Executed = {} as StartOptions<P> & Executed,
   ): Promise<Run<P>> {
-    return this.#start(Execution.WORKERS, pack, options);
+    const { execution = Execution.WORKERS } = options;
+    if (execution !== Execution.WORKERS && execution !== Execution.SIDECAR) {
+      const text = "execution: Execution.WORKERS or Execution.SIDECAR";
+      throw new RangeError(`${text}, not ${Execution[execution] ?? execution}`);
+    }
+    return this.#start(execution, pack, options);
   }
 
   /** Starts a run that the caller drives, and returns it undriven. As `start`. */

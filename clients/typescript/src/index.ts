@@ -7,6 +7,7 @@ export { type BlobContent, type BlobHead, blobRef } from "./blobs.js";
 export { callHeaders, callMeta } from "./call_key.js";
 export {
   type Beginning,
+  type Executed,
   type PackOptions,
   PawlClient,
   type RunOptions,

@@ -11,7 +11,7 @@ from pawl._approvals import Approval
 from pawl._async_caller import AsyncCaller
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
 from pawl._awaiting_serving import served_of
-from pawl._base import document, start_of
+from pawl._base import document, start_of, started_by
 from pawl._blobs import AsyncBlobData
 from pawl._consumers import Consumer
 from pawl._control import Account, Limit, Schedule
@@ -118,15 +118,20 @@ class AsyncClient(AsyncCaller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
+        execution: str = "WORKERS",
     ) -> AsyncRun[Any, Any, GivenT]:
-        """Starts a run and leaves its turns to workers.
+        """Starts a run and leaves its turns to workers, or to the sidecar.
 
         `pack` is "id", "id@version" or a digest; `agent` a member key; `state` another
         entry, by right of admin; `input` the first message; `request_id` an idempotency
-        id of the caller's own (default: a fresh one, kept over repetitions).
-        Raises NotFoundError, VariablesError, RequestError, LimitError.
+        id of the caller's own (default: a fresh one, kept over repetitions). With
+        `execution` "SIDECAR" the sidecar asks the models of its operator (`serve --model`)
+        by itself, and workers make the calls of tools.
+        Raises NotFoundError, VariablesError, RequestError, LimitError,
+        StateError (NO_MODELS, NO_SUCH_MODEL), ValueError: another `execution`; a run that
+        the caller executes is begun by `open` or `run`.
         """
-        return await self._start("WORKERS", **_without_self(locals()))
+        return await self._start(**{**_without_self(locals()), "execution": started_by(execution)})
 
     async def run(
         self,

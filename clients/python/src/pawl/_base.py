@@ -157,6 +157,13 @@ def document(source: Path | str | bytes, filename: str) -> tuple[bytes, str]:
     return (source.encode() if isinstance(source, str) else source), filename
 
 
+def started_by(execution: str) -> str:
+    """What executes a run that its caller does not. Raises ValueError."""
+    if execution not in ("WORKERS", "SIDECAR"):
+        raise ValueError(f'execution: "WORKERS" or "SIDECAR", not {execution!r}')
+    return str(execution)
+
+
 def start_of(
     pack: str,
     *,

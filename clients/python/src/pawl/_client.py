@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from pawl._approvals import Approval
-from pawl._base import document, start_of
+from pawl._base import document, start_of, started_by
 from pawl._blobs import BlobData
 from pawl._blocking_serving import served_of
 from pawl._caller import Caller
@@ -117,15 +117,20 @@ class Client(Caller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
+        execution: str = "WORKERS",
     ) -> Run[Any, Any, GivenT]:
-        """Starts a run and leaves its turns to workers.
+        """Starts a run and leaves its turns to workers, or to the sidecar.
 
         `pack` is "id", "id@version" or a digest; `agent` a member key; `state` another
         entry, by right of admin; `input` the first message; `request_id` an idempotency
-        id of the caller's own (default: a fresh one, kept over repetitions).
-        Raises NotFoundError, VariablesError, RequestError, LimitError.
+        id of the caller's own (default: a fresh one, kept over repetitions). With
+        `execution` "SIDECAR" the sidecar asks the models of its operator (`serve --model`)
+        by itself, and workers make the calls of tools.
+        Raises NotFoundError, VariablesError, RequestError, LimitError,
+        StateError (NO_MODELS, NO_SUCH_MODEL), ValueError: another `execution`; a run that
+        the caller executes is begun by `open` or `run`.
         """
-        return self._start("WORKERS", **_without_self(locals()))
+        return self._start(**{**_without_self(locals()), "execution": started_by(execution)})
 
     def run(
         self,

@@ -161,6 +161,8 @@ func (n *node) registers(p *process, document []byte) {
 		select {
 		case <-p.house.Failed():
 			return
+		case <-n.world.over:
+			return
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -242,16 +242,10 @@ func (w *world) leave() {
 	for _, m := range w.workers {
 		m.stop()
 	}
-	for _, n := range w.nodes {
-		if p := n.process(); p != nil {
-			n.crash(p, false)
-		}
-		if n.cluster != nil {
-			n.cluster.end()
-		}
-	}
+	w.down()
 	w.people.wait()
 	w.busy.Wait()
+	w.down() // a node that was being started lives only now
 	for _, n := range w.stores {
 		_ = n.calls.Close()
 	}
@@ -268,6 +262,18 @@ func (w *world) leave() {
 	pipes.Forget()
 	// What was under way on the wires, and what only times out, ends meanwhile.
 	time.Sleep(lastSleep)
+}
+
+// down ends all processes that live.
+func (w *world) down() {
+	for _, n := range w.nodes {
+		if p := n.process(); p != nil {
+			n.crash(p, false)
+		}
+		if n.cluster != nil {
+			n.cluster.end()
+		}
+	}
 }
 
 // lastSleep is longer than every timeout of those that end.

@@ -28,6 +28,9 @@ type delegation struct {
 	Lease *terms.Lease `json:"lease"`
 	// Policy is what the sender lets the new run call; nil = no list.
 	Policy *terms.Policy `json:"policy"`
+	// Payer is in whose accounts the new run counts itself, told within a sidecar alone; over the
+	// wire nobody is asked. nil = the sender's step is counted in its stead.
+	Payer *terms.Payer `json:"payer"`
 	// Execution is that of the sender, where the sidecar executes it; within a sidecar it is
 	// the new run's.
 	Execution string `json:"execution"`
@@ -125,6 +128,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 		if d.Execution == terms.ExecutionSidecar {
 			start.Execution = machine.Sidecar
 		}
+		start.Payer = d.Payer.Payer()
 	}
 	start.Parent = &machine.Parent{RunID: d.Run, Step: d.Step, Attempt: d.Attempt, Origin: s.origin(d)}
 	if d.Traceparent != "" {

@@ -84,15 +84,29 @@ type directory struct {
 
 // Peer finds the way to an agent. Members of a run's pack are those of its own namespace.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (deliver.Peer, string, error) {
-	space := d.name(del.Row.Namespace)
-	if space == runtime.DefaultNamespace {
-		space = ""
-	}
-	found, card, err := d.agents.Peer(ctx, del, space)
+	found, card, err := d.agents.Peer(ctx, del, spaceOf(d.name(del.Row.Namespace)))
 	if err != nil {
 		return nil, card, err
 	}
 	return found, card, nil
+}
+
+// local says whether an agent is a member of its run's own pack, and not one that is reached
+// elsewhere. While A2A is off nothing is sent; what was configured then holds.
+func (t *tenure) local(namespace uint32, pack, agent string) bool {
+	space := spaceOf(t.house.NamespaceName(namespace))
+	if t.sends == nil {
+		return peer.Named(t.files.remotes, space, pack, agent) == ""
+	}
+	return t.sends.directory.agents.Local(space, pack, agent)
+}
+
+// spaceOf is a namespace in the names of agents.
+func spaceOf(name string) string {
+	if name == runtime.DefaultNamespace {
+		return ""
+	}
+	return name
 }
 
 // readRemotes reads the files that the configuration of agents names.

@@ -92,7 +92,7 @@ func (t *tenure) build(watching *observers) error {
 // configure reads the operator's files of what concerns runs.
 func (t *tenure) configure(namespaces map[string]uint32, watching *observers) (house.Config, error) {
 	conf := houseConfig(t.opts, t.store)
-	conf.Models = t.opts.models.Names
+	conf.Models, conf.Local = t.opts.models.Names, t.local
 	conf.Namespaces, conf.Quotas = namespaces, allowance.New(namespaces)
 	conf.Quotas.Replace(t.files.quotas)
 	t.scheduling(&conf, watching.metrics)

@@ -65,6 +65,9 @@ type Config struct {
 	Quotas *allowance.Book
 	// Accounts are the operator's, over runs; nil = nothing is counted.
 	Accounts *account.Ledger
+	// Local says whether a run's agent is a member of its own pack, in this store, or one that
+	// the operator reaches elsewhere; nil = nobody knows, and the step answers for what it consumes.
+	Local func(namespace uint32, pack, agent string) bool
 	// Prices are those of models that packs do not price; nil = none.
 	Prices *tariff.Table
 	// MaxInputs bounds the inputs under way, commits included, when one comes that asks

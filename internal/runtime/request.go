@@ -66,6 +66,9 @@ type StartRequest struct {
 	// Lease and Policy are what that lets the run consume and call; zero = no bound, no list.
 	Lease  machine.Amount
 	Policy *machine.ToolPolicy
+	// Payer is in whose accounts the run of a delegation within this store is counted; nil = in
+	// those of its labels, and without an origin of Parent in none. No caller ever says it.
+	Payer *machine.Payer
 	// Task and Envelope are set for a run that begins with a message to an agent.
 	Task     *machine.Task
 	Envelope *machine.Envelope

@@ -105,6 +105,7 @@ func (t *transit) stampSteps(cmd machine.RequestSteps, b *request.Body) machine.
 		}
 		if t.program.Graph.Tools[r.Tool].Agent {
 			r.Policy = request.Policy(t.e.allow, r.Tool)
+			r.Local = t.e.cfg.Local != nil && t.e.cfg.Local(t.c.key.Namespace, t.state.PackID, r.Tool)
 		}
 		requests[i] = r
 		b.Text(r.Key)

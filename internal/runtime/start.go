@@ -129,7 +129,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	return machine.Start{
 		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
 		Variables: variables, Input: req.Input, Labels: e.terms.Traced(id, req.Labels, req.Traceparent), Limits: e.terms.Limits,
-		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps, Lease: req.Lease, Policy: req.Policy,
+		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps, Lease: req.Lease, Policy: req.Policy, Payer: req.Payer,
 	}, prog, nil
 }
 
@@ -144,13 +144,7 @@ func startHash(req *StartRequest) [32]byte {
 	b.JSON(bytes.TrimSpace(req.Variables))
 	b.Parts(req.Input)
 	b.Number(uint64(req.Execution))
-	labels := slices.Clone(req.Labels)
-	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
-	b.Number(uint64(len(labels)))
-	for _, l := range labels {
-		b.Text(l.Key)
-		b.Text(l.Value)
-	}
+	hashLabels(&b, req.Labels)
 	b.Number(uint64(req.MaxSteps))
 	b.Number(uint64(req.MaxWallTime))
 	if req.Parent != nil {
@@ -167,5 +161,18 @@ func startHash(req *StartRequest) [32]byte {
 		b.Text(req.Task.Tenant)
 	}
 	b.Lent(req.Lease, req.Policy)
+	if req.Payer != nil {
+		hashLabels(&b, req.Payer.Labels)
+	}
 	return b.Sum()
+}
+
+func hashLabels(b *request.Body, given []machine.Label) {
+	labels := slices.Clone(given)
+	slices.SortFunc(labels, func(a, c machine.Label) int { return strings.Compare(a.Key, c.Key) })
+	b.Number(uint64(len(labels)))
+	for _, l := range labels {
+		b.Text(l.Key)
+		b.Text(l.Value)
+	}
 }

@@ -96,28 +96,50 @@ func (d *Directory) Replace(remotes map[string]Remote) {
 	d.changes++
 }
 
-// remote is what the configuration says of an agent, and the change that it is of.
-func (d *Directory) remote(name string) (remote Remote, change int, ok bool) {
+// remote is what the configuration says of an agent, and the change that it is of; no name: it
+// says nothing of it.
+func (d *Directory) remote(space, pack, agent string) (name string, remote Remote, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	remote, ok = d.remotes[name]
-	return remote, d.changes, ok
+	name = Named(d.remotes, space, pack, agent)
+	return name, d.remotes[name], d.changes
 }
 
 // Peer returns the way to the agent of a delegation, and the address of its card. space is
 // the run's namespace, "" = the default one. An address and its credentials are for the
 // namespace that the operator gave them to: packs of others may use the same names.
+//
+// A delegation whose agent counts itself in the accounts of its run goes to the run's own pack,
+// whatever is configured since it was asked for.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
+	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
+		peer, err := d.reach(ctx, name, remote, change)
+		return peer, remote.Card, err
+	}
 	if space != "" {
 		space += ":"
 	}
-	for _, name := range []string{space + del.PackID + "/" + del.Agent, space + del.Agent} {
-		if remote, change, ok := d.remote(name); ok {
-			peer, err := d.reach(ctx, name, remote, change)
-			return peer, remote.Card, err
+	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, within: true}, "", nil
+}
+
+// Local: an agent of a pack in a namespace ("" = the default one) is not reached elsewhere, but is
+// a member of the pack.
+func (d *Directory) Local(space, pack, agent string) bool {
+	name, _, _ := d.remote(space, pack, agent)
+	return name == ""
+}
+
+// Named finds an agent among those that are reached elsewhere; "" = it is none of them.
+func Named(remotes map[string]Remote, space, pack, agent string) string {
+	if space != "" {
+		space += ":"
+	}
+	for _, name := range []string{space + pack + "/" + agent, space + agent} {
+		if _, ok := remotes[name]; ok {
+			return name
 		}
 	}
-	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true}, "", nil
+	return ""
 }
 
 // reach reads an agent's card, if it was not read lately, and takes its first

@@ -28,6 +28,8 @@ type Peer struct {
 	idempotent bool
 	// bound: the agent declares that it keeps to the bounds and lists of a delegation.
 	bound bool
+	// within: the agent is a member of a pack of this store, and no message to it leaves the process.
+	within bool
 	// origin is this sidecar's base URL, "" = none that an agent could use.
 	origin string
 }
@@ -56,7 +58,11 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 // request is the message as it goes out. A delegation whose agent is not a sidecar
 // finds its variables in the metadata all the same.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
-	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{terms.DelegationURI: sender(from, m.Answerer, p.origin)}}
+	said := sender(from, m.Answerer, p.origin)
+	if p.within && from.Payer != nil {
+		said.GetStructValue().Fields["payer"] = terms.PayerToProto(from.Payer)
+	}
+	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{terms.DelegationURI: said}}
 	if len(m.Variables) > 0 {
 		metadata.Fields["variables"] = terms.ValueToProto(m.Variables)
 	}

@@ -224,6 +224,10 @@ func (r *Room) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.
 		Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro, ToolCalls: int64(asked.Bound.ToolCalls),
 	}
 	del.Policy = asked.Policy
+	if asked.Local {
+		labels, _ := s.Accountable()
+		del.Payer = &machine.Payer{Labels: labels}
+	}
 	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }

@@ -93,13 +93,14 @@ func (l *Ledger) Step(g *machine.Graph, s *machine.State, in machine.Input) (mac
 }
 
 // hits are the accounts that a run is counted in: those of its labels, and those in which
-// it holds something that are in the table no more. What a run does for another one of this
-// store is counted in that one, which settles it.
+// it holds something that are in the table no more. The labels are its own, or those of the run
+// in whose accounts it counts itself.
 func (l *Ledger) hits(before, after *machine.State) []hit {
-	if after.Parent != nil && after.Parent.Origin == "" {
+	labels, counted := after.Accountable()
+	if !counted {
 		return nil
 	}
-	hits := l.table.of(after.Labels, after.At)
+	hits := l.table.of(labels, after.At)
 	if before == nil {
 		return hits
 	}

@@ -19,6 +19,25 @@ type Bill struct {
 	LeftTokens, LeftCostMicro int64
 }
 
+// Payer is in whose accounts a run counts itself: in those of the run whose step began it, or of
+// the one in whose accounts that is counted in turn.
+type Payer struct {
+	// Labels are those of that run, sorted by key.
+	Labels []Label
+}
+
+// Accountable is the labels by which a run is counted in the operator's accounts; false: it is in
+// none, since the step of this store that began it is counted in its stead.
+func (s *State) Accountable() ([]Label, bool) {
+	switch {
+	case s.Payer != nil:
+		return s.Payer.Labels, true
+	case s.Parent != nil && s.Parent.Origin == "":
+		return nil, false
+	}
+	return s.Labels, true
+}
+
 // Charge is what one run takes of an account.
 type Charge struct {
 	Account string

@@ -85,6 +85,9 @@ type (
 		Lease Amount
 		// Policy is what that step lets the run call at most; nil = whatever its pack does.
 		Policy *ToolPolicy
+		// Payer is in whose accounts the run counts itself, where a step that is Local starts
+		// it. Only the sidecar itself says it.
+		Payer *Payer
 	}
 	// EmitEvent asks for a transition. The caller never names the successor.
 	EmitEvent struct {
@@ -299,6 +302,9 @@ type StepRequest struct {
 	// Policy is the operator's allowlist, of a call of an agent alone, stamped by the host:
 	// it goes with the delegation. nil = every tool, and the agent is not named.
 	Policy *ToolPolicy
+	// Local: the agent that is called is of this very store, stamped by the host. Such an
+	// agent's run counts itself in the operator's accounts.
+	Local bool
 }
 
 // Denial is why a step was refused before it got a number.

@@ -39,6 +39,9 @@ type Delegation struct {
 	Lease Amount
 	// Policy is what the agent's run may call at most; nil = no list.
 	Policy *ToolPolicy
+	// Payer is in whose accounts the agent's run counts itself; nil = in none of this
+	// delegation. With one it goes to an agent of this store, whatever is configured by now.
+	Payer *Payer
 	// Traceparent is the context of the attempt, the same at each sending; "" = the
 	// run is in no trace.
 	Traceparent string

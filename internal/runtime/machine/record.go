@@ -169,6 +169,9 @@ type (
 		Policy *ToolPolicy
 		// ByCaller: the caller that asked for it makes it; see [StepRequest].
 		ByCaller bool
+		// Local: the delegation goes to an agent of this store, whatever the operator says of
+		// agents later, and the agent's run counts itself in the accounts of this one.
+		Local bool
 	}
 	// StepResolved is an accepted answer; Next > 0: the attempt failed and the
 	// same step is issued again with that attempt, due by Deadline.

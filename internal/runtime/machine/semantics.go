@@ -26,6 +26,9 @@ const (
 	// SemanticsLeases: each delegation of a run with a bound has a lease of it, of tool calls
 	// too, and takes the lists of tools along.
 	SemanticsLeases Semantics = 6
+	// SemanticsAccounts: the run of an agent of this store counts itself in the operator's
+	// accounts, and the step that began it does not.
+	SemanticsAccounts Semantics = 7
 	// Current is the version that a host stamps into new inputs.
-	Current = SemanticsLeases
+	Current = SemanticsAccounts
 )

@@ -171,6 +171,12 @@ type State struct {
 	// says nothing.
 	Policy *ToolPolicy
 
+	// Payer is in whose accounts the run is counted; nil: in those of its own labels, or, if a
+	// step of this store started it, in none: that step is.
+	Payer *Payer
+	// Apart is the part of Tokens and CostMicro that runs of agents of this store consumed: these
+	// count themselves in the operator's accounts.
+	Apart Amount
 	// Charges are what the run takes of the operator's accounts, in the order in which it
 	// came to them.
 	Charges []Charge
@@ -303,6 +309,8 @@ type ToolStep struct {
 	Inquiry uint32
 	// About makes it a step of the sidecar's own; nil: a turn asked for it.
 	About *About
+	// Local: its agent's run counts itself in the operator's accounts, see [StepRequested].
+	Local bool
 }
 
 // ArtifactHead describes an artifact's current value.

@@ -109,7 +109,7 @@ func (r *Room) prepareFork(ctx context.Context, source runtime.RunKey, req *Fork
 	from = &own
 	fork := machine.Fork{
 		Namespace: source.Namespace, RunID: run, EntryOverride: from.EntryOverride, Execution: req.Execution,
-		Labels: setOver(request.Copied(from.Labels), req.Labels), Limits: r.cfg.Terms.Limits, MaxWallTime: r.cfg.Terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
+		Labels: setOver(labelsOf(from), req.Labels), Limits: r.cfg.Terms.Limits, MaxWallTime: r.cfg.Terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps,
 		Seq: req.AtSeq, From: from, Changes: request.CompactWrites(prog.Graph, req.Artifacts),
 	}
 	if fork.Execution == machine.ExecutionUnset {
@@ -188,6 +188,16 @@ func (r *Room) forkProgram(ctx context.Context, ns uint32, ref string, from *mac
 	}
 	prog, err := r.cfg.Programs.Start(ctx, ns, ref, entry)
 	return prog, entry, err
+}
+
+// labelsOf are those that a copy of a run has. One that an agent of this store made has no labels
+// but is counted by those of another run: a copy stands alone and is counted by the same.
+func labelsOf(from *machine.State) []machine.Label {
+	own := request.Copied(from.Labels)
+	if from.Payer == nil {
+		return own
+	}
+	return setOver(request.Copied(from.Payer.Labels), own)
 }
 
 // setOver puts the labels of a request over those of the source.

@@ -20,7 +20,7 @@ var moneyMutants = []mutant{
 	},
 	{
 		name: "c05", what: "what was out when it was cancelled is taken for free", file: "internal/runtime/machine/rules/ledger.go",
-		exchange: exchange{old: "\t\tused = usageOfBound(step.Bound)\n\t\tt.settle(used)\n", new: ""},
+		exchange: exchange{old: "\t\tused = usageOfBound(step.Bound)\n\t\tt.settleOf(step, used)\n", new: ""},
 	},
 	{
 		name: "c06", what: "an account is not counted in: its ledger forgets what an input reserves", file: "internal/runtime/account/ledger.go",

@@ -174,6 +174,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	}
 	ledgerSamples(t, fresh)
 	policySamples(t, fresh)
+	payerSamples(t, fresh)
 	sendingSamples(t, fresh)
 	callerSamples(t, fresh)
 	effectSamples(t, fresh)

@@ -18,7 +18,7 @@ func leftOfCommand(c machine.Command) machine.Command {
 		return machine.Start{
 			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Labels: c.Labels,
 			Limits: c.Limits, Parent: c.Parent, Depth: c.Depth, Task: c.Task, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps, Lease: c.Lease,
-			Policy: c.Policy,
+			Policy: c.Policy, Payer: c.Payer,
 		}
 	case machine.Fork:
 		return machine.Fork{
@@ -146,7 +146,7 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.StepRequested{
 			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
 			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call, About: b.About,
-			Policy: b.Policy, ByCaller: b.ByCaller,
+			Policy: b.Policy, ByCaller: b.ByCaller, Local: b.Local,
 		}
 	case *machine.StepResolved:
 		return &machine.StepResolved{
@@ -191,7 +191,7 @@ func leftOfState(s *machine.State) *machine.State {
 		Deadline: s.Deadline, WallLeft: s.WallLeft, StateTimeoutAt: s.StateTimeoutAt, MaxSteps: s.MaxSteps,
 		LastStep: s.LastStep, ModelSteps: s.ModelSteps, ArtifactBytes: s.ArtifactBytes, MessageBytes: s.MessageBytes,
 		Forked: s.Forked, Account: s.Account, Charges: s.Charges, Erasable: s.Erasable, Imported: s.Imported,
-		Policy: s.Policy,
+		Policy: s.Policy, Payer: s.Payer, Apart: s.Apart,
 	}
 }
 

@@ -466,6 +466,11 @@ func appendStart(b []byte, v *machine.Start) []byte {
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	if v.Payer != nil {
+		var mark int
+		b, mark = open(b, 270)
+		b = shut(appendPayer(b, v.Payer), mark)
+	}
 	return b
 }
 
@@ -511,6 +516,9 @@ func readStart(b []byte, v *machine.Start) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 270:
+			v.Payer = new(machine.Payer)
+			s.keep(readPayer(s.message(), v.Payer))
 		default:
 			s.unknown()
 		}
@@ -1873,6 +1881,7 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
@@ -1926,6 +1935,8 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 270:
+			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
 		default:
@@ -2857,6 +2868,16 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	if v.Payer != nil {
+		var mark int
+		b, mark = open(b, 270)
+		b = shut(appendPayer(b, v.Payer), mark)
+	}
+	if v.Apart != (machine.Amount{}) {
+		var mark int
+		b, mark = open(b, 271)
+		b = shut(appendAmount(b, &v.Apart), mark)
+	}
 	return b
 }
 
@@ -3005,6 +3026,11 @@ func readState(b []byte, v *machine.State) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 270:
+			v.Payer = new(machine.Payer)
+			s.keep(readPayer(s.message(), v.Payer))
+		case 271:
+			s.keep(readAmount(s.message(), &v.Apart))
 		default:
 			s.unknown()
 		}
@@ -3742,6 +3768,29 @@ func readToolPolicy(b []byte, v *machine.ToolPolicy) error {
 	return s.err
 }
 
+func appendPayer(b []byte, v *machine.Payer) []byte {
+	for i := range v.Labels {
+		var mark int
+		b, mark = open(b, 1)
+		b = shut(appendLabel(b, &v.Labels[i]), mark)
+	}
+	return b
+}
+
+func readPayer(b []byte, v *machine.Payer) error {
+	s := newScan("payer", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Labels = append(v.Labels, machine.Label{})
+			s.keep(readLabel(s.message(), &v.Labels[len(v.Labels)-1]))
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendArtifactWrite(b []byte, v *machine.ArtifactWrite, of *bodies) []byte {
 	in3 := of.ref(v.Value)
 	b = appendString(b, 1, v.Name)
@@ -3940,6 +3989,7 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 		b, mark = open(b, 260)
 		b = shut(appendToolPolicy(b, v.Policy), mark)
 	}
+	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
@@ -3971,6 +4021,8 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 		case 260:
 			v.Policy = new(machine.ToolPolicy)
 			s.keep(readToolPolicy(s.message(), v.Policy))
+		case 270:
+			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
 		default:
@@ -4575,6 +4627,7 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 		b, mark = open(b, 243)
 		b = shut(appendAbout(b, v.About), mark)
 	}
+	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
 	return b
 }
@@ -4630,6 +4683,8 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 		case 243:
 			v.About = new(machine.About)
 			s.keep(readAbout(s.message(), v.About))
+		case 270:
+			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
 		default:

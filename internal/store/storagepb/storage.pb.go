@@ -1280,6 +1280,7 @@ type Start struct {
 	Envelope      *Envelope   `protobuf:"bytes,31,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	Lease         *Amount     `protobuf:"bytes,220,opt,name=lease,proto3" json:"lease,omitempty"`
 	Policy        *ToolPolicy `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	Payer         *Payer      `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1422,6 +1423,13 @@ func (x *Start) GetLease() *Amount {
 func (x *Start) GetPolicy() *ToolPolicy {
 	if x != nil {
 		return x.Policy
+	}
+	return nil
+}
+
+func (x *Start) GetPayer() *Payer {
+	if x != nil {
+		return x.Payer
 	}
 	return nil
 }
@@ -4305,6 +4313,7 @@ type StepRequest struct {
 	Holding       *Holding               `protobuf:"bytes,200,opt,name=holding,proto3" json:"holding,omitempty"`
 	Effect        []byte                 `protobuf:"bytes,240,opt,name=effect,proto3" json:"effect,omitempty"`
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4408,6 +4417,13 @@ func (x *StepRequest) GetPolicy() *ToolPolicy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *StepRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
 }
 
 func (x *StepRequest) GetByCaller() bool {
@@ -6544,6 +6560,7 @@ type StepRequested struct {
 	Hold          *Hold                  `protobuf:"bytes,200,opt,name=hold,proto3" json:"hold,omitempty"`
 	About         *About                 `protobuf:"bytes,240,opt,name=about,proto3" json:"about,omitempty"`
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6710,6 +6727,13 @@ func (x *StepRequested) GetPolicy() *ToolPolicy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *StepRequested) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
 }
 
 func (x *StepRequested) GetByCaller() bool {
@@ -7728,6 +7752,51 @@ func (x *Amount) GetToolCalls() int64 {
 	return 0
 }
 
+// Payer has the labels by which a run that an agent step of this store began is counted.
+type Payer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Labels        []*Label               `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payer) Reset() {
+	*x = Payer{}
+	mi := &file_storage_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payer) ProtoMessage() {}
+
+func (x *Payer) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payer.ProtoReflect.Descriptor instead.
+func (*Payer) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *Payer) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // ToolPolicy is what a run that delegates lets the agent's run call.
 type ToolPolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -7741,7 +7810,7 @@ type ToolPolicy struct {
 
 func (x *ToolPolicy) Reset() {
 	*x = ToolPolicy{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7753,7 +7822,7 @@ func (x *ToolPolicy) String() string {
 func (*ToolPolicy) ProtoMessage() {}
 
 func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7766,7 +7835,7 @@ func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPolicy.ProtoReflect.Descriptor instead.
 func (*ToolPolicy) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ToolPolicy) GetLimited() bool {
@@ -7811,7 +7880,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7823,7 +7892,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7836,7 +7905,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -7887,7 +7956,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7899,7 +7968,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7912,7 +7981,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Owed) GetStep() uint32 {
@@ -7953,7 +8022,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7965,7 +8034,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7978,7 +8047,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -8006,7 +8075,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8018,7 +8087,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8031,7 +8100,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -8066,7 +8135,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8078,7 +8147,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8091,7 +8160,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Steer) GetText() string {
@@ -8118,7 +8187,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8130,7 +8199,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8143,7 +8212,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Steered) GetText() string {
@@ -8174,7 +8243,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8186,7 +8255,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8199,7 +8268,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -8248,7 +8317,7 @@ type Noticed struct {
 
 func (x *Noticed) Reset() {
 	*x = Noticed{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8260,7 +8329,7 @@ func (x *Noticed) String() string {
 func (*Noticed) ProtoMessage() {}
 
 func (x *Noticed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8273,7 +8342,7 @@ func (x *Noticed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noticed.ProtoReflect.Descriptor instead.
 func (*Noticed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Noticed) GetCode() string {
@@ -8303,7 +8372,7 @@ type Heed struct {
 
 func (x *Heed) Reset() {
 	*x = Heed{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8315,7 +8384,7 @@ func (x *Heed) String() string {
 func (*Heed) ProtoMessage() {}
 
 func (x *Heed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8328,7 +8397,7 @@ func (x *Heed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heed.ProtoReflect.Descriptor instead.
 func (*Heed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Heed) GetSeq() uint64 {
@@ -8374,7 +8443,7 @@ type ModelNoted struct {
 
 func (x *ModelNoted) Reset() {
 	*x = ModelNoted{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8386,7 +8455,7 @@ func (x *ModelNoted) String() string {
 func (*ModelNoted) ProtoMessage() {}
 
 func (x *ModelNoted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8399,7 +8468,7 @@ func (x *ModelNoted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelNoted.ProtoReflect.Descriptor instead.
 func (*ModelNoted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ModelNoted) GetStep() uint32 {
@@ -8454,7 +8523,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8466,7 +8535,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8479,7 +8548,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -8513,7 +8582,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8525,7 +8594,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8538,7 +8607,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Origin) GetRunId() string {
@@ -8620,7 +8689,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8632,7 +8701,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8645,7 +8714,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -8715,7 +8784,7 @@ type Noted struct {
 
 func (x *Noted) Reset() {
 	*x = Noted{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8727,7 +8796,7 @@ func (x *Noted) String() string {
 func (*Noted) ProtoMessage() {}
 
 func (x *Noted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8740,7 +8809,7 @@ func (x *Noted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noted.ProtoReflect.Descriptor instead.
 func (*Noted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Noted) GetCommand() uint32 {
@@ -8767,7 +8836,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8779,7 +8848,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8792,7 +8861,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Redirect) GetState() string {
@@ -8873,13 +8942,15 @@ type State struct {
 	EstimatedTokens int64                  `protobuf:"varint,250,opt,name=estimated_tokens,json=estimatedTokens,proto3" json:"estimated_tokens,omitempty"`
 	Called          []*Count               `protobuf:"bytes,251,rep,name=called,proto3" json:"called,omitempty"`
 	Policy          *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
+	Payer           *Payer                 `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
+	Apart           *Amount                `protobuf:"bytes,271,opt,name=apart,proto3" json:"apart,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8891,7 +8962,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8904,7 +8975,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -9334,6 +9405,20 @@ func (x *State) GetPolicy() *ToolPolicy {
 	return nil
 }
 
+func (x *State) GetPayer() *Payer {
+	if x != nil {
+		return x.Payer
+	}
+	return nil
+}
+
+func (x *State) GetApart() *Amount {
+	if x != nil {
+		return x.Apart
+	}
+	return nil
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -9344,7 +9429,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9356,7 +9441,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9369,7 +9454,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Count) GetState() string {
@@ -9397,7 +9482,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9409,7 +9494,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9422,7 +9507,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -9457,7 +9542,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9469,7 +9554,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9482,7 +9567,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Repeat) GetState() string {
@@ -9523,7 +9608,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9535,7 +9620,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9548,7 +9633,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -9637,6 +9722,7 @@ type ToolStep struct {
 	Doubt         bool                   `protobuf:"varint,241,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	Inquiry       uint32                 `protobuf:"varint,242,opt,name=inquiry,proto3" json:"inquiry,omitempty"`
 	About         *About                 `protobuf:"bytes,243,opt,name=about,proto3" json:"about,omitempty"`
+	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9644,7 +9730,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9656,7 +9742,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9669,7 +9755,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -9819,6 +9905,13 @@ func (x *ToolStep) GetAbout() *About {
 	return nil
 }
 
+func (x *ToolStep) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
 func (x *ToolStep) GetByCaller() bool {
 	if x != nil {
 		return x.ByCaller
@@ -9846,7 +9939,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9858,7 +9951,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9871,7 +9964,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -9968,7 +10061,7 @@ type KnownText struct {
 
 func (x *KnownText) Reset() {
 	*x = KnownText{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9980,7 +10073,7 @@ func (x *KnownText) String() string {
 func (*KnownText) ProtoMessage() {}
 
 func (x *KnownText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9993,7 +10086,7 @@ func (x *KnownText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownText.ProtoReflect.Descriptor instead.
 func (*KnownText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *KnownText) GetHash() []byte {
@@ -10025,7 +10118,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10037,7 +10130,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10050,7 +10143,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -10113,7 +10206,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10125,7 +10218,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10138,7 +10231,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *Conversation) GetState() string {
@@ -10175,7 +10268,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10187,7 +10280,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10200,7 +10293,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -10241,7 +10334,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10253,7 +10346,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10266,7 +10359,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -10287,7 +10380,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10299,7 +10392,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10312,7 +10405,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -10346,7 +10439,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10358,7 +10451,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10371,7 +10464,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -10393,7 +10486,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10405,7 +10498,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10418,7 +10511,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Place) GetRunId() string {
@@ -10445,7 +10538,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10457,7 +10550,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10470,7 +10563,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -10500,7 +10593,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10512,7 +10605,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10525,7 +10618,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *PackName) GetDigest() string {
@@ -10569,7 +10662,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10581,7 +10674,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10594,7 +10687,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -10640,7 +10733,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10652,7 +10745,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10665,7 +10758,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{115}
+	return file_storage_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -10717,7 +10810,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10729,7 +10822,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10742,7 +10835,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{116}
+	return file_storage_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -10799,7 +10892,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10811,7 +10904,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10824,7 +10917,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{117}
+	return file_storage_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -10959,7 +11052,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10971,7 +11064,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10984,7 +11077,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{118}
+	return file_storage_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -11037,7 +11130,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11049,7 +11142,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11062,7 +11155,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{119}
+	return file_storage_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -11126,7 +11219,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11138,7 +11231,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11151,7 +11244,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{120}
+	return file_storage_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -11241,7 +11334,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11253,7 +11346,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11266,7 +11359,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{121}
+	return file_storage_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -11339,7 +11432,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11351,7 +11444,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11364,7 +11457,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{122}
+	return file_storage_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -11408,7 +11501,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11420,7 +11513,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11433,7 +11526,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{123}
+	return file_storage_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *Effect) GetRunId() string {
@@ -11572,7 +11665,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\xfd\x04\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xac\x05\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -11590,7 +11683,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04task\x18\x1e \x01(\v2\x15.pawl.storage.v1.TaskR\x04task\x125\n" +
 	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12.\n" +
 	"\x05lease\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05lease\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"S\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12-\n" +
+	"\x05payer\x18\x8e\x02 \x01(\v2\x16.pawl.storage.v1.PayerR\x05payer\"S\n" +
 	"\x04Task\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
@@ -11841,7 +11935,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\x8a\x03\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xa1\x03\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -11852,7 +11946,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04call\x18\a \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x123\n" +
 	"\aholding\x18\xc8\x01 \x01(\v2\x18.pawl.storage.v1.HoldingR\aholding\x12\x17\n" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x1c\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x15\n" +
+	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
 	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
@@ -12037,7 +12132,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xa3\x05\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xba\x05\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12061,7 +12156,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04call\x18\x10 \x01(\v2\x18.pawl.storage.v1.CallRefR\x04call\x12*\n" +
 	"\x04hold\x18\xc8\x01 \x01(\v2\x15.pawl.storage.v1.HoldR\x04hold\x12-\n" +
 	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x1c\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x15\n" +
+	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
 	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
@@ -12157,7 +12253,9 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"cost_micro\x18\x02 \x01(\x03R\tcostMicro\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\"h\n" +
+	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\"7\n" +
+	"\x05Payer\x12.\n" +
+	"\x06labels\x18\x01 \x03(\v2\x16.pawl.storage.v1.LabelR\x06labels\"h\n" +
 	"\n" +
 	"ToolPolicy\x12\x18\n" +
 	"\alimited\x18\x01 \x01(\bR\alimited\x12\x14\n" +
@@ -12239,7 +12337,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\x8f\x11\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xee\x11\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12306,7 +12404,9 @@ const file_storage_proto_rawDesc = "" +
 	"\x04undo\x18\xf2\x01 \x01(\v2\x15.pawl.storage.v1.UndoR\x04undo\x12*\n" +
 	"\x10estimated_tokens\x18\xfa\x01 \x01(\x03R\x0festimatedTokens\x12/\n" +
 	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\x124\n" +
-	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\"+\n" +
+	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12-\n" +
+	"\x05payer\x18\x8e\x02 \x01(\v2\x16.pawl.storage.v1.PayerR\x05payer\x12.\n" +
+	"\x05apart\x18\x8f\x02 \x01(\v2\x17.pawl.storage.v1.AmountR\x05apart\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -12328,7 +12428,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xe6\x05\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xfd\x05\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12356,7 +12456,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x12\x15\n" +
 	"\x05doubt\x18\xf1\x01 \x01(\bR\x05doubt\x12\x19\n" +
 	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
-	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x12\x1c\n" +
+	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x12\x15\n" +
+	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
 	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xfa\x02\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
@@ -12512,7 +12613,7 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),              // 0: pawl.storage.v1.Entry
 	(*Input)(nil),              // 1: pawl.storage.v1.Input
@@ -12595,49 +12696,50 @@ var file_storage_proto_goTypes = []any{
 	(*DecideStep)(nil),         // 78: pawl.storage.v1.DecideStep
 	(*StepDecided)(nil),        // 79: pawl.storage.v1.StepDecided
 	(*Amount)(nil),             // 80: pawl.storage.v1.Amount
-	(*ToolPolicy)(nil),         // 81: pawl.storage.v1.ToolPolicy
-	(*Account)(nil),            // 82: pawl.storage.v1.Account
-	(*Owed)(nil),               // 83: pawl.storage.v1.Owed
-	(*RaiseBudget)(nil),        // 84: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),       // 85: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),              // 86: pawl.storage.v1.Steer
-	(*Steered)(nil),            // 87: pawl.storage.v1.Steered
-	(*Stopped)(nil),            // 88: pawl.storage.v1.Stopped
-	(*Noticed)(nil),            // 89: pawl.storage.v1.Noticed
-	(*Heed)(nil),               // 90: pawl.storage.v1.Heed
-	(*ModelNoted)(nil),         // 91: pawl.storage.v1.ModelNoted
-	(*ArtifactsSet)(nil),       // 92: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),             // 93: pawl.storage.v1.Origin
-	(*Ended)(nil),              // 94: pawl.storage.v1.Ended
-	(*Noted)(nil),              // 95: pawl.storage.v1.Noted
-	(*Redirect)(nil),           // 96: pawl.storage.v1.Redirect
-	(*State)(nil),              // 97: pawl.storage.v1.State
-	(*Count)(nil),              // 98: pawl.storage.v1.Count
-	(*EdgeCount)(nil),          // 99: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),             // 100: pawl.storage.v1.Repeat
-	(*Turn)(nil),               // 101: pawl.storage.v1.Turn
-	(*ToolStep)(nil),           // 102: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),          // 103: pawl.storage.v1.ModelStep
-	(*KnownText)(nil),          // 104: pawl.storage.v1.KnownText
-	(*ArtifactHead)(nil),       // 105: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),       // 106: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),             // 107: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),   // 108: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),    // 109: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),             // 110: pawl.storage.v1.Places
-	(*Place)(nil),              // 111: pawl.storage.v1.Place
-	(*PackBytes)(nil),          // 112: pawl.storage.v1.PackBytes
-	(*PackName)(nil),           // 113: pawl.storage.v1.PackName
-	(*StepHolder)(nil),         // 114: pawl.storage.v1.StepHolder
-	(*Blob)(nil),               // 115: pawl.storage.v1.Blob
-	(*Upload)(nil),             // 116: pawl.storage.v1.Upload
-	(*Subscription)(nil),       // 117: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil), // 118: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),         // 119: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),            // 120: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),       // 121: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),             // 122: pawl.storage.v1.Erased
-	(*Effect)(nil),             // 123: pawl.storage.v1.Effect
+	(*Payer)(nil),              // 81: pawl.storage.v1.Payer
+	(*ToolPolicy)(nil),         // 82: pawl.storage.v1.ToolPolicy
+	(*Account)(nil),            // 83: pawl.storage.v1.Account
+	(*Owed)(nil),               // 84: pawl.storage.v1.Owed
+	(*RaiseBudget)(nil),        // 85: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),       // 86: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),              // 87: pawl.storage.v1.Steer
+	(*Steered)(nil),            // 88: pawl.storage.v1.Steered
+	(*Stopped)(nil),            // 89: pawl.storage.v1.Stopped
+	(*Noticed)(nil),            // 90: pawl.storage.v1.Noticed
+	(*Heed)(nil),               // 91: pawl.storage.v1.Heed
+	(*ModelNoted)(nil),         // 92: pawl.storage.v1.ModelNoted
+	(*ArtifactsSet)(nil),       // 93: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),             // 94: pawl.storage.v1.Origin
+	(*Ended)(nil),              // 95: pawl.storage.v1.Ended
+	(*Noted)(nil),              // 96: pawl.storage.v1.Noted
+	(*Redirect)(nil),           // 97: pawl.storage.v1.Redirect
+	(*State)(nil),              // 98: pawl.storage.v1.State
+	(*Count)(nil),              // 99: pawl.storage.v1.Count
+	(*EdgeCount)(nil),          // 100: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),             // 101: pawl.storage.v1.Repeat
+	(*Turn)(nil),               // 102: pawl.storage.v1.Turn
+	(*ToolStep)(nil),           // 103: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),          // 104: pawl.storage.v1.ModelStep
+	(*KnownText)(nil),          // 105: pawl.storage.v1.KnownText
+	(*ArtifactHead)(nil),       // 106: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),       // 107: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),             // 108: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),   // 109: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),    // 110: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),             // 111: pawl.storage.v1.Places
+	(*Place)(nil),              // 112: pawl.storage.v1.Place
+	(*PackBytes)(nil),          // 113: pawl.storage.v1.PackBytes
+	(*PackName)(nil),           // 114: pawl.storage.v1.PackName
+	(*StepHolder)(nil),         // 115: pawl.storage.v1.StepHolder
+	(*Blob)(nil),               // 116: pawl.storage.v1.Blob
+	(*Upload)(nil),             // 117: pawl.storage.v1.Upload
+	(*Subscription)(nil),       // 118: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil), // 119: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),         // 120: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),            // 121: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),       // 122: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),             // 123: pawl.storage.v1.Erased
+	(*Effect)(nil),             // 124: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
@@ -12663,13 +12765,13 @@ var file_storage_proto_depIdxs = []int32{
 	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
 	23,  // 21: pawl.storage.v1.Input.note_model:type_name -> pawl.storage.v1.NoteModel
 	78,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	84,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	86,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	85,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	87,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
 	38,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
 	41,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
 	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
 	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
-	96,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
+	97,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
 	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.Standing
 	9,   // 31: pawl.storage.v1.Undo.stands:type_name -> pawl.storage.v1.Stood
 	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
@@ -12679,186 +12781,190 @@ var file_storage_proto_depIdxs = []int32{
 	11,  // 36: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
 	12,  // 37: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
 	80,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	81,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
-	52,  // 40: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	13,  // 41: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	51,  // 42: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 43: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 44: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	46,  // 45: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 46: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 47: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	12,  // 48: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 49: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	52,  // 50: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	53,  // 51: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	49,  // 52: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 53: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 54: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	24,  // 55: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 56: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	51,  // 57: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	30,  // 58: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 59: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	49,  // 60: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 61: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 62: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 63: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
-	26,  // 64: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	26,  // 65: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	26,  // 66: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	27,  // 67: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	53,  // 68: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 69: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
-	25,  // 70: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
-	29,  // 71: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 72: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
-	52,  // 73: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	31,  // 74: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	48,  // 75: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	49,  // 76: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 77: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 78: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 79: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	51,  // 80: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 81: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	49,  // 82: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 83: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	54,  // 84: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	55,  // 85: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	97,  // 86: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	46,  // 87: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 88: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 89: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
-	43,  // 90: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	44,  // 91: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 92: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
-	52,  // 93: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	48,  // 94: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 95: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	30,  // 96: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 97: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	32,  // 98: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	75,  // 99: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	81,  // 100: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
-	50,  // 101: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	52,  // 102: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	12,  // 103: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	58,  // 104: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	59,  // 105: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	60,  // 106: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	61,  // 107: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	62,  // 108: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	65,  // 109: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	66,  // 110: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	67,  // 111: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	69,  // 112: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	70,  // 113: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	71,  // 114: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	74,  // 115: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	92,  // 116: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	38,  // 117: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	38,  // 118: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	93,  // 119: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	94,  // 120: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	68,  // 121: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	63,  // 122: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	64,  // 123: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	95,  // 124: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
-	91,  // 125: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
-	79,  // 126: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	72,  // 127: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
-	73,  // 128: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
-	85,  // 129: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	87,  // 130: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	88,  // 131: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	89,  // 132: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
-	96,  // 133: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 134: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 135: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
-	52,  // 136: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	12,  // 137: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	51,  // 138: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 139: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	53,  // 140: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	49,  // 141: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 142: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 143: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
-	13,  // 144: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	15,  // 145: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 146: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	48,  // 147: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	49,  // 148: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	24,  // 149: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 150: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	32,  // 151: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 152: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
-	6,   // 153: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
-	81,  // 154: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
-	48,  // 155: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	46,  // 156: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 157: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 158: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 159: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 160: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
-	96,  // 161: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 162: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 163: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	80,  // 164: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	83,  // 165: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
-	80,  // 166: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
-	80,  // 167: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	80,  // 168: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	80,  // 169: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 170: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
-	25,  // 171: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
-	49,  // 172: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 173: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	97,  // 174: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	46,  // 175: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 176: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
-	44,  // 177: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	96,  // 178: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 179: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 180: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
-	54,  // 181: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	55,  // 182: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 183: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	98,  // 184: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	99,  // 185: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	101, // 186: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	102, // 187: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	105, // 188: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	106, // 189: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	104, // 190: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
-	100, // 191: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	45,  // 192: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	11,  // 193: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	90,  // 194: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
-	82,  // 195: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 196: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 197: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
-	8,   // 198: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	98,  // 199: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
-	81,  // 200: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
-	51,  // 201: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 202: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	103, // 203: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 204: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 205: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	80,  // 206: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 207: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 208: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 209: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	109, // 210: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	111, // 211: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	118, // 212: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 213: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	214, // [214:214] is the sub-list for method output_type
-	214, // [214:214] is the sub-list for method input_type
-	214, // [214:214] is the sub-list for extension type_name
-	214, // [214:214] is the sub-list for extension extendee
-	0,   // [0:214] is the sub-list for field type_name
+	82,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
+	81,  // 40: pawl.storage.v1.Start.payer:type_name -> pawl.storage.v1.Payer
+	52,  // 41: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	13,  // 42: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	51,  // 43: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 44: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 45: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	46,  // 46: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 47: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 48: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	12,  // 49: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	46,  // 50: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	52,  // 51: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	53,  // 52: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	49,  // 53: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 54: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 55: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	24,  // 56: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 57: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	51,  // 58: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	30,  // 59: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 60: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	49,  // 61: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 62: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 63: pawl.storage.v1.NoteModel.assigned:type_name -> pawl.storage.v1.Assignment
+	25,  // 64: pawl.storage.v1.ModelRequest.follows:type_name -> pawl.storage.v1.Said
+	26,  // 65: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	26,  // 66: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	26,  // 67: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	27,  // 68: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	53,  // 69: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	28,  // 70: pawl.storage.v1.ModelMessage.talk:type_name -> pawl.storage.v1.TalkRange
+	25,  // 71: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.Said
+	29,  // 72: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	25,  // 73: pawl.storage.v1.ToolResult.said:type_name -> pawl.storage.v1.Said
+	52,  // 74: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	31,  // 75: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	48,  // 76: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	49,  // 77: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 78: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	51,  // 79: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	47,  // 80: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	51,  // 81: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	48,  // 82: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	49,  // 83: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	51,  // 84: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 85: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	55,  // 86: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	98,  // 87: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	46,  // 88: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	46,  // 89: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 90: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.Talk
+	43,  // 91: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	44,  // 92: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	53,  // 93: pawl.storage.v1.Talk.messages:type_name -> pawl.storage.v1.Message
+	52,  // 94: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	48,  // 95: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	24,  // 96: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	30,  // 97: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 98: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 99: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	75,  // 100: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	82,  // 101: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
+	50,  // 102: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	52,  // 103: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	12,  // 104: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	58,  // 105: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	59,  // 106: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	60,  // 107: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	61,  // 108: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	62,  // 109: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	65,  // 110: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	66,  // 111: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	67,  // 112: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	69,  // 113: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	70,  // 114: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	71,  // 115: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	74,  // 116: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	93,  // 117: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	38,  // 118: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	38,  // 119: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	94,  // 120: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	95,  // 121: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	68,  // 122: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	63,  // 123: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	64,  // 124: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	96,  // 125: pawl.storage.v1.Record.noted:type_name -> pawl.storage.v1.Noted
+	92,  // 126: pawl.storage.v1.Record.model_noted:type_name -> pawl.storage.v1.ModelNoted
+	79,  // 127: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	72,  // 128: pawl.storage.v1.Record.step_doubted:type_name -> pawl.storage.v1.StepDoubted
+	73,  // 129: pawl.storage.v1.Record.compensation_begun:type_name -> pawl.storage.v1.CompensationBegun
+	86,  // 130: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	88,  // 131: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	89,  // 132: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	90,  // 133: pawl.storage.v1.Record.noticed:type_name -> pawl.storage.v1.Noticed
+	97,  // 134: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 135: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 136: pawl.storage.v1.Transition.standing:type_name -> pawl.storage.v1.Stood
+	52,  // 137: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	12,  // 138: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	51,  // 139: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	52,  // 140: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	53,  // 141: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	49,  // 142: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 143: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	25,  // 144: pawl.storage.v1.TurnCompleted.said:type_name -> pawl.storage.v1.Said
+	13,  // 145: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	15,  // 146: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	52,  // 147: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	48,  // 148: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	49,  // 149: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	24,  // 150: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	49,  // 151: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	32,  // 152: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	76,  // 153: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.Hold
+	6,   // 154: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	82,  // 155: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
+	48,  // 156: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	46,  // 157: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 158: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	30,  // 159: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	48,  // 160: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	48,  // 161: pawl.storage.v1.StepDoubted.error:type_name -> pawl.storage.v1.Fault
+	97,  // 162: pawl.storage.v1.CompensationBegun.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 163: pawl.storage.v1.CompensationBegun.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	49,  // 164: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	54,  // 165: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
+	80,  // 166: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	84,  // 167: pawl.storage.v1.Account.owed:type_name -> pawl.storage.v1.Owed
+	80,  // 168: pawl.storage.v1.Owed.bound:type_name -> pawl.storage.v1.Amount
+	80,  // 169: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	80,  // 170: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	80,  // 171: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	25,  // 172: pawl.storage.v1.Stopped.said:type_name -> pawl.storage.v1.Said
+	25,  // 173: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.Said
+	49,  // 174: pawl.storage.v1.ModelNoted.usage:type_name -> pawl.storage.v1.Usage
+	46,  // 175: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	98,  // 176: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	46,  // 177: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	42,  // 178: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.Talk
+	44,  // 179: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	97,  // 180: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	46,  // 181: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	9,   // 182: pawl.storage.v1.Ended.standing:type_name -> pawl.storage.v1.Stood
+	54,  // 183: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	55,  // 184: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	56,  // 185: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	99,  // 186: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	100, // 187: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	102, // 188: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	103, // 189: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	106, // 190: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	107, // 191: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	105, // 192: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.KnownText
+	101, // 193: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	45,  // 194: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	11,  // 195: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	91,  // 196: pawl.storage.v1.State.heeds:type_name -> pawl.storage.v1.Heed
+	83,  // 197: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	3,   // 198: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	7,   // 199: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.Standing
+	8,   // 200: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	99,  // 201: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	82,  // 202: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
+	81,  // 203: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
+	80,  // 204: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
+	51,  // 205: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	15,  // 206: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	104, // 207: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	32,  // 208: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	77,  // 209: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	80,  // 210: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	6,   // 211: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	51,  // 212: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	50,  // 213: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	110, // 214: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	112, // 215: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	119, // 216: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	54,  // 217: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	218, // [218:218] is the sub-list for method output_type
+	218, // [218:218] is the sub-list for method input_type
+	218, // [218:218] is the sub-list for extension type_name
+	218, // [218:218] is the sub-list for extension extendee
+	0,   // [0:218] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -12931,7 +13037,7 @@ func file_storage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   124,
+			NumMessages:   125,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

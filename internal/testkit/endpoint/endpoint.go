@@ -29,6 +29,8 @@ type Answer struct {
 	Calls     []Call
 	// Finish is the provider's word; default by the calls.
 	Finish string
+	// Read and Written are the tokens that chat completions tell; default 10 and 5.
+	Read, Written int
 	// Status other than 200 answers with Error; RetryAfter is the header.
 	Status            int
 	Error, RetryAfter string
@@ -178,8 +180,9 @@ func (e *events) chat(a *Answer, n int) {
 		}
 	}
 	delta(object{}, finish)
+	read, written := cmp.Or(a.Read, 10), cmp.Or(a.Written, 5)
 	e.send("", object{"id": fmt.Sprintf("resp-%d", n), "model": "scripted", "choices": []any{}, "usage": object{
-		"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
+		"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written,
 		"prompt_tokens_details": object{"cached_tokens": 4}, "completion_tokens_details": object{"reasoning_tokens": 2},
 	}})
 	fmt.Fprint(e.w, "data: [DONE]\n\n")

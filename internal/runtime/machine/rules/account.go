@@ -16,20 +16,41 @@ import (
 // what it asked for; the account's name follows.
 const AccountExhausted = "account_exhausted"
 
-// Held is what pending steps may consume.
-func Held(s *machine.State) (tokens, cost int64) {
+// Held is what pending steps may consume, in the accounts of the run. What runs of agents of
+// this store may, these reserve themselves.
+func Held(s *machine.State) (tokens, cost int64) { return heldBut(s, -1) }
+
+// heldBut leaves out the step at an index.
+func heldBut(s *machine.State, but int) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
 	}
-	return Reserved(s, -1)
+	return reserved(s, func(i int) bool { return i == but || s.Steps[i].Local })
 }
 
-// Spent is what was settled.
+// Spent is what was settled in the accounts of the run, without what runs of agents of this
+// store consumed.
 func Spent(s *machine.State) (tokens, cost int64) {
 	if s == nil {
 		return 0, 0
 	}
-	return s.Tokens, s.CostMicro
+	return max(0, s.Tokens-s.Apart.Tokens), max(0, s.CostMicro-s.Apart.CostMicro)
+}
+
+// settleOf settles what a step consumed.
+func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
+	t.settle(u)
+	if step.Local {
+		t.s.Apart.Tokens = facts.AddCapped(t.s.Apart.Tokens, facts.AddCapped(u.InputTokens, u.OutputTokens))
+		t.s.Apart.CostMicro = facts.AddCapped(t.s.Apart.CostMicro, u.CostMicro)
+	}
+}
+
+// countsItself: the run of the agent that is called counts itself in the accounts of this one.
+// A run that is in none has none to count in: the step that began it settles all.
+func (t *txn) countsItself(a *ask) bool {
+	_, counted := t.s.Accountable()
+	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent
 }
 
 // ChargeOf is what a run takes of an account; zero but for its name if it takes nothing.
@@ -80,22 +101,27 @@ func (t *txn) bill(b *machine.Batch) {
 }
 
 // exhausted is the first account that does not hold what the run would then have settled
-// and reserved, of what it asks for more; "" = all do.
-func (t *txn) exhausted(tokens, cost int64, asked machine.Amount) string {
-	for i := range t.in.Billed {
-		bill := &t.in.Billed[i]
+// and reserved, the step at an index left out, with what it asks for more; "" = all do.
+func (t *txn) exhausted(i int, asked machine.Amount) string {
+	now, had := inAccounts(t.s, i), inAccounts(t.old, -1)
+	now.Tokens, now.CostMicro = facts.AddCapped(now.Tokens, asked.Tokens), facts.AddCapped(now.CostMicro, asked.CostMicro)
+	for j := range t.in.Billed {
+		bill := &t.in.Billed[j]
 		if !bill.Short {
 			continue
 		}
-		var had machine.Amount
-		if t.old != nil {
-			had = Committed(t.old)
-		}
-		if asked.Tokens > 0 && more(tokens, had.Tokens) > bill.LeftTokens || asked.CostMicro > 0 && more(cost, had.CostMicro) > bill.LeftCostMicro {
+		if asked.Tokens > 0 && more(now.Tokens, had.Tokens) > bill.LeftTokens || asked.CostMicro > 0 && more(now.CostMicro, had.CostMicro) > bill.LeftCostMicro {
 			return AccountExhausted + ":" + bill.Account
 		}
 	}
 	return ""
+}
+
+// inAccounts is what a run has settled and reserved in its accounts, but for the step at an index.
+func inAccounts(s *machine.State, but int) machine.Amount {
+	spent, spentCost := Spent(s)
+	held, heldCost := heldBut(s, but)
+	return machine.Amount{Tokens: facts.AddCapped(spent, held), CostMicro: facts.AddCapped(spentCost, heldCost)}
 }
 
 // more is what comes to a figure; a figure that is as large as any is more than all.

@@ -69,7 +69,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	if c.Unknown && policy == machine.Reconcile {
 		used = machine.Usage{} // it stays reserved, until somebody knows
 	}
-	t.settle(used)
+	t.settleOf(step, used)
 	answer := machine.StepResolved{Error: c.Error, Worker: c.Worker, Unknown: c.Unknown, Usage: used}
 	return t.failStep(i, policy, answer, c.Final, c.RetryAfter), nil
 }
@@ -114,7 +114,7 @@ func (t *txn) accept(i int, c *machine.ResolveStep, used machine.Usage) (machine
 		Step: c.Step, Tool: c.Tool, Attempt: t.answered(i, c.Attempt), OK: true,
 		Result: c.Result, Worker: c.Worker, Artifacts: artifacts, Usage: used, Kind: t.told(t.s.Steps[i].Kind()),
 	})
-	t.settle(used)
+	t.settleOf(&t.s.Steps[i], used)
 	t.write(artifacts, seq)
 	t.dropInquiry(i)
 	return t.closeStep(i, machine.StepStatusOK, seq, answerHash(true, c.Result, machine.Fault{}), c.Result, machine.Fault{}), nil
@@ -167,7 +167,7 @@ func (t *txn) failStep(i int, policy machine.OnFault, answer machine.StepResolve
 	tool := facts.ToolOf(t.g, step.Tool)
 	answer.Step, answer.Tool, answer.Attempt, answer.Kind = step.Step, step.Tool, step.Attempt, t.told(step.Kind())
 	again := !final && !isFinal(tool.Retry, answer.Error.Code) && step.Attempt < tool.Attempts && t.mayRepeat(step, answer.Unknown, policy) &&
-		t.refusedBy(i, step.Bound) == ""
+		t.refusedBy(i, step.Bound, step.Local) == ""
 	if answer.Unknown && policy == machine.Reconcile {
 		return t.inquire(i, &answer)
 	}
@@ -227,7 +227,7 @@ func (t *txn) unknown(i int, fault machine.Fault, worker string) machine.Disposi
 	answer := machine.StepResolved{Error: fault, Unknown: true, Worker: worker}
 	if policy != machine.Reconcile {
 		answer.Usage, _ = consumed(step, machine.Usage{}, false)
-		t.settle(answer.Usage)
+		t.settleOf(step, answer.Usage)
 	}
 	return t.failStep(i, policy, answer, false, 0)
 }

@@ -166,7 +166,7 @@ func policyOf(limited bool, allow, block string, named bool) *machine.ToolPolicy
 }
 
 // requests are the lines "[key:] tool payload [reframe] [by_caller] [denied=CODE] [call=STEP/INDEX] [effect=KEY]
-// [allow=TOOLS|named]".
+// [allow=TOOLS|named] [local]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
 	for line := range a.lines() {
@@ -197,6 +197,8 @@ func (a args) requests() []machine.StepRequest {
 				r.Reframe = true
 			case w == "by_caller":
 				r.ByCaller = true
+			case w == "local":
+				r.Local = true
 			case w == "free":
 				r.Holding.Free = true
 			default:
@@ -330,6 +332,9 @@ func (a args) start() machine.Start {
 	start.Policy = policyOf(a.has("allow"), a.text("allow"), a.text("block"), false)
 	if a.has("parent") {
 		start.Parent = &machine.Parent{RunID: a.text("parent"), Step: 1, Attempt: 1}
+	}
+	if a.has("payer") {
+		start.Payer = &machine.Payer{}
 	}
 	return start
 }

@@ -140,7 +140,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
-		p.Effect, p.Doubt = [32]byte{}, false // the source's
+		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the source's
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
 		} else {

@@ -139,6 +139,12 @@ func genStart(t *rapid.T) machine.Start {
 	if chance(t, 2) {
 		c.Policy = genPolicy(t)
 	}
+	if chance(t, 5) {
+		c.Parent = &machine.Parent{RunID: "P", Step: 1, Attempt: 1, Origin: pick(t, []string{"", "elsewhere"})}
+	}
+	if chance(t, 3) {
+		c.Payer = &machine.Payer{}
+	}
 	if chance(t, 4) {
 		c.Input = textPart("start")
 	}
@@ -316,6 +322,7 @@ func genRequest(t *rapid.T, g *machine.Graph, s *machine.State, turn uint64, att
 			r.Holding = pick(t, []machine.Holding{{Free: true}, {}, {Why: "no such key"}})
 		}
 		r.PayloadHash = sha256.Sum256(r.Payload)
+		r.Local = chance(t, 5)
 		if g.Tools[r.Tool].Agent && chance(t, 4) {
 			r.Policy = genPolicy(t)
 			r.Policy.Block, r.Policy.Named = nil, chance(t, 5)

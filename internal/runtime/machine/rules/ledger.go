@@ -27,8 +27,9 @@ func (t *txn) account() *machine.Account {
 }
 
 // refusedBy is the budget, or the operator's account, that does not hold so much beside what was consumed and what
-// pending steps but the one at index i may; "" = it fits.
-func (t *txn) refusedBy(i int, more machine.Amount) string {
+// pending steps but the one at index i may; "" = it fits. What is local is in no account of the
+// run: the agent's run is.
+func (t *txn) refusedBy(i int, more machine.Amount, local bool) string {
 	limit := facts.LimitOf(t.g, t.s)
 	if more.ToolCalls > 0 && t.callsLeft(i) < more.ToolCalls {
 		return "max_tool_calls"
@@ -40,8 +41,10 @@ func (t *txn) refusedBy(i int, more machine.Amount) string {
 		return "max_tokens"
 	case limit.CostMicro > 0 && more.CostMicro > 0 && cost > limit.CostMicro:
 		return "max_cost_usd"
+	case local:
+		return ""
 	}
-	return t.exhausted(tokens, cost, more)
+	return t.exhausted(i, more)
 }
 
 // boundFor is what a call of the tool may consume: its cost, or the agent's lease. What the
@@ -133,7 +136,7 @@ func (t *txn) forgo(step *machine.ToolStep) (used machine.Usage) {
 	}
 	if t.old != nil && !step.Awaits() && (facts.StillOut(t.old.Steps, step) || step.Inquiry != 0) {
 		used = usageOfBound(step.Bound)
-		t.settle(used)
+		t.settleOf(step, used)
 	}
 	step.Bound = machine.Amount{}
 	return used

@@ -141,7 +141,7 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
 	}
-	if reason := t.refusedBy(i, machine.Amount{Tokens: max(1, mayTokens), CostMicro: max(1, mayCost)}); reason != "" {
+	if reason := t.refusedBy(i, machine.Amount{Tokens: max(1, mayTokens), CostMicro: max(1, mayCost)}, false); reason != "" {
 		return machine.BudgetExhausted, reason
 	}
 	return machine.Running, ""

@@ -176,7 +176,7 @@ func (m *model) state() {
 	want := map[string]any{
 		"seq": v.seq, "visitSeq": v.visitSeq, "at": v.at, "current": v.current, "status": m.n.status(v), "awaiting": m.n.awaiting(v), "paused": v.paused,
 		"visits": v.visits, "edges": v.edges, "total": v.total, "transitions": v.total, "calls": v.calls, "lastStep": v.lastStep,
-		"reframes": v.reframes, "tokens": v.tokens, "guessed": v.guessed, "called": v.called, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
+		"reframes": v.reframes, "tokens": v.tokens, "apart": v.apart, "guessed": v.guessed, "called": v.called, "cost": v.cost, "deadline": v.deadline, "left": v.left, "timeoutAt": v.timeoutAt,
 		"owed": fmt.Sprint(v.owed), "toolSteps": v.toolSteps, "texts": fmt.Sprint(v.texts),
 		"effects": fmt.Sprint(v.effects), "queue": fmt.Sprint(v.queue), "heeds": fmt.Sprint(v.heeds), "bytes": v.bytes, "held": v.held(), "windows": v.windows, "artifacts": v.artifacts,
 	}
@@ -232,7 +232,7 @@ func shownBy(s *machine.State) map[string]any {
 	facts := map[string]any{
 		"seq": s.Seq, "visitSeq": s.VisitSeq, "at": s.At, "current": s.Current, "status": s.Status, "awaiting": s.Awaiting, "paused": s.Paused,
 		"visits": visits, "edges": edges, "total": s.TotalVisits, "transitions": s.Transitions, "calls": s.ToolCalls, "lastStep": s.LastStep,
-		"reframes": s.Reframes, "tokens": s.Tokens, "guessed": s.EstimatedTokens, "called": called, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
+		"reframes": s.Reframes, "tokens": s.Tokens, "apart": s.Apart, "guessed": s.EstimatedTokens, "called": called, "cost": s.CostMicro, "deadline": s.Deadline, "left": s.WallLeft, "timeoutAt": s.StateTimeoutAt,
 		"owed": fmt.Sprint(owedFact(s)), "toolSteps": int(facts.ToolSteps(s)), "texts": fmt.Sprint(s.Texts),
 		"effects": fmt.Sprint(s.Effects), "queue": fmt.Sprint(s.Queue), "heeds": fmt.Sprint(heedFacts(s)), "bytes": s.MessageBytes, "held": s.ArtifactBytes, "windows": windows, "artifacts": artifacts,
 	}
@@ -270,7 +270,7 @@ func stepFacts(s *machine.State) []vstep {
 		step := vstep{
 			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
 			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq, bound: p.Bound,
-			held: heldFacts(p.Approval), effect: p.Effect, inquiry: p.Inquiry, byCaller: p.ByCaller,
+			held: heldFacts(p.Approval), effect: p.Effect, inquiry: p.Inquiry, byCaller: p.ByCaller, local: p.Local,
 		}
 		if p.About != nil {
 			step.about = *p.About

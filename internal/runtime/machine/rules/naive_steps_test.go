@@ -227,6 +227,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
 		Reframe: req.Reframe, Deadline: deadline, Hold: hold, Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
 		Bound: asUsage(n.boundOf(req.Tool)), Policy: n.passedOn(req), ByCaller: req.ByCaller,
+		Local: n.now.Semantics >= 7 && !v.uncounted && req.Local && n.g.Tools[req.Tool].Agent,
 	})
 	issued := machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending}
 	if hold != nil {

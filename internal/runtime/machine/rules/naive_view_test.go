@@ -68,6 +68,10 @@ type view struct {
 	// mostCalls and policy are what the run may call; 0 and nil = anything.
 	mostCalls int64
 	policy    *machine.ToolPolicy
+	// uncounted: the run is in no account. apart is what runs of agents consumed that count
+	// themselves.
+	uncounted bool
+	apart     machine.Amount
 	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
 	owed    []machine.Owed
 	noticed bool
@@ -119,6 +123,8 @@ type vstep struct {
 	// was asked about its last attempt.
 	payloadAt uint64
 	wasAsked  bool
+	// local: its agent's run counts itself in accounts.
+	local bool
 }
 
 type vartifact struct {
@@ -150,6 +156,7 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 		if fork, ok := in.Command.(machine.Fork); ok {
 			v.policy = fork.From.Policy
 		}
+		v.uncounted = start.Parent != nil && start.Parent.Origin == "" && start.Payer == nil
 		wall := n.g.Budget.MaxWallTime
 		if start.MaxWallTime > 0 && (wall == 0 || start.MaxWallTime < wall) {
 			wall = start.MaxWallTime
@@ -314,7 +321,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
 			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)},
-			begins: r.At, byCaller: b.ByCaller,
+			begins: r.At, byCaller: b.ByCaller, local: b.Local,
 		}
 		n.readHeld(&step, b, r)
 		n.readKey(v, &step, b, r)
@@ -327,7 +334,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 			v.turn.notBefore = 0
 		}
 	case *machine.StepResolved:
-		v.spend(b.Usage)
+		v.spendOf(v.step(b.Step), b.Usage)
 		n.readResolved(v, b, r)
 	case *machine.StepDelegated:
 		v.bytes += naiveBytes(b.Question)
@@ -336,8 +343,8 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.bytes += naivePiece(b.Piece)
 		v.turn.notBefore = 0
 	case *machine.StepCancelled:
-		v.spend(b.Usage)
 		step := v.step(b.Step)
+		v.spendOf(step, b.Usage)
 		n.owe(v, step)
 		unsent := v.unsent(step)
 		step.status, step.deadline, step.bound, step.inquiry = machine.StepStatusCancelled, 0, machine.Amount{}, 0
@@ -383,6 +390,15 @@ func (v *view) awaited() []uint32 {
 		}
 	}
 	return list
+}
+
+// spendOf is what a step consumed.
+func (v *view) spendOf(step *vstep, u machine.Usage) {
+	v.spend(u)
+	if step.local {
+		v.apart.Tokens += u.InputTokens + u.OutputTokens
+		v.apart.CostMicro += u.CostMicro
+	}
 }
 
 func (v *view) spend(u machine.Usage) {

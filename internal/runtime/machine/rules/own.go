@@ -168,7 +168,7 @@ func (t *txn) found(j int, found finding, value []byte) machine.Disposition {
 	step := &t.steps()[j]
 	step.Inquiry = 0
 	used := usageOfBound(step.Bound)
-	t.settle(used)
+	t.settleOf(step, used)
 	switch found {
 	case happened:
 		artifacts, _ := t.boundArtifact(&machine.ResolveStep{Tool: step.Tool, Result: value}) // checked before

@@ -193,7 +193,7 @@ func (t *txn) takeAsks(asks []ask) {
 				return
 			}
 			bound := t.boundFor(new(facts.ToolOf(t.g, a.Tool)))
-			if reason := t.refusedBy(-1, bound); reason != "" {
+			if reason := t.refusedBy(-1, bound, t.countsItself(a)); reason != "" {
 				t.rejectLast(asks[i:], machine.BudgetExhausted, reason)
 				return
 			}

@@ -14,9 +14,14 @@ import (
 // (-1: none): calls of models, also those of which nobody knows what they consumed, tools
 // with a cost, delegations with their leases. A run that has ended has nothing reserved.
 func Reserved(s *machine.State, but int) (tokens, cost int64) {
+	return reserved(s, func(i int) bool { return i == but })
+}
+
+// reserved leaves out the steps that are passed over.
+func reserved(s *machine.State, passed func(i int) bool) (tokens, cost int64) {
 	for i := range s.Steps {
 		p := &s.Steps[i]
-		if i == but || p.Status != machine.StepStatusPending {
+		if passed(i) || p.Status != machine.StepStatusPending {
 			continue
 		}
 		b := facts.BoundOf(p)

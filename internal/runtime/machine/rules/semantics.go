@@ -25,6 +25,8 @@ type ruleset struct {
 	// agentsAreLeased: each delegation of a run with a bound has a lease of it, of tool
 	// calls too, and takes the lists of tools along.
 	agentsAreLeased bool
+	// agentsCount: runs of agents of this store count themselves in the operator's accounts.
+	agentsCount bool
 }
 
 // versions holds the rules of each version, from the first on. What stands here for
@@ -44,6 +46,10 @@ var versions = [...]ruleset{
 	machine.SemanticsLeases: {
 		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
 		agentsAreLeased: true,
+	},
+	machine.SemanticsAccounts: {
+		jitter: jitter, endTellsEvent: true, budgetsBeforeEscalation: true, costIsKnown: true, kindIsTold: true, silenceCosts: true,
+		agentsAreLeased: true, agentsCount: true,
 	},
 }
 

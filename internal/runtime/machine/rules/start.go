@@ -50,7 +50,7 @@ func newState(g *machine.Graph, c *machine.Start, at int64) *machine.State {
 		Parent: c.Parent, Depth: c.Depth, Task: c.Task,
 		CreatedAt: at, At: at,
 		MaxSteps: smaller(g.Budget.MaxSteps, c.MaxSteps),
-		Erasable: g.Erasable, Policy: c.Policy,
+		Erasable: g.Erasable, Policy: c.Policy, Payer: c.Payer,
 	}
 	if c.Lease != (machine.Amount{}) {
 		s.Account = &machine.Account{Leased: true, Limit: machine.Amount{

@@ -47,10 +47,11 @@ func (t *txn) issue(a *ask, bound machine.Amount) machine.StepOutcome {
 	if tool.Agent && t.rules.agentsAreLeased {
 		asked.Policy = t.passOn(a.Policy)
 	}
+	asked.Local = t.countsItself(a)
 	step := machine.ToolStep{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq,
-		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound, ByCaller: a.ByCaller,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound, ByCaller: a.ByCaller, Local: asked.Local,
 	}
 	t.await(&step, asked, a.Holding)
 	step.RequestSeq = t.record(asked)

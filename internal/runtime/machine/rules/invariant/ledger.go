@@ -11,8 +11,11 @@ func (c *checker) ledger() {
 	s, limit := c.s, facts.LimitOf(c.g, c.s)
 	c.must(limit.Tokens == 0 || s.Tokens <= limit.Tokens, "%d tokens", s.Tokens)
 	c.must(limit.CostMicro == 0 || s.CostMicro <= limit.CostMicro, "%d micro-dollars", s.CostMicro)
+	c.must(min(s.Apart.Tokens, s.Apart.CostMicro) >= 0 && s.Apart.Tokens <= s.Tokens && s.Apart.CostMicro <= s.CostMicro && s.Apart.ToolCalls == 0,
+		"%+v of %d tokens and %d micro-dollars are counted apart", s.Apart, s.Tokens, s.CostMicro)
 	for i := range s.Steps {
 		p := &s.Steps[i]
+		c.must(!p.Local || p.Delegation, "step %d, of no agent, is local", p.Step)
 		c.must(p.Bound == (machine.Amount{}) || p.Status == machine.StepStatusPending && p.Model == nil, "step %d holds %+v", p.Step, p.Bound)
 		c.must(min(p.Bound.Tokens, p.Bound.CostMicro, p.Bound.ToolCalls) >= 0, "step %d: %+v", p.Step, p.Bound)
 		c.must(p.Bound.ToolCalls == 0 || p.Delegation, "step %d, of no agent, has leased %d tool calls", p.Step, p.Bound.ToolCalls)

@@ -23,7 +23,7 @@ SOAK ?= 1h
 # Time per fuzz target.
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
-RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/... ./internal/worker \
+RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/app/... ./clients/go \
 	./internal/runtime/work ./internal/runtime/watch ./internal/runtime/travel ./internal/runtime/program ./internal/house ./internal/cli ./internal/config ./internal/demo ./internal/export ./internal/answers ./internal/a2a/... ./internal/deliver/... ./internal/ui/... \
 	./internal/testkit ./internal/audit ./internal/condition ./internal/runtime/admission ./internal/runtime/account ./internal/runtime/consent ./internal/runtime/effect ./internal/runtime/schedule ./internal/cluster/...
 

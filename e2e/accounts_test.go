@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -45,8 +45,8 @@ func writeBudgets(t *testing.T, path string, usd float64) {
 }
 
 // talker asks models until an account does not hold the next call.
-func talker(calls *atomic.Int64) worker.TurnFunc {
-	return func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func talker(calls *atomic.Int64) pawl.TurnFunc {
+	return func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 		for round := int32(1); ; round++ {
 			rng := rand.New(rand.NewPCG(uint64(round), uint64(len(turn.Assignment.GetLease().GetRunId()))+uint64(round)))
 			bound := 1 + rng.Int64N(callBound)
@@ -54,7 +54,7 @@ func talker(calls *atomic.Int64) worker.TurnFunc {
 				{Content: &pawlv1.ModelMessage_Message{Message: &pawlv1.Message{Role: "user", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "go on"}}}}}},
 			}}, &pawlv1.Usage{OutputTokens: bound})
 			if err != nil || got.GetDenial() != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
 			if got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
 				continue
@@ -67,7 +67,7 @@ func talker(calls *atomic.Int64) worker.TurnFunc {
 				}},
 			})
 			if err != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestKillWithAccounts(t *testing.T) {
 	s.start()
 	ctx := deadline(t, 10*time.Minute)
 	var calls atomic.Int64
-	defer startWorker(ctx, t, s, worker.Config{ID: "talkers", Turns: 80, Prompts: map[string]worker.TurnFunc{"talk": talker(&calls)}})()
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "talkers", Turns: 80, Prompts: map[string]pawl.TurnFunc{"talk": talker(&calls)}})()
 	runs := map[string][]string{}
 	start := func(tenant string) {
 		id := fmt.Sprintf("%s-%d", tenant, len(runs[tenant]))

@@ -19,8 +19,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // agents is a sidecar that serves an agent, and a worker for it that outlives it.
@@ -55,9 +55,9 @@ func (a *agents) restart() {
 // work runs a worker until the test ends.
 func (a *agents) work() {
 	a.t.Helper()
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: a.dial(), ID: "writer", Turns: 4, Retry: 10 * time.Millisecond, Grace: time.Second,
-		Prompts: map[string]worker.TurnFunc{"writer": a.turn},
+		Prompts: map[string]pawl.TurnFunc{"writer": a.turn},
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -80,30 +80,30 @@ func (a *agents) work() {
 
 // turn asks, or writes pieces until it is given an empty one, or says what it was
 // told.
-func (a *agents) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (a *agents) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	a.executed.Add(1)
 	messages := t.Assignment.GetTurn().GetMessages()
 	words := messages[len(messages)-1].GetParts()[0].GetText()
 	say := func(s string) []*pawlv1.Part { return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: s}}} }
 	switch words {
 	case "ask":
-		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: say("which one?")}, nil
+		return pawl.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: say("which one?")}, nil
 	case "write":
 		for n := 0; ; n++ {
 			select {
 			case piece := <-a.pieces:
 				if piece == "" {
-					return worker.Completion{Output: say("written")}, nil
+					return pawl.Completion{Output: say("written")}, nil
 				}
 				if err := t.Write(ctx, &pawlv1.OutputPiece{Id: "log", Parts: say(piece), Append: n > 0}); err != nil {
-					return worker.Completion{}, err
+					return pawl.Completion{}, err
 				}
 			case <-ctx.Done():
-				return worker.Completion{}, ctx.Err()
+				return pawl.Completion{}, ctx.Err()
 			}
 		}
 	}
-	return worker.Completion{Output: say("done " + words)}, nil
+	return pawl.Completion{Output: say("done " + words)}, nil
 }
 
 // send sends words, to a task unless it is "", and returns the task.

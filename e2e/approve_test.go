@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // refunds are the effects: what each call paid, and how often it did.
@@ -26,7 +26,7 @@ type refunds struct {
 	paid map[string][]string
 }
 
-func (r *refunds) pay(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+func (r *refunds) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := step.Assignment.GetIdempotencyKey()
@@ -38,23 +38,23 @@ func (r *refunds) pay(_ context.Context, step *worker.Step) (json.RawMessage, er
 const heldTogether = 8
 
 // refundTurn asks for all refunds at once, and hears of denials as answers.
-func refundTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func refundTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if turn.Assignment.GetTurn().GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	errs := make([]error, heldTogether)
 	var wg sync.WaitGroup
 	for i := range heldTogether {
 		wg.Go(func() {
 			_, err := turn.Step(ctx, strconv.Itoa(i), "refund", fmt.Sprintf(`{"amount":%d}`, 200+i))
-			if failure, ok := errors.AsType[*worker.Failure](err); ok && failure.Code == "DENIED" {
+			if failure, ok := errors.AsType[*pawl.Failure](err); ok && failure.Code == "DENIED" {
 				err = nil
 			}
 			errs[i] = err
 		})
 	}
 	wg.Wait()
-	return worker.Completion{Event: "Done"}, errors.Join(errs...)
+	return pawl.Completion{Event: "Done"}, errors.Join(errs...)
 }
 
 // verdict is what became of one of two decisions.
@@ -78,7 +78,7 @@ func decideUntilTold(ctx context.Context, t *testing.T, s func() pawlv1.ControlS
 		case codes.Unavailable, codes.Canceled:
 			continue
 		}
-		v.reason = worker.CodeOf(err)
+		v.reason = pawl.CodeOf(err)
 		return v
 	}
 	t.Error("nobody told what became of a decision")
@@ -101,8 +101,8 @@ func TestKillWithApprovals(t *testing.T) {
 	s := newSidecar(t, "--pack", "testdata/approve.pack.yaml", "--allow-tool", "*")
 	s.start()
 	effects := &refunds{paid: map[string][]string{}}
-	stop := startWorker(ctx, t, s, worker.Config{
-		ID: "clerk", Turns: 4, Steps: 64, Prompts: map[string]worker.TurnFunc{"clerk": refundTurn}, Tools: map[string]worker.ToolFunc{"refund": effects.pay},
+	stop := startWorker(ctx, t, s, pawl.WorkerConfig{
+		ID: "clerk", Turns: 4, Steps: 64, Prompts: map[string]pawl.TurnFunc{"clerk": refundTurn}, Tools: map[string]pawl.ToolFunc{"refund": effects.pay},
 	})
 	defer stop()
 	client := pawlv1.NewControlServiceClient(s.dial())

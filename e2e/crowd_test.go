@@ -14,9 +14,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // crowd is n at PAWL_CROWD=100; by default two hundredths of it.
@@ -176,7 +176,7 @@ func TestCrowdOfWorkers(t *testing.T) {
 		started = append(started, got.GetRun().GetRunId())
 	}
 	c := &counter{calls: map[string]int{}}
-	tools := startWorker(ctx, t, s, worker.Config{ID: "tools", Steps: 8, Tools: map[string]worker.ToolFunc{"add": c.add}})
+	tools := startWorker(ctx, t, s, pawl.WorkerConfig{ID: "tools", Steps: 8, Tools: map[string]pawl.ToolFunc{"add": c.add}})
 	defer tools()
 	atOnce(n, func(i int) {
 		conn := s.dial()
@@ -202,9 +202,9 @@ func (c *counter) comeAndGo(ctx context.Context, t *testing.T, conn *grpc.Client
 		come(ctx, t, conn, i)
 		return
 	}
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: conn, ID: fmt.Sprintf("crowd-%d", i), Turns: 1, Retry: 20 * time.Millisecond, Grace: 10 * time.Millisecond,
-		Prompts: map[string]worker.TurnFunc{"*": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+		Prompts: map[string]pawl.TurnFunc{"*": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			defer leave()
 			return c.turn(ctx, turn)
 		}},

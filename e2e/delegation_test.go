@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -142,16 +142,16 @@ func TestKillWithDelegations(t *testing.T) {
 	var helped atomic.Int64
 	var mu sync.Mutex
 	executed := map[string]int{}
-	stopLead := startWorker(p.ctx, t, p.a, worker.Config{ID: "lead", Turns: delegatingRuns, Prompts: map[string]worker.TurnFunc{"lead": leadTurn}})
+	stopLead := startWorker(p.ctx, t, p.a, pawl.WorkerConfig{ID: "lead", Turns: delegatingRuns, Prompts: map[string]pawl.TurnFunc{"lead": leadTurn}})
 	defer stopLead()
-	stopHelper := startWorker(p.ctx, t, p.b, worker.Config{ID: "helper", Turns: 4, Prompts: map[string]worker.TurnFunc{
-		"helper": func(_ context.Context, turn *worker.Turn) (worker.Completion, error) {
+	stopHelper := startWorker(p.ctx, t, p.b, pawl.WorkerConfig{ID: "helper", Turns: 4, Prompts: map[string]pawl.TurnFunc{
+		"helper": func(_ context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			said := turn.Assignment.GetTurn().GetMessages()[0].GetParts()[0].GetText()
 			mu.Lock()
 			executed[said]++
 			mu.Unlock()
 			helped.Add(1)
-			return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "found " + said}}}}, nil
+			return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "found " + said}}}}, nil
 		},
 	}})
 	defer stopHelper()
@@ -193,23 +193,23 @@ func TestKillWithDelegations(t *testing.T) {
 }
 
 // leadTurn delegates and takes care that each result is the one of its question.
-func leadTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func leadTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	view := turn.Assignment.GetTurn()
 	if view.GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	for i := range delegationsEach {
 		said := fmt.Sprintf("%s/%d", turn.Assignment.GetLease().GetRunId(), i)
 		result, err := turn.Step(ctx, fmt.Sprint(i), "helper", fmt.Sprintf(`{"message":%q}`, said))
 		if err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		var got struct{ Status, Output string }
 		if err := json.Unmarshal([]byte(result), &got); err != nil || got.Output != "found "+said {
-			return worker.Completion{}, &worker.Failure{Code: "WRONG_RESULT", Message: result}
+			return pawl.Completion{}, &pawl.Failure{Code: "WRONG_RESULT", Message: result}
 		}
 	}
-	return worker.Completion{Event: "Done"}, nil
+	return pawl.Completion{Event: "Done"}, nil
 }
 
 // TestKillAtCancel: the agent's sidecar is away when a run that delegates is
@@ -221,7 +221,7 @@ func TestKillAtCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t)
-			stop := startWorker(p.ctx, t, p.a, worker.Config{ID: "lead", Turns: 1, Prompts: map[string]worker.TurnFunc{"lead": leadTurn}})
+			stop := startWorker(p.ctx, t, p.a, pawl.WorkerConfig{ID: "lead", Turns: 1, Prompts: map[string]pawl.TurnFunc{"lead": leadTurn}})
 			defer stop()
 			run := p.start()
 			task := p.delegated(run)

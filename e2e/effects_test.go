@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // bank is the outside: what it did by idempotency key, which it honours, and how often for
@@ -52,19 +52,19 @@ func TestOneRefundPerOrder(t *testing.T) {
 	ctx := deadline(t, 5*time.Minute)
 	b := &bank{done: map[string]string{}, times: map[string]int{}}
 	var paid, told atomic.Int64
-	clerk := func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	clerk := func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 		view := turn.Assignment.GetTurn()
 		if view.GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
 		var given struct{ Order string }
 		if err := json.Unmarshal([]byte(view.GetVariablesJson()), &given); err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		_, err := turn.Step(ctx, "pay", "refund", fmt.Sprintf(`{"order":%q,"why":%q}`, given.Order, turn.Assignment.GetLease().GetRunId()))
 		switch {
 		case ctx.Err() != nil:
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		case err == nil:
 			paid.Add(1)
 		case failedAs(err) == "DUPLICATE_EFFECT":
@@ -72,11 +72,11 @@ func TestOneRefundPerOrder(t *testing.T) {
 		default:
 			t.Errorf("run %s: %v", turn.Assignment.GetLease().GetRunId(), err)
 		}
-		return worker.Completion{Event: "Done"}, nil
+		return pawl.Completion{Event: "Done"}, nil
 	}
-	defer startWorker(ctx, t, s, worker.Config{ID: "clerk", Turns: 8, Prompts: map[string]worker.TurnFunc{"*": clerk}})()
-	defer startWorker(ctx, t, s, worker.Config{ID: "teller", Steps: 4, Tools: map[string]worker.ToolFunc{
-		"refund": func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "clerk", Turns: 8, Prompts: map[string]pawl.TurnFunc{"*": clerk}})()
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "teller", Steps: 4, Tools: map[string]pawl.ToolFunc{
+		"refund": func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 			var asked struct{ Order string }
 			if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &asked); err != nil {
 				return nil, err
@@ -131,7 +131,7 @@ func TestOneRefundPerOrder(t *testing.T) {
 
 // failedAs is the code of a step that has no result.
 func failedAs(err error) string {
-	if failure, ok := errors.AsType[*worker.Failure](err); ok {
+	if failure, ok := errors.AsType[*pawl.Failure](err); ok {
 		return failure.Code
 	}
 	return ""

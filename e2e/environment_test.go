@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/powerdisk"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // scripted are runs of the crash pack that were driven while something was wrong.
@@ -144,10 +144,10 @@ func TestStoppedProcess(t *testing.T) {
 func (c *counter) startAlone(ctx context.Context, t *testing.T, s *sidecar) (stop func()) {
 	t.Helper()
 	var stops []func()
-	for _, cfg := range []worker.Config{
-		{ID: "turns-1", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
-		{ID: "turns-2", Turns: 1, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
-		{ID: "steps", Steps: 2, Tools: map[string]worker.ToolFunc{"add": c.add}},
+	for _, cfg := range []pawl.WorkerConfig{
+		{ID: "turns-1", Turns: 1, Prompts: map[string]pawl.TurnFunc{"counter": c.turn}},
+		{ID: "turns-2", Turns: 1, Prompts: map[string]pawl.TurnFunc{"counter": c.turn}},
+		{ID: "steps", Steps: 2, Tools: map[string]pawl.ToolFunc{"add": c.add}},
 	} {
 		stops = append(stops, startWorker(ctx, t, s, cfg))
 	}

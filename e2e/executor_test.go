@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -98,7 +98,7 @@ type lookers struct {
 	calls      atomic.Int64
 }
 
-func (l *lookers) look(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (l *lookers) look(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	l.calls.Add(1)
 	for _, gate := range []func() bool{
 		func() bool {
@@ -127,8 +127,8 @@ func (l *lookers) look(ctx context.Context, s *worker.Step) (json.RawMessage, er
 
 func (l *lookers) start(ctx context.Context, t *testing.T, s *sidecar) {
 	t.Helper()
-	w, err := worker.New(worker.Config{
-		Conn: s.dial(), ID: "looker", Tools: map[string]worker.ToolFunc{"look": l.look}, Steps: 4, Retry: 10 * time.Millisecond,
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
+		Conn: s.dial(), ID: "looker", Tools: map[string]pawl.ToolFunc{"look": l.look}, Steps: 4, Retry: 10 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestNoModelNoRun(t *testing.T) {
 	s := newSidecar(t, "--pack", clerk)
 	s.start()
 	_, err := s.runs().StartRun(t.Context(), &pawlv1.StartRunRequest{Pack: "clerk", Execution: pawlv1.Execution_EXECUTION_SIDECAR})
-	if worker.CodeOf(err) != "NO_MODELS" {
+	if pawl.CodeOf(err) != "NO_MODELS" {
 		t.Errorf("%v", err)
 	}
 }

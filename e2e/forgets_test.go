@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // charges is a pack whose tool is asked about where nobody knows of a call.
@@ -67,8 +67,8 @@ func TestForgetfulWorkers(t *testing.T) {
 				back.paid(t, again)
 			}
 			defer back.nothing(t)
-			defer startWorker(ctx, t, s, worker.Config{ID: "status", Steps: 1, Tools: map[string]worker.ToolFunc{
-				"status": func(context.Context, *worker.Step) (json.RawMessage, error) {
+			defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "status", Steps: 1, Tools: map[string]pawl.ToolFunc{
+				"status": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 					return json.RawMessage(`{"happened": true, "result": "paid"}`), nil
 				},
 			}})()

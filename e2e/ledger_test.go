@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -34,7 +34,7 @@ type shop struct {
 }
 
 // buy is the tool. It says what was paid.
-func (s *shop) buy(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+func (s *shop) buy(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := step.Assignment.GetIdempotencyKey()
@@ -51,7 +51,7 @@ func (s *shop) buy(_ context.Context, step *worker.Step) (json.RawMessage, error
 }
 
 // buyerTurn buys eight things at once for as long as the lease holds them.
-func buyerTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func buyerTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	left := turn.Assignment.GetTurn().GetRemaining().GetCostMicroUsd()
 	for _, step := range turn.Assignment.GetTurn().GetSteps() {
 		if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
@@ -64,7 +64,7 @@ func buyerTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error
 	for round := 0; ; round++ {
 		n := min(together, left/most)
 		if n == 0 {
-			return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: strconv.Itoa(bought)}}}}, nil
+			return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: strconv.Itoa(bought)}}}}, nil
 		}
 		paid := make([]int64, n)
 		errs := make([]error, n)
@@ -79,7 +79,7 @@ func buyerTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error
 		wg.Wait()
 		for i := range n {
 			if errs[i] != nil {
-				return worker.Completion{}, errs[i]
+				return pawl.Completion{}, errs[i]
 			}
 			left -= paid[i]
 			bought++
@@ -88,9 +88,9 @@ func buyerTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error
 }
 
 // spenderTurn lets eight agents buy at once until none of them can buy anything any more.
-func spenderTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func spenderTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if turn.Assignment.GetTurn().GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	for round := 0; ; round++ {
 		var bought atomic.Int64
@@ -107,10 +107,10 @@ func spenderTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, err
 		}
 		wg.Wait()
 		if ctx.Err() != nil {
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		}
 		if bought.Load() == 0 {
-			return worker.Completion{Event: "Done"}, nil
+			return pawl.Completion{Event: "Done"}, nil
 		}
 	}
 }
@@ -128,10 +128,10 @@ func TestKillWithLedger(t *testing.T) {
 	p := newPairOf(t, "purse/buyer", "buyer", args...)
 	p.ctx = deadline(t, 15*time.Minute)
 	s := &shop{prices: map[string]int64{}}
-	stopLead := startWorker(p.ctx, t, p.a, worker.Config{ID: "lead", Turns: 4, Prompts: map[string]worker.TurnFunc{"lead": spenderTurn}})
+	stopLead := startWorker(p.ctx, t, p.a, pawl.WorkerConfig{ID: "lead", Turns: 4, Prompts: map[string]pawl.TurnFunc{"lead": spenderTurn}})
 	defer stopLead()
-	stopBuyers := startWorker(p.ctx, t, p.b, worker.Config{
-		ID: "buyers", Turns: buyers, Steps: buyers * together, Prompts: map[string]worker.TurnFunc{"buyer": buyerTurn}, Tools: map[string]worker.ToolFunc{"buy": s.buy},
+	stopBuyers := startWorker(p.ctx, t, p.b, pawl.WorkerConfig{
+		ID: "buyers", Turns: buyers, Steps: buyers * together, Prompts: map[string]pawl.TurnFunc{"buyer": buyerTurn}, Tools: map[string]pawl.ToolFunc{"buy": s.buy},
 	})
 	defer stopBuyers()
 	rng := rand.New(rand.NewPCG(5, 6))

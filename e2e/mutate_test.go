@@ -17,6 +17,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -24,7 +25,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // forgery is how thorough somebody is who changes payloads in the files of a store.
@@ -280,10 +280,10 @@ func mutated(t *testing.T, how forgery, n int) {
 	}
 	effects := &refunds{paid: map[string][]string{}}
 	effects.own(ctx, t, s, own.run)
-	stop := startWorker(ctx, t, s, worker.Config{ID: "teller", Steps: 16, Tools: map[string]worker.ToolFunc{"refund": effects.pay}})
+	stop := startWorker(ctx, t, s, pawl.WorkerConfig{ID: "teller", Steps: 16, Tools: map[string]pawl.ToolFunc{"refund": effects.pay}})
 	defer stop()
 	far.start()
-	defer startWorker(ctx, t, far, worker.Config{ID: "payer", Turns: 16, Prompts: map[string]worker.TurnFunc{"payer": effects.told}})()
+	defer startWorker(ctx, t, far, pawl.WorkerConfig{ID: "payer", Turns: 16, Prompts: map[string]pawl.TurnFunc{"payer": effects.told}})()
 	for _, w := range []waiting{work, own, agent} {
 		w.sent(ctx, t, s, left, effects)
 	}
@@ -313,14 +313,14 @@ func (r *refunds) own(ctx context.Context, t *testing.T, s *sidecar, run string)
 }
 
 // told is the agent: what it is told is what it pays. Only the amount says which call it is.
-func (r *refunds) told(_ context.Context, turn *worker.Turn) (worker.Completion, error) {
+func (r *refunds) told(_ context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range turn.Assignment.GetTurn().GetMessages() {
 		text := m.GetParts()[0].GetText()
 		r.paid[text] = append(r.paid[text], text)
 	}
-	return worker.Completion{Output: textParts("paid")}, nil
+	return pawl.Completion{Output: textParts("paid")}, nil
 }
 
 // sent waits until every call is answered, and proves what went out: those that were left as

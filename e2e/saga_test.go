@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // world is the outside of sagas: what was done in each run, in order, each thing once by its
@@ -69,8 +69,8 @@ func TestSagasAreUndone(t *testing.T) {
 	s.start()
 	ctx := deadline(t, 6*time.Minute)
 	w := &world{keys: map[string]bool{}, did: map[string][]string{}}
-	defer startWorker(ctx, t, s, worker.Config{ID: "clerk", Turns: 8, Prompts: map[string]worker.TurnFunc{"*": sell}})()
-	tools := map[string]worker.ToolFunc{"charged": func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "clerk", Turns: 8, Prompts: map[string]pawl.TurnFunc{"*": sell}})()
+	tools := map[string]pawl.ToolFunc{"charged": func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 		var asked act
 		if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &asked); err != nil {
 			return nil, err
@@ -78,12 +78,12 @@ func TestSagasAreUndone(t *testing.T) {
 		return json.Marshal(map[string]any{"happened": w.happened("charge", asked.Key), "result": "by key"})
 	}}
 	for _, tool := range []string{"reserve", "ship"} {
-		tools[tool] = func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+		tools[tool] = func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 			w.do(runOf(step), tool, step.IdempotencyKey())
 			return json.RawMessage(`{"by":"` + tool + `"}`), nil
 		}
 	}
-	tools["charge"] = func(ctx context.Context, step *worker.Step) (json.RawMessage, error) {
+	tools["charge"] = func(ctx context.Context, step *pawl.Step) (json.RawMessage, error) {
 		switch mood := step.Assignment.GetLease().GetAttempt(); {
 		case mood == 1 && moodOf(step) < 8: // never comes to do it
 			<-ctx.Done()
@@ -97,7 +97,7 @@ func TestSagasAreUndone(t *testing.T) {
 		return json.RawMessage(`{"by":"charge"}`), nil
 	}
 	for undo, done := range undoing {
-		tools[undo] = func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+		tools[undo] = func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 			var asked act
 			if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &asked); err != nil || asked.Tool != done {
 				return nil, fmt.Errorf("%s: asked to undo %+v, %w", undo, asked, err)
@@ -109,7 +109,7 @@ func TestSagasAreUndone(t *testing.T) {
 			return json.RawMessage(`{}`), nil
 		}
 	}
-	defer startWorker(ctx, t, s, worker.Config{ID: "hands", Steps: 16, Tools: tools})()
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "hands", Steps: 16, Tools: tools})()
 	ids := startSagas(ctx, t, s)
 	for range sagaKills {
 		seen := w.acts.Load()
@@ -129,36 +129,36 @@ func TestSagasAreUndone(t *testing.T) {
 }
 
 // moodOf is 0 to 31, by the run.
-func moodOf(step *worker.Step) int {
+func moodOf(step *pawl.Step) int {
 	run := runOf(step)
 	return strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", run[len(run)-1])
 }
 
-func runOf(step *worker.Step) string { return step.Assignment.GetLease().GetRunId() }
+func runOf(step *pawl.Step) string { return step.Assignment.GetLease().GetRunId() }
 
 // sell makes the three calls and ends as the run's label says.
-func sell(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func sell(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	view := turn.Assignment.GetTurn()
 	if view.GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	for _, tool := range []string{"reserve", "charge", "ship"} {
 		if _, err := turn.Step(ctx, tool, tool, `{}`); err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 	}
 	var given struct{ End string }
 	if err := json.Unmarshal([]byte(view.GetVariablesJson()), &given); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	switch given.End {
 	case "fail":
-		return worker.Completion{}, &worker.Failure{Code: "NO", Message: "no", Final: true}
+		return pawl.Completion{}, &pawl.Failure{Code: "NO", Message: "no", Final: true}
 	case "cancel":
 		<-ctx.Done()
-		return worker.Completion{}, ctx.Err()
+		return pawl.Completion{}, ctx.Err()
 	}
-	return worker.Completion{Event: given.End}, nil
+	return pawl.Completion{Event: given.End}, nil
 }
 
 var sagaEnds = []string{"fail", "cancel", "Regret", "Sold"}

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // soak is a load of everything on one sidecar that is stopped or killed again and again.
@@ -112,9 +112,9 @@ func (s *soak) begin() {
 	}
 	s.load.Go(s.watch)
 	s.load.Go(s.tidy)
-	for _, cfg := range []worker.Config{
-		{ID: "turns", Turns: 8, Prompts: map[string]worker.TurnFunc{"counter": s.count, "lead": leadOnce, "helper": help}},
-		{ID: "steps", Steps: 4, Tools: map[string]worker.ToolFunc{"add": s.add}},
+	for _, cfg := range []pawl.WorkerConfig{
+		{ID: "turns", Turns: 8, Prompts: map[string]pawl.TurnFunc{"counter": s.count, "lead": leadOnce, "helper": help}},
+		{ID: "steps", Steps: 4, Tools: map[string]pawl.ToolFunc{"add": s.add}},
 	} {
 		stop := startWorker(s.ctx, s.t, s.sidecar, cfg)
 		s.t.Cleanup(stop)
@@ -247,38 +247,38 @@ func (s *soak) watch() {
 	}
 }
 
-func (s *soak) count(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (s *soak) count(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	view := t.Assignment.GetTurn()
 	if view.GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	if _, err := t.Step(ctx, "add", "add", `{}`); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	if view.GetTurn().GetVisit() < soakVisits {
-		return worker.Completion{Event: "More"}, nil
+		return pawl.Completion{Event: "More"}, nil
 	}
-	return worker.Completion{Event: "Enough"}, nil
+	return pawl.Completion{Event: "Enough"}, nil
 }
 
-func (s *soak) add(context.Context, *worker.Step) (json.RawMessage, error) {
+func (s *soak) add(context.Context, *pawl.Step) (json.RawMessage, error) {
 	s.steps.Add(1)
 	return json.RawMessage(`1`), nil
 }
 
 // leadOnce delegates once.
-func leadOnce(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func leadOnce(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if turn.Assignment.GetTurn().GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	if _, err := turn.Step(ctx, "ask", "helper", `{"message":"help"}`); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
-	return worker.Completion{Event: "Done"}, nil
+	return pawl.Completion{Event: "Done"}, nil
 }
 
-func help(context.Context, *worker.Turn) (worker.Completion, error) {
-	return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "helped"}}}}, nil
+func help(context.Context, *pawl.Turn) (pawl.Completion, error) {
+	return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "helped"}}}}, nil
 }
 
 // life lets the process live for a while and takes a sample at its end.

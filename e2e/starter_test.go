@@ -17,8 +17,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // wires is a pack whose call the one that started the task does not approve.
@@ -67,18 +67,18 @@ func newBureau(t *testing.T, binding string) *bureau {
 	if _, err := pawlv1.NewPackServiceClient(d.dial()).RegisterPack(by(d.ctx, "boss"), &pawlv1.RegisterPackRequest{Content: []byte(wires), Filename: "till.yaml"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(startWorker(by(d.ctx, "hands"), t, d.sidecar, worker.Config{
-		ID: "hands", Turns: 4, Steps: 4, Prompts: map[string]worker.TurnFunc{"clerk": wireTurn}, Tools: map[string]worker.ToolFunc{"wire": d.pay},
+	t.Cleanup(startWorker(by(d.ctx, "hands"), t, d.sidecar, pawl.WorkerConfig{
+		ID: "hands", Turns: 4, Steps: 4, Prompts: map[string]pawl.TurnFunc{"clerk": wireTurn}, Tools: map[string]pawl.ToolFunc{"wire": d.pay},
 	}))
 	return d
 }
 
-func wireTurn(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func wireTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	_, err := turn.Step(ctx, "wire", "wire", "{}")
-	return worker.Completion{}, err
+	return pawl.Completion{}, err
 }
 
-func (d *bureau) pay(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+func (d *bureau) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.paid = append(d.paid, step.Assignment.GetLease().GetRunId())
@@ -153,7 +153,7 @@ func (d *bureau) approve(task, who, claim string) string {
 		if err == nil {
 			return ""
 		}
-		return worker.CodeOf(err) + " " + err.Error()
+		return pawl.CodeOf(err) + " " + err.Error()
 	case "JSONRPC":
 		return d.post("/", who, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":`+protojson.Format(req)+`}`)
 	}

@@ -20,13 +20,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/e2e/play"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/executor"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/testkit"
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // What a worker process is told: the sidecar's address, and the model, if it executes turns.
@@ -42,8 +42,8 @@ func workerProcess() error {
 	if err != nil {
 		return err
 	}
-	looker, err := worker.New(worker.Config{Conn: conn, ID: "looker", Steps: 16, Retry: 10 * time.Millisecond, Tools: map[string]worker.ToolFunc{
-		"look": func(context.Context, *worker.Step) (json.RawMessage, error) {
+	looker, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "looker", Steps: 16, Retry: 10 * time.Millisecond, Tools: map[string]pawl.ToolFunc{
+		"look": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 			return json.RawMessage(`{"seen":"nothing"}`), nil
 		},
 	}})

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -29,22 +29,22 @@ type counter struct {
 	turns atomic.Int64
 }
 
-func (c *counter) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (c *counter) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	c.turns.Add(1)
 	view := t.Assignment.GetTurn()
 	if view.GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	if _, err := t.Step(ctx, "add", "add", `{}`); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	if view.GetTurn().GetVisit() < workerVisits {
-		return worker.Completion{Event: "More"}, nil
+		return pawl.Completion{Event: "More"}, nil
 	}
-	return worker.Completion{Event: "Enough"}, nil
+	return pawl.Completion{Event: "Enough"}, nil
 }
 
-func (c *counter) add(_ context.Context, s *worker.Step) (json.RawMessage, error) {
+func (c *counter) add(_ context.Context, s *pawl.Step) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[s.Assignment.GetLease().GetRunId()]++
@@ -93,14 +93,14 @@ func startCounters(ctx context.Context, t *testing.T, s *sidecar, c *counter) (s
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	for _, cfg := range []worker.Config{
-		{ID: "turns-1", Turns: 3, Prompts: map[string]worker.TurnFunc{"counter": c.turn}},
-		{ID: "turns-2", Turns: 3, Prompts: map[string]worker.TurnFunc{"*": c.turn}},
-		{ID: "steps-1", Steps: 2, Tools: map[string]worker.ToolFunc{"add": c.add}},
-		{ID: "steps-2", Steps: 2, Tools: map[string]worker.ToolFunc{"*": c.add}},
+	for _, cfg := range []pawl.WorkerConfig{
+		{ID: "turns-1", Turns: 3, Prompts: map[string]pawl.TurnFunc{"counter": c.turn}},
+		{ID: "turns-2", Turns: 3, Prompts: map[string]pawl.TurnFunc{"*": c.turn}},
+		{ID: "steps-1", Steps: 2, Tools: map[string]pawl.ToolFunc{"add": c.add}},
+		{ID: "steps-2", Steps: 2, Tools: map[string]pawl.ToolFunc{"*": c.add}},
 	} {
 		cfg.Conn, cfg.Retry = s.dial(), 20*time.Millisecond
-		w, err := worker.New(cfg)
+		w, err := pawl.NewWorker(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,25 +168,25 @@ func killInAStep(t *testing.T, begun bool) {
 	// Begun only now: the first test to come builds the binary.
 	ctx := deadline(t, 2*time.Minute)
 	asked, told := make(chan struct{}, 8), make(chan error, 8)
-	stopTurns := startWorker(ctx, t, s, worker.Config{ID: "turns", Prompts: map[string]worker.TurnFunc{
-		"*": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	stopTurns := startWorker(ctx, t, s, pawl.WorkerConfig{ID: "turns", Prompts: map[string]pawl.TurnFunc{
+		"*": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			if turn.Assignment.GetTurn().GetTerminal() {
-				return worker.Completion{}, nil
+				return pawl.Completion{}, nil
 			}
 			asked <- struct{}{}
 			_, err := turn.Step(ctx, "add", "add", `{}`)
 			if ctx.Err() == nil {
 				told <- err
 			}
-			return worker.Completion{Event: "Enough"}, ctx.Err()
+			return pawl.Completion{Event: "Enough"}, ctx.Err()
 		},
 	}})
 	defer stopTurns()
 	var first, second atomic.Int64
 	stopFirst := func() {}
 	if begun {
-		stopFirst = startWorker(ctx, t, s, worker.Config{ID: "first", Tools: map[string]worker.ToolFunc{
-			"add": func(ctx context.Context, _ *worker.Step) (json.RawMessage, error) {
+		stopFirst = startWorker(ctx, t, s, pawl.WorkerConfig{ID: "first", Tools: map[string]pawl.ToolFunc{
+			"add": func(ctx context.Context, _ *pawl.Step) (json.RawMessage, error) {
 				first.Add(1)
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -211,8 +211,8 @@ func killInAStep(t *testing.T, begun bool) {
 	s.kill()
 	stopFirst()
 	s.start()
-	stopSecond := startWorker(ctx, t, s, worker.Config{ID: "second", Tools: map[string]worker.ToolFunc{
-		"add": func(context.Context, *worker.Step) (json.RawMessage, error) {
+	stopSecond := startWorker(ctx, t, s, pawl.WorkerConfig{ID: "second", Tools: map[string]pawl.ToolFunc{
+		"add": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 			second.Add(1)
 			return json.RawMessage(`1`), nil
 		},
@@ -222,7 +222,7 @@ func killInAStep(t *testing.T, begun bool) {
 		waited, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: id})
 		return err == nil && !waited.GetTimedOut() && waited.GetRun().GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED
 	})
-	failure, lost := errors.AsType[*worker.Failure](<-told)
+	failure, lost := errors.AsType[*pawl.Failure](<-told)
 	if lost != begun || lost && failure.Code != "WORKER_LOST" {
 		t.Errorf("the turn was told %v", failure)
 	}
@@ -232,11 +232,11 @@ func killInAStep(t *testing.T, begun bool) {
 }
 
 // startWorker runs a worker until it is stopped; it returns no work that it has.
-func startWorker(ctx context.Context, t *testing.T, s *sidecar, cfg worker.Config) (stop func()) {
+func startWorker(ctx context.Context, t *testing.T, s *sidecar, cfg pawl.WorkerConfig) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	cfg.Conn, cfg.Retry, cfg.Grace = s.dial(), 20*time.Millisecond, 10*time.Millisecond
-	w, err := worker.New(cfg)
+	w, err := pawl.NewWorker(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

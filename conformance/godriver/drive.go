@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // drive executes the turns of a run by a script until it ends or waits for
@@ -74,14 +74,14 @@ func (d *driver) execute(ctx context.Context, h *ownHost) error {
 	return err
 }
 
-func failureOf(err error) *worker.Failure {
-	if failure, ok := errors.AsType[*worker.Failure](err); ok {
+func failureOf(err error) *pawl.Failure {
+	if failure, ok := errors.AsType[*pawl.Failure](err); ok {
 		return failure
 	}
 	if reason := reasonOf(err); reason != "" {
-		return &worker.Failure{Code: reason, Message: status.Convert(err).Message()}
+		return &pawl.Failure{Code: reason, Message: status.Convert(err).Message()}
 	}
-	return &worker.Failure{Code: "HANDLER_ERROR", Message: err.Error()}
+	return &pawl.Failure{Code: "HANDLER_ERROR", Message: err.Error()}
 }
 
 func reasonOf(err error) string {
@@ -114,7 +114,7 @@ func (h *ownHost) step(ctx context.Context, c stepCall) (string, error) {
 	}
 	outcome := outcomes[0]
 	if denial := outcome.GetDenial(); denial != nil {
-		return "", &worker.Failure{Code: denial.GetCode(), Message: denial.GetMessage()}
+		return "", &pawl.Failure{Code: denial.GetCode(), Message: denial.GetMessage()}
 	}
 	outcome, err = h.finish(ctx, outcome, c)
 	if err != nil {
@@ -122,7 +122,7 @@ func (h *ownHost) step(ctx context.Context, c stepCall) (string, error) {
 	}
 	step := outcome.GetStep()
 	if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
-		return "", &worker.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+		return "", &pawl.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
 	}
 	return step.GetResultJson(), nil
 }

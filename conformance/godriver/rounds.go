@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // round is one call of a model in a turn, and the tool calls of its answer.
@@ -72,9 +72,9 @@ func (p *player) round(ctx context.Context, h models, n int32, r round) (uint32,
 	})
 	switch {
 	case got.GetDenial() != nil:
-		return 0, &worker.Failure{Code: got.GetDenial().GetCode()}
+		return 0, &pawl.Failure{Code: got.GetDenial().GetCode()}
 	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_ERROR:
-		return 0, &worker.Failure{Code: step.GetError().GetCode()}
+		return 0, &pawl.Failure{Code: step.GetError().GetCode()}
 	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING:
 		return step.GetStep(), p.answer(ctx, h, step, r)
 	}
@@ -106,7 +106,7 @@ func (p *player) answer(ctx context.Context, h models, step *pawlv1.Step, r roun
 			return nil
 		}
 		if attempt = got.GetNext(); attempt == 0 {
-			return &worker.Failure{Code: came.Failure.Code}
+			return &pawl.Failure{Code: came.Failure.Code}
 		}
 		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // script is what handlers do: for each prompt, agent or tool a list with one entry
@@ -124,14 +124,14 @@ func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse,
 	case act.Raise != "":
 		return reply{}, errors.New(act.Raise)
 	case act.Fail != nil:
-		return reply{}, &worker.Failure{Code: act.Fail.Code, Message: act.Fail.Message, Final: act.Fail.Final}
+		return reply{}, &pawl.Failure{Code: act.Fail.Code, Message: act.Fail.Message, Final: act.Fail.Final}
 	}
 	return act.reply, nil
 }
 
 func (p *player) stepped(tool, result string, err error) {
 	event := map[string]any{"kind": "stepped", "tool": tool, "result": parsed(result), "error": ""}
-	if failed, ok := errors.AsType[*worker.Failure](err); ok {
+	if failed, ok := errors.AsType[*pawl.Failure](err); ok {
 		event["error"] = failed.Code
 	} else if err != nil {
 		event["error"] = faultOf(err)["reason"]
@@ -185,7 +185,7 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	case act.Raise != "":
 		return nil, errors.New(act.Raise)
 	case act.Error != nil:
-		return nil, &worker.Failure{Code: act.Error.Code, Message: act.Error.Message, Unknown: act.Error.Unknown}
+		return nil, &pawl.Failure{Code: act.Error.Code, Message: act.Error.Message, Unknown: act.Error.Unknown}
 	case act.Result == nil:
 		return json.RawMessage("null"), nil
 	}

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/worker"
+	pawl "github.com/pawl-dev/pawl/clients/go"
 )
 
 // worker begins to work.
 func (d *driver) worker(_ context.Context, a args) (any, error) {
 	p := d.player(a.script)
 	capacity := max(a.Capacity, 1)
-	cfg := worker.Config{
+	cfg := pawl.WorkerConfig{
 		Conn: d.conn, ID: named(a.WorkerID, a.Name), Packs: a.Packs, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
 		Prompts: turnFuncs(p, "turn ", a.Turns), Agents: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools),
 		Grace: time.Duration(a.GraceMS) * time.Millisecond,
@@ -26,7 +26,7 @@ func (d *driver) worker(_ context.Context, a args) (any, error) {
 	if len(a.Tools) > 0 {
 		cfg.Steps = capacity
 	}
-	w, err := worker.New(cfg)
+	w, err := pawl.NewWorker(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +57,10 @@ func (d *driver) stop(context.Context, args) (any, error) {
 	return nil, nil
 }
 
-func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]worker.TurnFunc {
-	funcs := map[string]worker.TurnFunc{}
+func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]pawl.TurnFunc {
+	funcs := map[string]pawl.TurnFunc{}
 	for name, acts := range scripts {
-		funcs[name] = func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+		funcs[name] = func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			if limit := p.script.TimeoutMS; limit > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(limit)*time.Millisecond)
@@ -68,7 +68,7 @@ func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]
 			}
 			info := t.Assignment.GetTurn()
 			r, err := p.turn(ctx, workerHost{t}, info, next(p, kind, name, acts))
-			return worker.Completion{
+			return pawl.Completion{
 				Event: r.Event, Output: partsOf(r.Output), Messages: messagesOf(r.Messages), Usage: r.Usage.wire(),
 				Artifacts: writesOf(r.Artifacts, info.GetArtifactSlots()), Said: r.Said,
 			}, err
@@ -77,10 +77,10 @@ func turnFuncs(p *player, kind string, scripts map[string][]turnAct) map[string]
 	return funcs
 }
 
-func toolFuncs(p *player, scripts map[string][]toolAct) map[string]worker.ToolFunc {
-	funcs := map[string]worker.ToolFunc{}
+func toolFuncs(p *player, scripts map[string][]toolAct) map[string]pawl.ToolFunc {
+	funcs := map[string]pawl.ToolFunc{}
 	for name := range scripts {
-		funcs[name] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+		funcs[name] = func(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 			lease := s.Assignment.GetLease()
 			return p.tool(ctx, name, toolCall{
 				s.Assignment.GetPayloadJson(), lease.GetStep(), lease.GetAttempt(), s.IdempotencyKey(), s.Assignment.GetDeadline().AsTime(),
@@ -91,14 +91,14 @@ func toolFuncs(p *player, scripts map[string][]toolAct) map[string]worker.ToolFu
 }
 
 // workerHost is a turn that was assigned.
-type workerHost struct{ turn *worker.Turn }
+type workerHost struct{ turn *pawl.Turn }
 
 func (h workerHost) step(ctx context.Context, c stepCall) (string, error) {
 	return h.turn.Step(ctx, c.Key, c.Tool, string(c.Payload))
 }
 
 func (h workerHost) set(context.Context, map[string]json.RawMessage) error {
-	return &worker.Failure{Code: "UNSUPPORTED", Message: "the Go worker writes artifacts with the completion"}
+	return &pawl.Failure{Code: "UNSUPPORTED", Message: "the Go worker writes artifacts with the completion"}
 }
 
 func (h workerHost) partial(ctx context.Context, text string) error { return h.turn.Output(ctx, text) }

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/testkit/child"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // The clients as they are made by .ci/python-env test and by .ci/typescript-env with the
@@ -148,16 +148,16 @@ func serveGo(l *load, at *node, _ string) {
 
 func serveSpaceInGo(l *load, at *node, space string) {
 	l.t.Helper()
-	tool := func(name string) worker.ToolFunc {
-		return func(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+	tool := func(name string) pawl.ToolFunc {
+		return func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 			l.book.enter(name, step.IdempotencyKey())
 			return json.RawMessage(`true`), nil
 		}
 	}
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		ID: "go-" + at.name, Namespace: space, Conn: at.dial(), Retry: 20 * time.Millisecond, Turns: 4, Steps: 4, Packs: []string{"charge-go"},
-		Prompts: map[string]worker.TurnFunc{"work": workGo, "end": func(context.Context, *worker.Turn) (worker.Completion, error) { return worker.Completion{}, nil }},
-		Tools:   map[string]worker.ToolFunc{"charge": tool("charge"), "once": tool("once")},
+		Prompts: map[string]pawl.TurnFunc{"work": workGo, "end": func(context.Context, *pawl.Turn) (pawl.Completion, error) { return pawl.Completion{}, nil }},
+		Tools:   map[string]pawl.ToolFunc{"charge": tool("charge"), "once": tool("once")},
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -173,16 +173,16 @@ func serveSpaceInGo(l *load, at *node, space string) {
 	})
 }
 
-func workGo(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+func workGo(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if _, err := turn.Step(ctx, "charge", "charge", `{}`); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	_, err := turn.Step(ctx, "once", "once", `{}`)
-	if _, failed := errors.AsType[*worker.Failure](err); err != nil && !failed {
-		return worker.Completion{}, err
+	if _, failed := errors.AsType[*pawl.Failure](err); err != nil && !failed {
+		return pawl.Completion{}, err
 	}
 	// A failure of it says that nobody knows whether it was done, so it is not done again.
-	return worker.Completion{Event: "More"}, ctx.Err()
+	return pawl.Completion{Event: "More"}, ctx.Err()
 }
 
 // ledger is the world outside: which calls came to it, by their keys.

@@ -23,11 +23,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // till is what the tools of a rig did.
@@ -36,7 +36,7 @@ type till struct {
 	paid []string
 }
 
-func (c *till) pay(_ context.Context, step *worker.Step) (json.RawMessage, error) {
+func (c *till) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paid = append(c.paid, step.Assignment.GetPayloadJson())
@@ -53,7 +53,7 @@ func (c *till) did() string {
 func withTill(c *till) func(*rig) {
 	return func(r *rig) {
 		r.config.Packs, r.config.AllowTools = []string{"testdata/approvals.yaml"}, []string{"*"}
-		r.tools = map[string]worker.ToolFunc{"refund": c.pay, "payout": c.pay}
+		r.tools = map[string]pawl.ToolFunc{"refund": c.pay, "payout": c.pay}
 	}
 }
 

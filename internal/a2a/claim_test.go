@@ -13,18 +13,18 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // withWires gives a rig the pack whose calls the starter does not approve, and its tool.
 func withWires(c *till) func(*rig) {
 	return func(r *rig) {
 		r.config.Packs, r.config.AllowTools = []string{"testdata/claims.yaml"}, []string{"*"}
-		r.tools = map[string]worker.ToolFunc{"wire": c.pay}
+		r.tools = map[string]pawl.ToolFunc{"wire": c.pay}
 	}
 }
 

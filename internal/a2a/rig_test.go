@@ -23,12 +23,12 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/testkit/pg"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // patience bounds every wait of these tests.
@@ -61,7 +61,7 @@ type rig struct {
 	client a2apb.A2AServiceClient
 	hands  *hand
 	// tools are what the worker does, by name.
-	tools map[string]worker.ToolFunc
+	tools map[string]pawl.ToolFunc
 	// tokens: callers have to name themselves.
 	tokens bool
 	// creds are those of the gRPC port.
@@ -172,9 +172,9 @@ func (r *rig) work() {
 	if r.tokens {
 		options = append(options, grpc.WithPerRPCCredentials(cli.Bearer(secretOf(hands))))
 	}
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: r.dial(options...), ID: "hands", Turns: 64, Retry: 10 * time.Millisecond, Grace: time.Second,
-		Prompts: map[string]worker.TurnFunc{"*": r.hands.turn}, Tools: r.tools, Steps: 4,
+		Prompts: map[string]pawl.TurnFunc{"*": r.hands.turn}, Tools: r.tools, Steps: 4,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -230,7 +230,7 @@ func (h *hand) letGo() { h.once.Do(func() { close(h.free) }) }
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (h *hand) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	h.mu.Lock()
 	h.turns[turn.GetTurn().GetRunId()]++
@@ -239,85 +239,85 @@ func (h *hand) turn(ctx context.Context, t *worker.Turn) (worker.Completion, err
 	word, rest, _ := strings.Cut(textOf(said), " ")
 	asked := len(turn.GetMessages()) > 1
 	if turn.GetPrompt() == "painter" {
-		return worker.Completion{Output: []*pawlv1.Part{text(turn.GetSystemPrompt())}}, nil
+		return pawl.Completion{Output: []*pawlv1.Part{text(turn.GetSystemPrompt())}}, nil
 	}
 	switch word {
 	case "reply":
-		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil
+		return pawl.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, nil
 	case "delegate":
 		payload, _ := json.Marshal(map[string]string{"message": rest})
 		result, err := t.Step(ctx, "", "painter", string(payload))
-		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
+		return pawl.Completion{Output: []*pawlv1.Part{text(result)}}, err
 	case "pass":
 		payload, _ := json.Marshal(map[string]string{"message": rest})
 		result, err := t.Step(ctx, "", "clerk", string(payload))
-		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
+		return pawl.Completion{Output: []*pawlv1.Part{text(result)}}, err
 	case "call":
 		tool, payload, _ := strings.Cut(rest, " ")
 		result, err := t.Step(ctx, "", tool, payload)
-		if failure, ok := errors.AsType[*worker.Failure](err); ok {
+		if failure, ok := errors.AsType[*pawl.Failure](err); ok {
 			result, err = failure.Code+": "+failure.Message, nil
 		}
-		return worker.Completion{Output: []*pawlv1.Part{text(result)}}, err
+		return pawl.Completion{Output: []*pawlv1.Part{text(result)}}, err
 	case "slow":
 		select {
 		case <-h.free:
 		case <-ctx.Done():
 		}
-		return worker.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, ctx.Err()
+		return pawl.Completion{Reply: true, Output: []*pawlv1.Part{text(rest)}}, ctx.Err()
 	case "ask":
-		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: []*pawlv1.Part{text(rest)}}, nil
+		return pawl.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT, Output: []*pawlv1.Part{text(rest)}}, nil
 	case "auth":
-		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_AUTH, Output: []*pawlv1.Part{text(rest)}}, nil
+		return pawl.Completion{Await: pawlv1.Awaiting_AWAITING_AUTH, Output: []*pawlv1.Part{text(rest)}}, nil
 	case "reject":
-		return worker.Completion{}, &worker.Failure{Code: "NOT_MINE", Message: rest, Reject: true}
+		return pawl.Completion{}, &pawl.Failure{Code: "NOT_MINE", Message: rest, Reject: true}
 	case "fail":
-		return worker.Completion{}, &worker.Failure{Code: "BROKEN", Message: rest, Final: true}
+		return pawl.Completion{}, &pawl.Failure{Code: "BROKEN", Message: rest, Final: true}
 	case "write":
 		return h.write(ctx, t, strings.Fields(rest))
 	case "hold":
 		return h.hold(ctx, t)
 	case "data":
-		return worker.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}}, nil
+		return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}}, nil
 	case "report":
-		return worker.Completion{Event: "Submit", Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}, Artifacts: []*pawlv1.ArtifactWrite{
+		return pawl.Completion{Event: "Submit", Output: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: rest}}}, Artifacts: []*pawlv1.ArtifactWrite{
 			{Name: "report", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: rest}}},
 		}}, nil
 	case "go":
-		return worker.Completion{Event: rest, Output: []*pawlv1.Part{text("went " + rest)}, Artifacts: []*pawlv1.ArtifactWrite{
+		return pawl.Completion{Event: rest, Output: []*pawlv1.Part{text("went " + rest)}, Artifacts: []*pawlv1.ArtifactWrite{
 			{Name: "notes", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "note of " + rest}}},
 		}}, nil
 	}
 	if asked {
-		return worker.Completion{Output: []*pawlv1.Part{text("got " + textOf(said))}}, nil
+		return pawl.Completion{Output: []*pawlv1.Part{text("got " + textOf(said))}}, nil
 	}
-	return worker.Completion{Output: said.GetParts()}, nil
+	return pawl.Completion{Output: said.GetParts()}, nil
 }
 
-func (h *hand) write(ctx context.Context, t *worker.Turn, pieces []string) (worker.Completion, error) {
+func (h *hand) write(ctx context.Context, t *pawl.Turn, pieces []string) (pawl.Completion, error) {
 	for i, piece := range pieces {
 		err := t.Write(ctx, &pawlv1.OutputPiece{
 			Id: "log", Name: "Log", Parts: []*pawlv1.Part{text(piece)}, Append: i > 0, Last: i+1 == len(pieces),
 		})
 		if err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 	}
-	return worker.Completion{Output: []*pawlv1.Part{text("wrote")}}, nil
+	return pawl.Completion{Output: []*pawlv1.Part{text("wrote")}}, nil
 }
 
 // hold writes what the test pushes, until it lets go.
-func (h *hand) hold(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (h *hand) hold(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	for first := true; ; first = false {
 		select {
 		case <-h.free:
-			return worker.Completion{Output: []*pawlv1.Part{text("held")}}, nil
+			return pawl.Completion{Output: []*pawlv1.Part{text("held")}}, nil
 		case <-ctx.Done():
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		case piece := <-h.push:
 			err := t.Write(ctx, &pawlv1.OutputPiece{Id: "log", Name: "Log", Parts: []*pawlv1.Part{text(piece)}, Append: !first})
 			if err != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
 		}
 	}

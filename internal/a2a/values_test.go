@@ -11,17 +11,17 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // withLook gives the till a tool that is always approved and answers with what it was given.
 func withLook(c *till) func(*rig) {
 	return func(r *rig) {
 		withTill(c)(r)
-		r.tools["look"] = func(ctx context.Context, step *worker.Step) (json.RawMessage, error) {
+		r.tools["look"] = func(ctx context.Context, step *pawl.Step) (json.RawMessage, error) {
 			_, err := c.pay(ctx, step)
 			return json.RawMessage(step.Assignment.GetPayloadJson()), err
 		}

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // The principals of a bank. sidecarA is how one sidecar shows itself to the other.
@@ -56,20 +56,20 @@ func bankPack() string {
 }
 
 // asks passes on to the only tool of its prompt, and ends with what came back.
-func asks(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func asks(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	result, err := t.Step(ctx, "", t.Assignment.GetTurn().GetTools()[0].GetName(), `{"message": "100 EUR"}`)
-	return worker.Completion{Output: text(result)}, err
+	return pawl.Completion{Output: text(result)}, err
 }
 
 // pays asks once, and pays when it is told anything.
-func pays(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+func pays(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	switch turn := t.Assignment.GetTurn(); {
 	case turn.GetTerminal():
-		return worker.Completion{Output: text("paid")}, nil
+		return pawl.Completion{Output: text("paid")}, nil
 	case len(turn.GetMessages()) < 2:
-		return worker.Completion{Output: text("pay?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+		return pawl.Completion{Output: text("pay?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
 	}
-	return worker.Completion{Event: "Pay", Output: text("paying")}, nil
+	return pawl.Completion{Event: "Pay", Output: text("paying")}, nil
 }
 
 func secretFor(name string) string { return "secret-of-" + name + "-0123456789" }
@@ -105,9 +105,9 @@ func as(t *testing.T, s *serving, name string) *grpc.ClientConn {
 	return conn
 }
 
-func workAs(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) {
+func workAs(t *testing.T, s *serving, id string, prompts map[string]pawl.TurnFunc) {
 	t.Helper()
-	w, err := worker.New(worker.Config{Conn: as(t, s, "hands"), ID: id, Prompts: prompts, Turns: 32, Grace: time.Second, OnError: func(err error) { t.Log(err) }})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: as(t, s, "hands"), ID: id, Prompts: prompts, Turns: 32, Grace: time.Second, OnError: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func newBank(t *testing.T, first, binding, credential string) *bank {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b := &bank{t: t, ctx: ctx, first: first}
-	tellers, askers := map[string]worker.TurnFunc{}, map[string]worker.TurnFunc{}
+	tellers, askers := map[string]pawl.TurnFunc{}, map[string]pawl.TurnFunc{}
 	for _, o := range orchestrations {
 		tellers["teller_"+o], askers["desk_"+o], askers["lobby_"+o] = pays, asks, asks
 	}

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // circlePack is a pack NAME whose agent asks one that lives elsewhere, within a
@@ -43,17 +43,17 @@ func circlePack(name string, seconds int) string {
 }
 
 // asker asks the next one and ends with what came of it.
-func asker(asked *atomic.Int64) worker.TurnFunc {
-	return func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func asker(asked *atomic.Int64) pawl.TurnFunc {
+	return func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		if t.Assignment.GetTurn().GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
 		asked.Add(1)
 		result, err := t.Step(ctx, "", "other", `{"message":"go"}`)
 		if err != nil {
 			result = err.Error()
 		}
-		return worker.Completion{Event: "Done", Output: text(result)}, nil
+		return pawl.Completion{Event: "Done", Output: text(result)}, nil
 	}
 }
 
@@ -96,7 +96,7 @@ func newCircle(t *testing.T) *circle {
 	isA(c.a.ready.GRPC, "red/asker")
 	isB(c.b.ready.GRPC, "blue/asker")
 	for i, s := range []*serving{c.a, c.b} {
-		c.runs[i] = runWorker(t, s, "w", map[string]worker.TurnFunc{"asker": asker(&c.asked)})
+		c.runs[i] = runWorker(t, s, "w", map[string]pawl.TurnFunc{"asker": asker(&c.asked)})
 	}
 	return c
 }
@@ -181,7 +181,7 @@ func TestDelegationBounds(t *testing.T) {
 			b := serveToEnd(t, far)
 			is(b.ready.GRPC, "blue/asker")
 			// Nobody works on b: the child stands as it was started.
-			runs := runWorker(t, a, "w", map[string]worker.TurnFunc{"asker": asker(new(atomic.Int64))})
+			runs := runWorker(t, a, "w", map[string]pawl.TurnFunc{"asker": asker(new(atomic.Int64))})
 			parent, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "red", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 			if err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/peer"
 	"github.com/pawl-dev/pawl/internal/a2a/terms"
@@ -22,7 +23,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/registry"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // boundPack has a lead with bounds and a blocklist, and a helper that could call more.
@@ -52,7 +52,7 @@ func boundPack(budget, xpawl string) string {
 type bounded struct {
 	t *testing.T
 	// lead is the lead's turn, helper the helper's.
-	lead, helper worker.TurnFunc
+	lead, helper pawl.TurnFunc
 	// allow is the allowlist of the lead's sidecar; nil = every tool.
 	allow []string
 
@@ -61,8 +61,8 @@ type bounded struct {
 }
 
 // note counts what is called for real.
-func (b *bounded) note(tool string) worker.ToolFunc {
-	return func(context.Context, *worker.Step) (json.RawMessage, error) {
+func (b *bounded) note(tool string) pawl.ToolFunc {
+	return func(context.Context, *pawl.Step) (json.RawMessage, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.calls = append(b.calls, tool)
@@ -70,14 +70,14 @@ func (b *bounded) note(tool string) worker.ToolFunc {
 	}
 }
 
-func (b *bounded) work(s *serving, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+func (b *bounded) work(s *serving, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	b.t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	tools := map[string]worker.ToolFunc{"probe": b.note("probe"), "charge": b.note("charge"), "listing": b.note("listing")}
-	w, err := worker.New(worker.Config{Conn: conn, ID: "w", Prompts: prompts, Tools: tools, Turns: 8, Steps: 8, Grace: time.Second})
+	tools := map[string]pawl.ToolFunc{"probe": b.note("probe"), "charge": b.note("charge"), "listing": b.note("listing")}
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "w", Prompts: prompts, Tools: tools, Turns: 8, Steps: 8, Grace: time.Second})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -98,13 +98,13 @@ func (b *bounded) run(where, pack string) *pawlv1.Run {
 		far := settings(t)
 		far.Packs, far.HTTP, far.AllowTools = c.Packs, "127.0.0.1:0", []string{"*"}
 		s := serveToEnd(t, far)
-		b.work(s, map[string]worker.TurnFunc{"helper": b.helper})
+		b.work(s, map[string]pawl.TurnFunc{"helper": b.helper})
 		c.Agents = map[string]config.Agent{"helper": {Card: cardOf(t, s.ready.HTTP, "team/helper", where)}}
 	}
 	if b.allow != nil {
 		c.AllowTools = b.allow
 	}
-	prompts := map[string]worker.TurnFunc{"lead": b.lead}
+	prompts := map[string]pawl.TurnFunc{"lead": b.lead}
 	if where == "local" {
 		prompts["helper"] = b.helper
 	}
@@ -123,10 +123,10 @@ func (b *bounded) run(where, pack string) *pawlv1.Run {
 }
 
 // delegates has the lead ask the helper so many times at once.
-func delegates(times int) worker.TurnFunc {
-	return func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func delegates(times int) pawl.TurnFunc {
+	return func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		if t.Assignment.GetTurn().GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
 		said := make([]string, times)
 		var all sync.WaitGroup
@@ -139,7 +139,7 @@ func delegates(times int) worker.TurnFunc {
 			})
 		}
 		all.Wait()
-		return worker.Completion{Event: "Done", Output: text(strings.Join(said, "\n"))}, nil
+		return pawl.Completion{Event: "Done", Output: text(strings.Join(said, "\n"))}, nil
 	}
 }
 
@@ -152,13 +152,13 @@ func TestToolCallsOfAgents(t *testing.T) {
 	for _, where := range everywhere {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			b := &bounded{t: t, lead: delegates(1), helper: func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+			b := &bounded{t: t, lead: delegates(1), helper: func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 				for i := range 4 {
 					if _, err := t.Step(ctx, fmt.Sprint("probe", i), "probe", "{}"); err != nil {
-						return worker.Completion{}, err
+						return pawl.Completion{}, err
 					}
 				}
-				return worker.Completion{Output: text("done")}, nil
+				return pawl.Completion{Output: text("done")}, nil
 			}}
 			got := b.run(where, boundPack(`"max_tool_calls": 4`, `"max_pending_steps": 1`))
 			if len(b.calls) != 3 || got.GetToolCalls() != 4 || got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
@@ -175,8 +175,8 @@ func TestTokensOfAgents(t *testing.T) {
 	for _, where := range everywhere {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			b := &bounded{t: t, lead: delegates(2), helper: func(context.Context, *worker.Turn) (worker.Completion, error) {
-				return worker.Completion{Output: text("done"), Usage: &pawlv1.Usage{InputTokens: 80, OutputTokens: 10}}, nil
+			b := &bounded{t: t, lead: delegates(2), helper: func(context.Context, *pawl.Turn) (pawl.Completion, error) {
+				return pawl.Completion{Output: text("done"), Usage: &pawlv1.Usage{InputTokens: 80, OutputTokens: 10}}, nil
 			}}
 			got := b.run(where, boundPack(`"max_tool_calls": 100`, `"max_pending_steps": 2, "max_tokens": 100`))
 			if got.GetTokens() != 100 || got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
@@ -196,7 +196,7 @@ func TestListsOfAgents(t *testing.T) {
 			var mu sync.Mutex
 			denied, shown := map[string]string{}, []string(nil)
 			b := &bounded{t: t, lead: delegates(1), allow: []string{"helper", "probe", "charge"}}
-			b.helper = func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+			b.helper = func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, tool := range t.Assignment.GetTurn().GetTools() {
@@ -204,11 +204,11 @@ func TestListsOfAgents(t *testing.T) {
 				}
 				for _, tool := range []string{"charge", "listing", "probe"} {
 					_, err := t.Step(ctx, tool, tool, "{}")
-					if failure, ok := errors.AsType[*worker.Failure](err); ok {
+					if failure, ok := errors.AsType[*pawl.Failure](err); ok {
 						denied[tool] = failure.Code
 					}
 				}
-				return worker.Completion{Output: text("done")}, nil
+				return pawl.Completion{Output: text("done")}, nil
 			}
 			got := b.run(where, boundPack(`"max_tool_calls": 100`, `"max_tokens": 100000`))
 			if !slices.Equal(b.calls, []string{"probe"}) || denied["charge"] != "TOOL_BLOCKED" || denied["listing"] != "TOOL_NOT_ALLOWED" {

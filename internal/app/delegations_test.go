@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/runtime/request"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // teamPack has a lead that delegates to a helper, which asks back once.
@@ -38,23 +38,23 @@ func text(words string) []*pawlv1.Part {
 }
 
 // lead delegates twice at once and ends with what came back.
-func lead(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func lead(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	if t.Assignment.GetTurn().GetTerminal() {
-		return worker.Completion{}, nil
+		return pawl.Completion{}, nil
 	}
 	var results []string
 	for _, payload := range []string{`{"message": "easy", "data": [[1, "two"]]}`, `{"message": "hard", "data": [{"n": 1}]}`} {
 		result, err := t.Step(ctx, "", "helper", payload)
 		if err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		results = append(results, result)
 	}
-	return worker.Completion{Event: "Done", Output: text(strings.Join(results, "\n"))}, nil
+	return pawl.Completion{Event: "Done", Output: text(strings.Join(results, "\n"))}, nil
 }
 
 // helper asks back where the message is hard.
-func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+func helper(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	messages := t.Assignment.GetTurn().GetMessages()
 	parts := messages[len(messages)-1].GetParts()
 	said := parts[0].GetText()
@@ -62,25 +62,25 @@ func helper(_ context.Context, t *worker.Turn) (worker.Completion, error) {
 		said += " " + parts[1].GetJson()
 	}
 	if strings.HasPrefix(said, "hard") {
-		return worker.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT, Usage: &pawlv1.Usage{InputTokens: 1}}, nil
+		return pawl.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT, Usage: &pawlv1.Usage{InputTokens: 1}}, nil
 	}
-	return worker.Completion{Output: text("did " + said), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
+	return pawl.Completion{Output: text("did " + said), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
 }
 
 // runWorker runs a worker against a sidecar until the test ends.
-func runWorker(t *testing.T, s *serving, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+func runWorker(t *testing.T, s *serving, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
 	return runWorkerIn(t, s, "", id, prompts)
 }
 
 // runWorkerIn is runWorker in a namespace, to which the client keeps as well.
-func runWorkerIn(t *testing.T, s *serving, namespace, id string, prompts map[string]worker.TurnFunc) pawlv1.RunServiceClient {
+func runWorkerIn(t *testing.T, s *serving, namespace, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, toNamespace(namespace)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := worker.New(worker.Config{Conn: conn, Namespace: namespace, ID: id, Prompts: prompts, Turns: 8, Grace: time.Second})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, Namespace: namespace, ID: id, Prompts: prompts, Turns: 8, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func delegateTo(t *testing.T, where, namespace string) {
 		far.Packs, far.HTTP, far.Namespaces = c.Packs, "127.0.0.1:0", c.Namespaces
 		b := serveToEnd(t, far)
 		register(t, b, namespace)
-		runWorkerIn(t, b, namespace, "far", map[string]worker.TurnFunc{"helper": helper})
+		runWorkerIn(t, b, namespace, "far", map[string]pawl.TurnFunc{"helper": helper})
 		c.Agents = map[string]config.Agent{request.JoinTenant(namespace, "helper"): {Card: cardOf(t, b.ready.HTTP, request.JoinTenant(namespace, "team/helper"), where)}}
 	}
 	if namespace != "" {
@@ -195,7 +195,7 @@ func delegateTo(t *testing.T, where, namespace string) {
 	}
 	a := serveToEnd(t, c)
 	register(t, a, namespace)
-	prompts := map[string]worker.TurnFunc{"lead": lead}
+	prompts := map[string]pawl.TurnFunc{"lead": lead}
 	if where == "local" {
 		prompts["helper"] = helper
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/grpc/metadata"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // chainPack has three members: top asks middle, middle asks bottom, bottom works in a
@@ -40,35 +40,35 @@ func chain(t *testing.T) (*serving, pawlv1.RunServiceClient) {
 	c := settings(t)
 	c.Packs, c.AllowTools = []string{packWith(t, chainPack)}, []string{"*"}
 	s := serveToEnd(t, c)
-	return s, runWorker(t, s, "hands", map[string]worker.TurnFunc{
+	return s, runWorker(t, s, "hands", map[string]pawl.TurnFunc{
 		"top": passes("middle", 1), "middle": passes("bottom", 10), "bottom": tries,
 	})
 }
 
 // passes what it is told on to a member, and ends with what came back or why nothing did.
-func passes(member string, tokens int64) worker.TurnFunc {
-	return func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func passes(member string, tokens int64) pawl.TurnFunc {
+	return func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		said := t.Assignment.GetTurn().GetMessages()[0].GetParts()[0].GetText()
 		result, err := t.Step(ctx, "", member, fmt.Sprintf(`{"message": %q}`, said))
 		if err != nil {
 			result = "not done: " + err.Error()
 		}
-		return worker.Completion{Output: text(result), Usage: &pawlv1.Usage{InputTokens: tokens, CostMicroUsd: tokens}}, nil
+		return pawl.Completion{Output: text(result), Usage: &pawlv1.Usage{InputTokens: tokens, CostMicroUsd: tokens}}, nil
 	}
 }
 
 // tries does anything but what is impossible, in two turns.
-func tries(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+func tries(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	used := &pawlv1.Usage{OutputTokens: 50, CostMicroUsd: 50, ToolCalls: 1}
 	if turn.GetTerminal() {
-		return worker.Completion{Output: text("ended"), Usage: used}, nil
+		return pawl.Completion{Output: text("ended"), Usage: used}, nil
 	}
 	event := "Done"
 	if strings.Contains(turn.GetMessages()[0].GetParts()[0].GetText(), "impossible") {
 		event = "No"
 	}
-	return worker.Completion{Event: event, Usage: used}, nil
+	return pawl.Completion{Event: event, Usage: used}, nil
 }
 
 // TestFailingEndOverA2A: a task that ends in a state which the pack declares to have failed

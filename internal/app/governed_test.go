@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // governedPack has everything by which people and operators have a word in runs. Whoever adds
@@ -296,11 +296,11 @@ func everyKind() (kinds []pawlv1.RecordKind) {
 // decided about by its digest, what has to be heard is, and nobody pays order 1 twice.
 func (g *governed) goesOn() {
 	g.t.Helper()
-	if _, err := g.ask(g.open, 2, false, 10, 0); worker.CodeOf(err) != "STEERING_MISSING" {
+	if _, err := g.ask(g.open, 2, false, 10, 0); pawl.CodeOf(err) != "STEERING_MISSING" {
 		g.t.Errorf("a request that hears nothing: %v", err)
 	}
 	g.twice(g.begin())
-	if err := g.decide(g.paid, pawlv1.StepDecision_STEP_DECISION_DENY, ""); worker.CodeOf(err) != "ALREADY_DECIDED" {
+	if err := g.decide(g.paid, pawlv1.StepDecision_STEP_DECISION_DENY, ""); pawl.CodeOf(err) != "ALREADY_DECIDED" {
 		g.t.Errorf("a second decision: %v", err)
 	}
 	if err := g.decide(g.held, pawlv1.StepDecision_STEP_DECISION_APPROVE, ""); err != nil {

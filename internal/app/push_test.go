@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // inbox receives pushed events; closed, it answers 503.
@@ -98,13 +98,13 @@ func TestPush(t *testing.T) {
 	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0")
 
 	first := serve(t, c)
-	runs := runWorker(t, first, "w", map[string]worker.TurnFunc{"helper": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	runs := runWorker(t, first, "w", map[string]pawl.TurnFunc{"helper": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 		for _, words := range []string{"one", "two"} {
 			if err := turn.Write(ctx, &pawlv1.OutputPiece{Id: "draft", Parts: text(words), Append: words != "one"}); err != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
 		}
-		return worker.Completion{Output: text("done")}, nil
+		return pawl.Completion{Output: text("done")}, nil
 	}})
 	agents := agentsOf(t, first)
 	sent, err := agents.SendMessage(ctx, &a2apb.SendMessageRequest{

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // collector takes spans by OTLP in this process.
@@ -116,16 +116,16 @@ func TestTrace(t *testing.T) {
 	c.OTLPEndpoint, c.TraceSample, c.Metrics = collects.url, 0, "127.0.0.1:0"
 	s := serveToEnd(t, c)
 	told := make(chan string, 16)
-	runs := runWorker(t, s, "team", map[string]worker.TurnFunc{
-		"lead": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	runs := runWorker(t, s, "team", map[string]pawl.TurnFunc{
+		"lead": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			told <- turn.Assignment.GetTraceparent()
 			if turn.Assignment.GetTurn().GetTerminal() {
-				return worker.Completion{}, nil
+				return pawl.Completion{}, nil
 			}
 			if _, err := turn.Step(ctx, "", "helper", `{"message": "easy"}`); err != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
-			return worker.Completion{Event: "Done", Usage: &pawlv1.Usage{InputTokens: 7, OutputTokens: 3}}, nil
+			return pawl.Completion{Event: "Done", Usage: &pawlv1.Usage{InputTokens: 7, OutputTokens: 3}}, nil
 		},
 		"helper": helper,
 	})

@@ -133,9 +133,9 @@ var table = []rule{
 	{dir: "internal/ui"},
 	// A client of the contract: it drives a run over gRPC.
 	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
-	{dir: "internal/worker", may: []string{strictDir, genDir}, wire: true},
+	{dir: "clients/go", may: []string{strictDir, genDir}, wire: true},
 	// The sidecar as a worker of its own, and the models that it asks.
-	{dir: "internal/executor", may: []string{strictDir, genDir, "internal/worker", "internal/model"}, wire: true},
+	{dir: "internal/executor", may: []string{strictDir, genDir, "clients/go", "internal/model"}, wire: true},
 	{dir: "internal/model", may: []string{strictDir, genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true},
@@ -147,7 +147,7 @@ var table = []rule{
 	{dir: "internal/command/schedules", all: true, wire: true},
 	{dir: "internal/demo", all: true, wire: true},
 	{dir: "internal/bench/latency"},
-	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency", "internal/worker"}, wire: true},
+	{dir: "internal/bench/dialogue", may: []string{genDir, "internal/bench/latency", "clients/go"}, wire: true},
 	{dir: "internal/bench/flood", may: []string{"internal/bench/latency"}, wire: true},
 	{dir: "internal/bench/stat"},
 	{dir: "internal/bench/lang"},
@@ -173,7 +173,7 @@ var table = []rule{
 	{dir: "cmd/sidecar", all: true, wire: true},
 	{dir: "e2e", all: true, wire: true},
 	// A client of the contract, as every other one.
-	{dir: "conformance", may: []string{genDir, "internal/worker"}, wire: true},
+	{dir: "conformance", may: []string{genDir, "clients/go"}, wire: true},
 	{dir: "gen", may: []string{genDir}, wire: true},
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // agentChild is a worker that says again what it was told; its argument is the
@@ -23,11 +23,11 @@ func agentChild(ctx context.Context, spec ChildSpec, _ *wire) error {
 		return err
 	}
 	defer closeAll()
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: conns[0], ID: "bench-agent", Turns: workerRuns, Grace: time.Second,
-		Agents: map[string]worker.TurnFunc{"echo": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		Agents: map[string]pawl.TurnFunc{"echo": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			said := t.Assignment.GetTurn().GetMessages()
-			return worker.Completion{Output: []*pawlv1.Part{said[len(said)-1].GetParts()[0]}}, nil
+			return pawl.Completion{Output: []*pawlv1.Part{said[len(said)-1].GetParts()[0]}}, nil
 		}},
 	})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/bench/latency"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // heldTurn says when a worker got a turn, Unix nanoseconds.
@@ -40,14 +40,14 @@ func executeTurns(ctx context.Context, job workerJob) (workerResult, error) {
 	}
 	defer closeAll()
 	clock := newTurnClock(job)
-	reply := worker.Completion{Event: job.Event, Artifacts: []*pawlv1.ArtifactWrite{{
+	reply := pawl.Completion{Event: job.Event, Artifacts: []*pawlv1.ArtifactWrite{{
 		Name: job.Artifact, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: strings.Repeat("x", job.Bytes)}},
 	}}}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w, err := worker.New(worker.Config{
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: conns[0], ID: "bench", Turns: job.Runs, Grace: time.Second,
-		Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		Prompts: map[string]pawl.TurnFunc{"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			if clock.saw(t.Assignment.GetLease().GetRunId(), time.Now()) {
 				stop()
 			}

@@ -14,15 +14,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/strictjson"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // take says what an answer means: the end of the turn, or, nil, what is said in the next
 // round.
-func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*worker.Completion, error) {
+func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completion, error) {
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
 	x.said.answer(answer)
@@ -71,19 +71,19 @@ const codeCut = "TRUNCATED"
 
 // spoke takes a text without a call: the answer, to a person where one can answer it, unless
 // the state is to be left.
-func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *worker.Completion {
+func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case x.chat:
-		return &worker.Completion{Output: answer.GetParts(), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT}
+		return &pawl.Completion{Output: answer.GetParts(), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT}
 	case x.leave == "":
-		return &worker.Completion{Output: answer.GetParts(), Said: x.last}
+		return &pawl.Completion{Output: answer.GetParts(), Said: x.last}
 	}
 	x.say(message("user", text("Call "+x.leave+" to go on; text alone does not move the run.")))
 	return nil
 }
 
 // asks takes the call that asks the person; a mistake in it the model is told.
-func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *worker.Completion {
+func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	var given struct {
 		Question string `json:"question"`
 	}
@@ -95,7 +95,7 @@ func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *wor
 		x.mistake(call, err)
 		return nil
 	}
-	return &worker.Completion{
+	return &pawl.Completion{
 		Output: append(slices.Clip(answer.GetParts()), text(given.Question)), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT,
 		Messages: []*pawlv1.Message{told(call, `{"asked":true}`)},
 	}
@@ -107,14 +107,14 @@ func told(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 }
 
 // left takes the call that leaves the state; a mistake in it the model is told.
-func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *worker.Completion {
+func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	event, artifacts, err := x.leaving(call.GetArguments())
 	if err != nil {
 		x.mistake(call, err)
 		return nil
 	}
 	taken, _ := json.Marshal(object{"event": event}) // of a text
-	return &worker.Completion{
+	return &pawl.Completion{
 		Event: event, Artifacts: artifacts, Output: answer.GetParts(), Said: x.last, Messages: []*pawlv1.Message{told(call, string(taken))},
 	}
 }
@@ -202,7 +202,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 				return err
 			}
 			if waiting == before {
-				return &worker.Failure{Code: tooMany, Message: "none of the pending steps is one of this answer's calls"}
+				return &pawl.Failure{Code: tooMany, Message: "none of the pending steps is one of this answer's calls"}
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (i
 		}
 		answered, err := x.turn.Answered(limited, step.GetStep())
 		if err != nil && ctx.Err() == nil {
-			return from, worker.ErrSuspended
+			return from, pawl.ErrSuspended
 		}
 		if err == nil {
 			out[from].step = answered
@@ -256,7 +256,7 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 	}
 	ref := &pawlv1.ToolCallRef{ModelStep: x.last, Index: int32(i)}
 	got, err := x.turn.RequestCall(ctx, ref, call.GetName(), payload)
-	switch code := worker.CodeOf(err); {
+	switch code := pawl.CodeOf(err); {
 	case err == nil && got.GetDenial() != nil:
 		return asked{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
 	case err == nil:

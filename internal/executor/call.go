@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -89,7 +89,7 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 
 // tell has the record say what came of an attempt. What a sidecar cannot take now it is told
 // again: the answer is paid for. One that it never takes is a failure, with its usage.
-func (o *outcome) tell(ctx context.Context, turn *worker.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
+func (o *outcome) tell(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
 			return nil, ctx.Err() // nothing is known of it
@@ -104,8 +104,8 @@ func (o *outcome) tell(ctx context.Context, turn *worker.Turn, step uint32, atte
 		case err == nil:
 			return got, nil
 		case o.failure == nil && refused(err):
-			o.failure = &model.Failure{Code: worker.CodeOf(err), Message: err.Error(), Final: true}
-			if f, ok := errors.AsType[*worker.Failure](err); ok {
+			o.failure = &model.Failure{Code: pawl.CodeOf(err), Message: err.Error(), Final: true}
+			if f, ok := errors.AsType[*pawl.Failure](err); ok {
 				o.failure.Code, o.failure.Message = f.Code, f.Message
 			}
 		case n == tellings || status.Code(err) != codes.Unavailable && status.Code(err) != codes.ResourceExhausted:
@@ -120,8 +120,8 @@ func (o *outcome) tell(ctx context.Context, turn *worker.Turn, step uint32, atte
 
 // refused: an answer that is never taken, however often it is told.
 func refused(err error) bool {
-	_, large := errors.AsType[*worker.Failure](err)
-	return large || worker.CodeOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
+	_, large := errors.AsType[*pawl.Failure](err)
+	return large || pawl.CodeOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
 }
 
 func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest {
@@ -138,13 +138,13 @@ func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest 
 func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
 	switch got.GetDisposition() {
 	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:
-		return &worker.Failure{Code: codeAbandoned, Message: "the turn was over before the model had answered"}
+		return &pawl.Failure{Code: codeAbandoned, Message: "the turn was over before the model had answered"}
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case o.failure != nil && got.GetNext() == 0:
-		return &worker.Failure{Code: o.failure.Code, Message: o.failure.Message, Final: o.failure.Final}
+		return &pawl.Failure{Code: o.failure.Code, Message: o.failure.Message, Final: o.failure.Final}
 	}
 	return nil
 }

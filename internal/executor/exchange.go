@@ -12,10 +12,10 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/strictjson"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const (
@@ -56,7 +56,7 @@ type override struct {
 
 // exchange is one execution of a turn.
 type exchange struct {
-	turn     *worker.Turn
+	turn     *pawl.Turn
 	view     *pawlv1.GetTurnResponse
 	endpoint *model.Endpoint
 	// leave is the name of the function that leaves the state; "" = none does.
@@ -81,12 +81,12 @@ type exchange struct {
 }
 
 // exchange reads what a turn says.
-func (e *Executor) exchange(t *worker.Turn) (*exchange, error) {
+func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 	x := &exchange{turn: t, view: t.Assignment.GetTurn(), slots: map[string]*pawlv1.ArtifactSlot{}}
 	var s settings
 	if text := x.view.GetSettingsJson(); text != "" {
 		if err := strictjson.Decode([]byte(text), &s, strictjson.Open); err != nil {
-			return nil, &worker.Failure{Code: "SETTINGS_UNREADABLE", Message: err.Error(), Final: true}
+			return nil, &pawl.Failure{Code: "SETTINGS_UNREADABLE", Message: err.Error(), Final: true}
 		}
 	}
 	var err error
@@ -96,7 +96,7 @@ func (e *Executor) exchange(t *worker.Turn) (*exchange, error) {
 	x.chat = (s.Chat || s.Orchestration == "hybrid" || s.Orchestration == "external") && !x.view.GetTerminal()
 	own := s.ModelOverrides[x.endpoint.Name]
 	if own.SystemTemplate != "" || strings.Contains(own.Prefix+own.Suffix, "{{") {
-		return nil, &worker.Failure{
+		return nil, &pawl.Failure{
 			Code: "OVERRIDE_UNSUPPORTED", Final: true,
 			Message: fmt.Sprintf("model_overrides.%s: a template is not rendered by this executor; it takes system_template_prefix and system_template_suffix without placeholders, and parameters", x.endpoint.Name),
 		}
@@ -131,7 +131,7 @@ func (x *exchange) first(s *settings, own *override) error {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
 	}
 	if x.most, err = x.endpoint.MaxTokens(parameters); err != nil {
-		return &worker.Failure{Code: model.CodeParameter, Message: err.Error(), Final: true}
+		return &pawl.Failure{Code: model.CodeParameter, Message: err.Error(), Final: true}
 	}
 	given, err := json.Marshal(parameters)
 	if err != nil {
@@ -257,7 +257,7 @@ func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
 			continue
 		}
 		if err := strictjson.Decode([]byte(part.text), part.into, strictjson.Open); err != nil {
-			return nil, &worker.Failure{Code: model.CodeRequest, Message: part.field + ": " + err.Error(), Final: true}
+			return nil, &pawl.Failure{Code: model.CodeRequest, Message: part.field + ": " + err.Error(), Final: true}
 		}
 	}
 	return req, nil

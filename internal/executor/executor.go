@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/model"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // Config is what an executor needs.
@@ -38,7 +38,7 @@ type Config struct {
 type Executor struct {
 	cfg    Config
 	runs   pawlv1.RunServiceClient
-	worker *worker.Worker
+	worker *pawl.Worker
 }
 
 // WorkerID is what the executor of a sidecar is called that has the store to itself.
@@ -54,9 +54,9 @@ func New(cfg Config) (*Executor, error) {
 	}
 	e := &Executor{cfg: cfg, runs: pawlv1.NewRunServiceClient(cfg.Conn)}
 	var err error
-	e.worker, err = worker.New(worker.Config{
+	e.worker, err = pawl.NewWorker(pawl.WorkerConfig{
 		Conn: cfg.Conn, ID: cfg.ID, Namespace: cfg.Namespace, Turns: cfg.Turns, Grace: cfg.Grace, OnError: cfg.OnError,
-		Prompts: map[string]worker.TurnFunc{"*": e.turn}, Agents: map[string]worker.TurnFunc{"*": e.turn},
+		Prompts: map[string]pawl.TurnFunc{"*": e.turn}, Agents: map[string]pawl.TurnFunc{"*": e.turn},
 	})
 	return e, err
 }
@@ -71,12 +71,12 @@ func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
 		if m := e.cfg.Models.Of(s.Model); m != nil {
 			return m, nil
 		}
-		return nil, &worker.Failure{
+		return nil, &pawl.Failure{
 			Code: "NO_SUCH_MODEL", Message: fmt.Sprintf("the pack names the model %q, the sidecar has: %s", s.Model, strings.Join(e.cfg.Models.Names(), ", ")),
 		}
 	}
 	if len(all) == 0 {
-		return nil, &worker.Failure{Code: "NO_MODELS", Message: "the sidecar has no model any more"}
+		return nil, &pawl.Failure{Code: "NO_MODELS", Message: "the sidecar has no model any more"}
 	}
 	for _, m := range all {
 		if _, named := s.ModelOverrides[m.Name]; named {
@@ -87,20 +87,20 @@ func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
 }
 
 // turn executes one turn.
-func (e *Executor) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (e *Executor) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	x, err := e.exchange(t)
 	if err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	for round := int32(1); ; round++ {
 		if int(round) > x.maxRounds {
-			return worker.Completion{}, &worker.Failure{
+			return pawl.Completion{}, &pawl.Failure{
 				Code: "MAX_ROUNDS", Message: fmt.Sprintf("the model did not come to an end in %d rounds", x.maxRounds),
 			}
 		}
 		step, err := e.round(ctx, x, round)
 		if err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		done, err := x.take(ctx, step)
 		if err != nil || done != nil {
@@ -109,9 +109,9 @@ func (e *Executor) turn(ctx context.Context, t *worker.Turn) (worker.Completion,
 	}
 }
 
-func valueOf(done *worker.Completion) worker.Completion {
+func valueOf(done *pawl.Completion) pawl.Completion {
 	if done == nil {
-		return worker.Completion{}
+		return pawl.Completion{}
 	}
 	return *done
 }
@@ -123,7 +123,7 @@ func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1
 		return nil, err
 	}
 	if d := got.GetDenial(); d != nil {
-		return nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
+		return nil, &pawl.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	}
 	step := got.GetStep()
 	switch step.GetStatus() {
@@ -133,5 +133,5 @@ func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1
 	case pawlv1.StepStatus_STEP_STATUS_PENDING:
 		return e.call(ctx, x, step, got.GetMaxAnswerBytes())
 	}
-	return nil, &worker.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+	return nil, &pawl.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
 }

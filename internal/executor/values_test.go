@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
 	"github.com/pawl-dev/pawl/internal/testkit/jsonvalues"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // TestValuesOfModelsCalls: the arguments that a model gives reach the tool, the record and the next
@@ -57,8 +57,8 @@ func TestValuesOfModelsCalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				var got []string
-				w, err := worker.New(worker.Config{Conn: l.Conn, ID: "looker", Steps: 4, Retry: 10 * time.Millisecond, Tools: map[string]worker.ToolFunc{
-					"look": func(_ context.Context, s *worker.Step) (json.RawMessage, error) {
+				w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: l.Conn, ID: "looker", Steps: 4, Retry: 10 * time.Millisecond, Tools: map[string]pawl.ToolFunc{
+					"look": func(_ context.Context, s *pawl.Step) (json.RawMessage, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						got = append(got, s.Assignment.GetPayloadJson())

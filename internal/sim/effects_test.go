@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // seats are the business keys of each node: few, so that runs want the same, two of which are
@@ -65,12 +65,12 @@ func newBookings(w *world) *bookings {
 }
 
 // tools adds those of bookings, as a worker of a node has them.
-func (b *bookings) tools(n *node, all map[string]worker.ToolFunc) {
-	all["book"] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (b *bookings) tools(n *node, all map[string]pawl.ToolFunc) {
+	all["book"] = func(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 		defer b.enters(n, s)()
 		return b.book(ctx, n, s)
 	}
-	all["booked"] = func(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+	all["booked"] = func(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 		defer b.enters(n, s)()
 		return b.booked(ctx, s)
 	}
@@ -78,7 +78,7 @@ func (b *bookings) tools(n *node, all map[string]worker.ToolFunc) {
 }
 
 // stepDice are those of an attempt of a step.
-func stepDice(s *worker.Step) *rand.Rand {
+func stepDice(s *pawl.Step) *rand.Rand {
 	lease := s.Assignment.GetLease()
 	return diceOf(lease.GetRunId(), uint64(lease.GetStep()), uint64(lease.GetAttempt()))
 }
@@ -98,14 +98,14 @@ func (b *bookings) declines(dice *rand.Rand, of int) error {
 	if b.world.healing || dice.IntN(of) > 0 {
 		return nil
 	}
-	return &worker.Failure{Code: "DECLINED", Message: "try again"}
+	return &pawl.Failure{Code: "DECLINED", Message: "try again"}
 }
 
 // book takes a seat: a while after it was asked to, and a while before it says so.
-func (b *bookings) book(ctx context.Context, n *node, s *worker.Step) (json.RawMessage, error) {
+func (b *bookings) book(ctx context.Context, n *node, s *pawl.Step) (json.RawMessage, error) {
 	number := numberIn(s.Assignment.GetPayloadJson(), "seat")
 	if number == nil {
-		return nil, &worker.Failure{Code: "NO_SEAT", Message: s.Assignment.GetPayloadJson(), Final: true}
+		return nil, &pawl.Failure{Code: "NO_SEAT", Message: s.Assignment.GetPayloadJson(), Final: true}
 	}
 	f, key, dice := &flight{}, s.IdempotencyKey(), stepDice(s)
 	b.mu.Lock()
@@ -139,7 +139,7 @@ func (b *bookings) tells(dice *rand.Rand, result json.RawMessage) (json.RawMessa
 	case 1:
 		return json.RawMessage("\"\xff\""), nil
 	case 2:
-		return nil, &worker.Failure{Code: "NO_ANSWER", Message: "it may have happened", Unknown: true}
+		return nil, &pawl.Failure{Code: "NO_ANSWER", Message: "it may have happened", Unknown: true}
 	}
 	return result, nil
 }
@@ -148,7 +148,7 @@ func (b *bookings) take(key, seat string, f *flight, attempt int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if f.void || b.closed[key] || attempt <= len(b.asked[key]) {
-		return &worker.Failure{Code: "TOO_LATE", Message: key}
+		return &pawl.Failure{Code: "TOO_LATE", Message: key}
 	}
 	if b.byKey[key] != nil {
 		b.world.fail("an effect that happened is not done again", "%s is booked twice under %s", seat, key)
@@ -169,7 +169,7 @@ type about struct {
 	Outcome string
 }
 
-func aboutOf(s *worker.Step) (a about, err error) {
+func aboutOf(s *pawl.Step) (a about, err error) {
 	err = json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &a)
 	if err == nil && (a.Tool != "book" || a.Key == "") {
 		err = fmt.Errorf("about %+v", a)
@@ -178,7 +178,7 @@ func aboutOf(s *worker.Step) (a about, err error) {
 }
 
 // booked says whether a call of "book" happened.
-func (b *bookings) booked(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (b *bookings) booked(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	a, err := aboutOf(s)
 	if err != nil {
 		b.world.fail("who knows is asked", "%v", err)
@@ -214,7 +214,7 @@ func errorsFirst(errs ...error) error {
 }
 
 // unbook gives a seat back; that there is nothing to give back it bears.
-func (b *bookings) unbook(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (b *bookings) unbook(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	a, err := aboutOf(s)
 	if err != nil {
 		b.world.fail("what was done is undone", "%v", err)

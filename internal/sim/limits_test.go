@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	"github.com/pawl-dev/pawl/internal/condition"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // The operator's limits, of one seed in limitsEvery those that bound what is open at once, of
@@ -124,7 +124,7 @@ type busy map[*node][]call
 
 // enters notes that a call begins. At most so many have a place: they are pending, and of
 // the attempt that the node waits for.
-func (b *bookings) enters(n *node, s *worker.Step) (leaves func()) {
+func (b *bookings) enters(n *node, s *pawl.Step) (leaves func()) {
 	lease := s.Assignment.GetLease()
 	c := call{run: lease.GetRunId(), step: lease.GetStep(), attempt: int(lease.GetAttempt())}
 	b.mu.Lock()

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 //go:embed testdata/till.json
@@ -72,7 +72,7 @@ func (t *till) sold(s *sale) {
 
 // sell is a tool that costs something. It is paid for before anything can go wrong, and now
 // and then nobody is told what it was.
-func (m *workman) sell(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (m *workman) sell(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
 	m.world.tools.keyed(s)
 	m.world.tools.order(s)
@@ -91,7 +91,7 @@ func (m *workman) sell(ctx context.Context, s *worker.Step) (json.RawMessage, er
 			return nil, err
 		}
 		if dice.IntN(5) == 0 {
-			return nil, &worker.Failure{Code: "DECLINED", Message: "try again"}
+			return nil, &pawl.Failure{Code: "DECLINED", Message: "try again"}
 		}
 	}
 	return fmt.Appendf(nil, `{"paid":%d}`, sold.price), nil
@@ -109,7 +109,7 @@ func wares(tool, name string, dice *rand.Rand) string {
 }
 
 // shop is a turn of testdata/till.json: up to four calls at once, of which each costs.
-func (m *workman) shop(ctx context.Context, t *worker.Turn, dice *rand.Rand) (worker.Completion, error) {
+func (m *workman) shop(ctx context.Context, t *pawl.Turn, dice *rand.Rand) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	tools := turn.GetTools()
 	if turn.GetTerminal() {
@@ -128,9 +128,9 @@ func (m *workman) shop(ctx context.Context, t *worker.Turn, dice *rand.Rand) (wo
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return worker.Completion{}, ctx.Err()
+		return pawl.Completion{}, ctx.Err()
 	}
-	return worker.Completion{Event: m.event(turn, dice), Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
+	return pawl.Completion{Event: m.event(turn, dice), Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
 }
 
 // startTill starts a run of a tenant.

@@ -14,9 +14,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // talker is how an executor of a turn asks the sidecar: over its worker's stream, by calls or
@@ -155,7 +155,7 @@ func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAns
 		return nil, err
 	}
 	if d := got.GetDenial(); d != nil {
-		return nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
+		return nil, &pawl.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	}
 	c.listen(got.GetHeeds())
 	step := got.GetStep()
@@ -173,7 +173,7 @@ func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAns
 			return nil, err
 		}
 	default:
-		return nil, &worker.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+		return nil, &pawl.Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
 	}
 	book.acknowledged(name, answer)
 	c.hear(step.GetStep(), answer)
@@ -227,7 +227,7 @@ func (c *conversation) call(ctx context.Context, step *pawlv1.Step) (*pawlv1.Mod
 		case made.answer != nil:
 			return made.answer, nil
 		case got.GetNext() == 0:
-			return nil, &worker.Failure{Code: made.failure.GetError().GetCode(), Message: made.failure.GetError().GetMessage()}
+			return nil, &pawl.Failure{Code: made.failure.GetError().GetCode(), Message: made.failure.GetError().GetMessage()}
 		}
 		attempt, response = got.GetNext(), ""
 		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
@@ -336,7 +336,7 @@ func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall
 	case d.GetCode() == machine.DuplicateEffect || d.GetCode() == "PAYLOAD_INVALID":
 		return nil, c.world.ledger.denied(name, d), nil
 	case d != nil:
-		return nil, nil, &worker.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
+		return nil, nil, &pawl.Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	case got.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING:
 		return got.GetStep(), nil, nil
 	}

@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // byStream is the executor of a turn that a worker has.
 type byStream struct {
-	turn *worker.Turn
+	turn *pawl.Turn
 	runs pawlv1.RunServiceClient
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // workman is a worker's process: the real Go client over a wire that is cut now and then.
@@ -40,8 +40,8 @@ func (m *workman) start() {
 		m.world.fail("dial", "%v", err)
 		return
 	}
-	turns := map[string]worker.TurnFunc{"*": m.turn}
-	w, err := worker.New(worker.Config{
+	turns := map[string]pawl.TurnFunc{"*": m.turn}
+	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: conn, ID: m.name, Prompts: turns, Agents: turns, Tools: m.tools(),
 		Turns: 4, Steps: 3, Grace: time.Millisecond,
 	})
@@ -63,8 +63,8 @@ func (m *workman) start() {
 }
 
 // tools are all that it makes.
-func (m *workman) tools() map[string]worker.ToolFunc {
-	all := map[string]worker.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
+func (m *workman) tools() map[string]pawl.ToolFunc {
+	all := map[string]pawl.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
 	m.world.bookings.tools(m.node, all)
 	return all
 }
@@ -77,7 +77,7 @@ func (m *workman) stop() {
 }
 
 // turn executes one.
-func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func (m *workman) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	a := t.Assignment
 	lease, turn := a.GetLease(), a.GetTurn()
 	dice := diceOf(lease.GetRunId(), lease.GetTurnSeq(), uint64(lease.GetAttempt()))
@@ -93,7 +93,7 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 		return m.best(turn, usage), nil
 	}
 	if err := pause(ctx, time.Duration(dice.IntN(1500))*time.Millisecond); err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
 	what := dice.IntN(10)
 	if what > 1 && sells[turn.GetPrompt()] {
@@ -101,10 +101,10 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 	}
 	switch what {
 	case 0:
-		return worker.Completion{}, fmt.Errorf("attempt %d fails", lease.GetAttempt())
+		return pawl.Completion{}, fmt.Errorf("attempt %d fails", lease.GetAttempt())
 	case 1:
 		if err := pause(ctx, 8*time.Second); err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 	case 2, 3, 4:
 		if turn.GetPrompt() == "lead" && !turn.GetTerminal() {
@@ -121,13 +121,13 @@ func (m *workman) turn(ctx context.Context, t *worker.Turn) (worker.Completion, 
 		}
 	}
 	if ctx.Err() != nil {
-		return worker.Completion{}, ctx.Err()
+		return pawl.Completion{}, ctx.Err()
 	}
-	return worker.Completion{Event: m.event(turn, dice), Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
+	return pawl.Completion{Event: m.event(turn, dice), Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}, nil
 }
 
 // talk executes a turn with a model.
-func (m *workman) talk(ctx context.Context, t *worker.Turn, dice *rand.Rand) (worker.Completion, error) {
+func (m *workman) talk(ctx context.Context, t *pawl.Turn, dice *rand.Rand) (pawl.Completion, error) {
 	a := t.Assignment
 	// Each delivery goes its own way: nothing but the record makes them one.
 	own := diceOf(a.GetLease().GetRunId(), dice.Uint64(), uint64(a.GetLease().GetDelivery()))
@@ -135,9 +135,9 @@ func (m *workman) talk(ctx context.Context, t *worker.Turn, dice *rand.Rand) (wo
 	answer, err := c.hold(ctx)
 	m.world.judged("a turn with a model", err)
 	if err != nil {
-		return worker.Completion{}, err
+		return pawl.Completion{}, err
 	}
-	done := worker.Completion{Event: m.event(a.GetTurn(), own), Output: answer.GetParts(), Said: c.last}
+	done := pawl.Completion{Event: m.event(a.GetTurn(), own), Output: answer.GetParts(), Said: c.last}
 	if m.world.healing {
 		done.Event = m.best(a.GetTurn(), nil).Event
 	}
@@ -154,8 +154,8 @@ func (m *workman) event(turn *pawlv1.GetTurnResponse, dice *rand.Rand) string {
 }
 
 // best is what ends a run soonest.
-func (m *workman) best(turn *pawlv1.GetTurnResponse, usage *pawlv1.Usage) worker.Completion {
-	done := worker.Completion{Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}
+func (m *workman) best(turn *pawlv1.GetTurnResponse, usage *pawlv1.Usage) pawl.Completion {
+	done := pawl.Completion{Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}
 	for _, event := range turn.GetAllowedEvents() {
 		if event == "Finish" || event == "Closed" {
 			done.Event = event
@@ -207,7 +207,7 @@ func (t *tools) settled() {
 }
 
 // order takes what a model ordered: under two keys it would be done twice, however it is worded.
-func (t *tools) order(s *worker.Step) {
+func (t *tools) order(s *pawl.Step) {
 	var asked struct{ Order string }
 	_ = json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &asked) // a call of nobody's model is an object without
 	if asked.Order == "" {
@@ -226,7 +226,7 @@ func (t *tools) order(s *worker.Step) {
 }
 
 // charge is a tool that takes money: under two keys it would do so twice.
-func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, error) {
+func (t *tools) charge(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
 	t.order(s)
 	t.keyed(s)
@@ -236,7 +236,7 @@ func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, er
 			return nil, err
 		}
 		if dice.IntN(3) == 0 {
-			return nil, &worker.Failure{Code: "DECLINED", Message: "try again"}
+			return nil, &pawl.Failure{Code: "DECLINED", Message: "try again"}
 		}
 	}
 	t.mu.Lock()
@@ -246,7 +246,7 @@ func (t *tools) charge(ctx context.Context, s *worker.Step) (json.RawMessage, er
 }
 
 // keyed: all calls of a step have one key.
-func (t *tools) keyed(s *worker.Step) {
+func (t *tools) keyed(s *pawl.Step) {
 	step := fmt.Sprintf("%s/%d", s.Assignment.GetLease().GetRunId(), s.Assignment.GetLease().GetStep())
 	t.mu.Lock()
 	first, known := t.keys[step]

@@ -8,20 +8,20 @@ import (
 
 	"google.golang.org/grpc"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // stops measures, one run after the other, from the call that stops a run to the moment
 // in which the worker that executes its turn is told.
 func stops(ctx context.Context, conn *grpc.ClientConn, job Job) (took []time.Duration, err error) {
 	began, ended := make(chan struct{}, 1), make(chan time.Time, 1)
-	w, err := worker.New(worker.Config{Conn: conn, ID: "stopped", Packs: []string{job.Pack}, Prompts: map[string]worker.TurnFunc{
-		"*": func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "stopped", Packs: []string{job.Pack}, Prompts: map[string]pawl.TurnFunc{
+		"*": func(ctx context.Context, _ *pawl.Turn) (pawl.Completion, error) {
 			began <- struct{}{}
 			<-ctx.Done()
 			ended <- time.Now()
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		},
 	}})
 	if err != nil {

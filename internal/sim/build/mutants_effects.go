@@ -30,7 +30,7 @@ var effectMutants = []mutant{
 		exchange: exchange{old: "req.RequestID = Prefix + s.ID + \"/\" + at", new: "req.RequestID = Prefix + s.ID + \"/\" + at[:4]"},
 	},
 	{
-		name: "e07", what: "a result that is refused is told as an error for sure", file: "internal/worker/step.go",
+		name: "e07", what: "a result that is refused is told as an error for sure", file: "clients/go/step.go",
 		exchange: exchange{old: "status.Convert(why).Message(), Unknown: true}", new: "status.Convert(why).Message()}"},
 	},
 	{

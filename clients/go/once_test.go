@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // ledger is the world outside: it takes each idempotency key once.
@@ -32,11 +32,11 @@ func (l *ledger) charge(key string) {
 func TestOneEffectOutside(t *testing.T) {
 	t.Parallel()
 	const bounds = `"retry": {"max_attempts": 3}, "tools": {"add": {"attempts": 3, "timeout_sec": 1, "on_unknown": "retry"}}`
-	for name, bad := range map[string]worker.ToolFunc{
-		"fails": func(context.Context, *worker.Step) (json.RawMessage, error) {
-			return nil, &worker.Failure{Code: "LOST", Message: "no answer"}
+	for name, bad := range map[string]pawl.ToolFunc{
+		"fails": func(context.Context, *pawl.Step) (json.RawMessage, error) {
+			return nil, &pawl.Failure{Code: "LOST", Message: "no answer"}
 		},
-		"answers too late": func(ctx context.Context, _ *worker.Step) (json.RawMessage, error) {
+		"answers too late": func(ctx context.Context, _ *pawl.Step) (json.RawMessage, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
@@ -50,7 +50,7 @@ func TestOneEffectOutside(t *testing.T) {
 			}
 			var told ledger
 			told.effects = map[string]int{}
-			tool := func(ctx context.Context, st *worker.Step) (json.RawMessage, error) {
+			tool := func(ctx context.Context, st *pawl.Step) (json.RawMessage, error) {
 				told.charge(st.IdempotencyKey())
 				if st.Assignment.GetLease().GetAttempt() < 3 {
 					return bad(ctx, st)
@@ -58,8 +58,8 @@ func TestOneEffectOutside(t *testing.T) {
 				return json.RawMessage(`2`), nil
 			}
 			turn, _ := counting(1, nil)
-			stop := s.work(ctx, worker.Config{
-				ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}, Tools: map[string]worker.ToolFunc{"add": tool},
+			stop := s.work(ctx, pawl.WorkerConfig{
+				ID: "w", Prompts: map[string]pawl.TurnFunc{"counter": turn}, Tools: map[string]pawl.ToolFunc{"add": tool},
 			})
 			defer stop()
 			run := s.start(ctx)

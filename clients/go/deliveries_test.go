@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // script is a sidecar whose streams do, one after the other, what they say.
@@ -89,7 +89,7 @@ func (s *scripted) turn(lease *pawlv1.TurnLease) {
 }
 
 // play runs a worker against a sidecar whose streams go so.
-func play(t *testing.T, cfg worker.Config, streams ...func(*scripted)) {
+func play(t *testing.T, cfg pawl.WorkerConfig, streams ...func(*scripted)) {
 	t.Helper()
 	s := &script{streams: make(chan func(*scripted), len(streams)), failed: make(chan string, 8)}
 	done := make(chan struct{})
@@ -114,7 +114,7 @@ func play(t *testing.T, cfg worker.Config, streams ...func(*scripted)) {
 		t.Fatal(err)
 	}
 	cfg.ID, cfg.Turns, cfg.Steps, cfg.Retry, cfg.Grace = "w", 2, 2, time.Millisecond, time.Millisecond
-	w, err := worker.New(cfg)
+	w, err := pawl.NewWorker(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestDeliveriesAreCounted(t *testing.T) {
 		}
 	}
 	var instances []string
-	tool := func(context.Context, *worker.Step) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
-	play(t, worker.Config{Tools: map[string]worker.ToolFunc{"book": tool}},
+	tool := func(context.Context, *pawl.Step) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
+	play(t, pawl.WorkerConfig{Tools: map[string]pawl.ToolFunc{"book": tool}},
 		func(s *scripted) {
 			says(s, 0)
 			instances = append(instances, s.register.GetInstance())
@@ -178,15 +178,15 @@ func TestDeliveriesAreCounted(t *testing.T) {
 // as well, its failure would be told again under it.
 func TestOnlyTheDeliveryThatIsKeptGoesOn(t *testing.T) {
 	t.Parallel()
-	handler := func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	handler := func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 		if turn.Assignment.GetLease().GetAttempt() == 1 {
-			return worker.Completion{}, errors.New("it fails")
+			return pawl.Completion{}, errors.New("it fails")
 		}
 		<-ctx.Done()
-		return worker.Completion{}, ctx.Err()
+		return pawl.Completion{}, ctx.Err()
 	}
 	fails := func(r *pawlv1.WorkRequest) bool { return r.GetFailTurn() != nil }
-	play(t, worker.Config{Prompts: map[string]worker.TurnFunc{"*": handler}},
+	play(t, pawl.WorkerConfig{Prompts: map[string]pawl.TurnFunc{"*": handler}},
 		func(s *scripted) {
 			s.registered()
 			s.turn(turnLease(1, 1, "one"))

@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // TestAShortLeaseOutlivesItsHandler (8.17): the pause of the heartbeat is chosen while
@@ -38,20 +38,20 @@ func underLease(t *testing.T, sec int) (*pawlv1.Run, []*pawlv1.Record) {
 	if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(content)}); err != nil {
 		t.Fatal(err)
 	}
-	turn := func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	turn := func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		if t.Assignment.GetTurn().GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
 		over := time.NewTimer(2 * t.Assignment.GetLease().GetDuration().AsDuration())
 		defer over.Stop()
 		select {
 		case <-over.C:
-			return worker.Completion{Event: "Enough"}, nil
+			return pawl.Completion{Event: "Enough"}, nil
 		case <-ctx.Done():
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		}
 	}
-	stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}})
+	stop := s.work(ctx, pawl.WorkerConfig{ID: "w", Prompts: map[string]pawl.TurnFunc{"counter": turn}})
 	defer stop()
 	run := s.ended(ctx, s.start(ctx))
 	records, err := s.runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
@@ -68,16 +68,16 @@ func underLease(t *testing.T, sec int) (*pawlv1.Run, []*pawlv1.Record) {
 func TestBadFailures(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
-	bad := map[string]*worker.Failure{
+	bad := map[string]*pawl.Failure{
 		"nothing":   {Final: true},
 		"no UTF-8":  {Code: "\xff\xfe", Message: "\xc3", Final: true},
 		"too long":  {Code: strings.Repeat("ä", 100_000), Message: strings.Repeat("ö", 6<<20), Final: true},
 		"cut in ä":  {Code: "x" + strings.Repeat("ä", 100), Final: true},
 		"with NULs": {Code: "\x00", Message: "\x00", Final: true},
 	}
-	var next *worker.Failure
-	turn := func(context.Context, *worker.Turn) (worker.Completion, error) { return worker.Completion{}, next }
-	stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}})
+	var next *pawl.Failure
+	turn := func(context.Context, *pawl.Turn) (pawl.Completion, error) { return pawl.Completion{}, next }
+	stop := s.work(ctx, pawl.WorkerConfig{ID: "w", Prompts: map[string]pawl.TurnFunc{"counter": turn}})
 	defer stop()
 	for name, failure := range bad {
 		next = failure

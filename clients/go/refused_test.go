@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // full is a sidecar that gives out one step, and has no room for its answer for a while.
@@ -92,8 +92,8 @@ func TestAnswerIsToldAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	w, err := worker.New(worker.Config{Conn: conn, ID: "w", Steps: 1, Tools: map[string]worker.ToolFunc{
-		"book": func(context.Context, *worker.Step) (json.RawMessage, error) {
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "w", Steps: 1, Tools: map[string]pawl.ToolFunc{
+		"book": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 			return json.RawMessage(`{"seat":1}`), nil
 		},
 	}})
@@ -136,8 +136,8 @@ func TestResultThatCannotBeTold(t *testing.T) {
 		"is no UTF-8":             {result: json.RawMessage("\"\xff\""), code: "INVALID_UTF8", calls: 1},
 		"is no JSON":              {result: json.RawMessage("nope"), code: "INVALID_JSON", calls: 1},
 		"is too large":            {result: json.RawMessage(`"` + strings.Repeat("x", 5<<20) + `"`), code: "MESSAGE_TOO_LARGE", calls: 1},
-		"may have happened":       {failed: &worker.Failure{Code: "TIMEOUT", Message: "no answer", Unknown: true, Final: true}, code: "TIMEOUT", calls: 1},
-		"failed, and can be told": {failed: &worker.Failure{Code: "CLOSED"}, code: "CLOSED", calls: 2},
+		"may have happened":       {failed: &pawl.Failure{Code: "TIMEOUT", Message: "no answer", Unknown: true, Final: true}, code: "TIMEOUT", calls: 1},
+		"failed, and can be told": {failed: &pawl.Failure{Code: "CLOSED"}, code: "CLOSED", calls: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,13 +147,13 @@ func TestResultThatCannotBeTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			var calls atomic.Int64
-			stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{
-				"counter": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+			stop := s.work(ctx, pawl.WorkerConfig{ID: "w", Prompts: map[string]pawl.TurnFunc{
+				"counter": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 					_, err := turn.Step(ctx, "", "add", `{}`)
-					return worker.Completion{}, err
+					return pawl.Completion{}, err
 				},
-			}, Tools: map[string]worker.ToolFunc{
-				"add": func(context.Context, *worker.Step) (json.RawMessage, error) {
+			}, Tools: map[string]pawl.ToolFunc{
+				"add": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 					calls.Add(1)
 					return tt.result, tt.failed
 				},

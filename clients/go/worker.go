@@ -1,4 +1,4 @@
-package worker
+package pawl
 
 import (
 	"context"
@@ -58,8 +58,8 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Config is what a worker executes, and for whom.
-type Config struct {
+// WorkerConfig is what a worker executes, and for whom.
+type WorkerConfig struct {
 	// Conn leads to the sidecar. Required.
 	Conn grpc.ClientConnInterface
 	// ID is the worker's own, the same over its reconnects. Required.
@@ -88,9 +88,9 @@ type Config struct {
 	OnError func(error)
 }
 
-// Worker executes work. Use [New].
+// Worker executes work. Use [NewWorker].
 type Worker struct {
-	cfg Config
+	cfg WorkerConfig
 	// ended is closed when Run returns.
 	ended chan struct{}
 	// instance is this process; see WorkerRegistration.instance.
@@ -117,8 +117,8 @@ type Worker struct {
 	idle    chan struct{}
 }
 
-// New checks the configuration; nothing is connected yet.
-func New(cfg Config) (*Worker, error) {
+// NewWorker checks the configuration; nothing is connected yet.
+func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if cfg.Conn == nil || cfg.ID == "" {
 		return nil, errors.New("worker: Conn and ID are required")
 	}

@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // startOwn starts a run that the application drives.
@@ -27,9 +27,9 @@ func (s *sidecar) startOwn(ctx context.Context) string {
 }
 
 // serving runs a worker that offers nothing until the test ends.
-func (s *sidecar) serving(ctx context.Context, id string) *worker.Worker {
+func (s *sidecar) serving(ctx context.Context, id string) *pawl.Worker {
 	s.t.Helper()
-	w, err := worker.New(worker.Config{Conn: s.conn, ID: id, Retry: 5 * time.Millisecond})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: s.conn, ID: id, Retry: 5 * time.Millisecond})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestServe(t *testing.T) {
 			var calls atomic.Int64
 			turn, tool := counting(visits, &calls)
 			run := s.startOwn(ctx)
-			ended, err := w.Serve(ctx, run, worker.Serving{Turn: func(ctx context.Context, at *worker.Turn) (worker.Completion, error) {
+			ended, err := w.Serve(ctx, run, pawl.Serving{Turn: func(ctx context.Context, at *pawl.Turn) (pawl.Completion, error) {
 				if at.Assignment.GetLease().GetRunId() != run {
 					t.Errorf("a turn of %s went to the function of %s", at.Assignment.GetLease().GetRunId(), run)
 				}
@@ -66,7 +66,7 @@ func TestServe(t *testing.T) {
 					s.cut()
 				}
 				return turn(ctx, at)
-			}, Tools: map[string]worker.ToolFunc{"add": tool}})
+			}, Tools: map[string]pawl.ToolFunc{"add": tool}})
 			if err != nil || !ended {
 				t.Errorf("run %s: ended %t, %v", run, ended, err)
 				return
@@ -86,10 +86,10 @@ func TestServeEnds(t *testing.T) {
 	s, ctx := newSidecar(t), testContext(t)
 	first := s.serving(ctx, "first")
 	begun := make(chan struct{}, 8)
-	waits := worker.Serving{Turn: func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
+	waits := pawl.Serving{Turn: func(ctx context.Context, _ *pawl.Turn) (pawl.Completion, error) {
 		begun <- struct{}{}
 		<-ctx.Done()
-		return worker.Completion{}, ctx.Err()
+		return pawl.Completion{}, ctx.Err()
 	}}
 	run, lost := s.startOwn(ctx), make(chan error, 1)
 	go func() {
@@ -97,7 +97,7 @@ func TestServeEnds(t *testing.T) {
 		lost <- err
 	}()
 	<-begun
-	if _, err := first.Serve(ctx, run, waits); !errors.Is(err, worker.ErrServed) {
+	if _, err := first.Serve(ctx, run, waits); !errors.Is(err, pawl.ErrServed) {
 		t.Fatalf("served twice: %v", err)
 	}
 	// It connects for the run, and takes it over all the same.
@@ -109,15 +109,15 @@ func TestServeEnds(t *testing.T) {
 		given <- err
 	}()
 	<-begun
-	if err := <-lost; !errors.Is(err, worker.ErrTakenOver) {
+	if err := <-lost; !errors.Is(err, pawl.ErrTakenOver) {
 		t.Fatalf("taken over: %v", err)
 	}
 	giveUp()
 	if err := <-given; !errors.Is(err, context.Canceled) {
 		t.Fatalf("given up: %v", err)
 	}
-	ended, err := first.Serve(ctx, run, worker.Serving{Turn: func(context.Context, *worker.Turn) (worker.Completion, error) {
-		return worker.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+	ended, err := first.Serve(ctx, run, pawl.Serving{Turn: func(context.Context, *pawl.Turn) (pawl.Completion, error) {
+		return pawl.Completion{Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
 	}})
 	if err != nil || ended {
 		t.Fatalf("a run that waits: ended %t, %v", ended, err)
@@ -134,18 +134,18 @@ func ExampleWorker_Serve() {
 	defer cancel()
 	local := exampleSidecar(ctx)
 	defer local.Close()
-	w, err := worker.New(worker.Config{Conn: local.Conn, ID: "app"})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: local.Conn, ID: "app"})
 	check(err)
 	go func() { check(w.Run(ctx)) }()
 	run, err := pawlv1.NewRunServiceClient(local.Conn).StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER})
 	check(err)
-	ended, err := w.Serve(ctx, run.GetRun().GetRunId(), worker.Serving{Turn: func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	ended, err := w.Serve(ctx, run.GetRun().GetRunId(), pawl.Serving{Turn: func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		turn := t.Assignment.GetTurn()
 		fmt.Println(turn.GetTurn().GetState(), turn.GetTurn().GetVisit())
 		if turn.GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
-		return worker.Completion{Event: "Error"}, nil
+		return pawl.Completion{Event: "Error"}, nil
 	}})
 	fmt.Println(ended, err)
 	// Output:

@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"testing"

@@ -1,11 +1,11 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
 	"testing"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // TestNotedResponse: the provider's id of a response that is being made is handed to the
@@ -16,25 +16,25 @@ func TestNotedResponse(t *testing.T) {
 	ctx := testContext(t)
 	asked := &pawlv1.ModelRequest{Model: "gpt"}
 	handed := make(chan string, 2)
-	defer s.work(ctx, worker.Config{ID: "w", Turns: 1, Prompts: map[string]worker.TurnFunc{
-		"counter": func(ctx context.Context, turn *worker.Turn) (worker.Completion, error) {
+	defer s.work(ctx, pawl.WorkerConfig{ID: "w", Turns: 1, Prompts: map[string]pawl.TurnFunc{
+		"counter": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			if turn.Assignment.GetTurn().GetTerminal() {
-				return worker.Completion{}, nil
+				return pawl.Completion{}, nil
 			}
 			got, err := turn.RequestModel(ctx, 1, asked, nil)
 			if err != nil {
-				return worker.Completion{}, err
+				return pawl.Completion{}, err
 			}
 			step := got.GetStep()
 			if id := step.GetModel().GetResponseId(); step.GetAttempt() > 1 {
 				handed <- id
-				return worker.Completion{Event: "Enough"}, nil
+				return pawl.Completion{Event: "Enough"}, nil
 			}
 			noted, err := turn.NoteModel(ctx, step.GetStep(), step.GetAttempt(), "resp-1")
 			if err != nil || noted.GetDisposition() != pawlv1.Disposition_DISPOSITION_ACCEPTED {
 				t.Errorf("NoteModel %v, %v", noted, err)
 			}
-			return worker.Completion{}, &worker.Failure{Code: "LOST"}
+			return pawl.Completion{}, &pawl.Failure{Code: "LOST"}
 		},
 	}})()
 	s.ended(ctx, s.start(ctx))

@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/house"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/testkit"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 const pack = `{
@@ -145,10 +145,10 @@ func (s *sidecar) ended(ctx context.Context, run string) *pawlv1.Run {
 }
 
 // work runs a worker until the test ends, or stop is called.
-func (s *sidecar) work(ctx context.Context, cfg worker.Config) (stop func()) {
+func (s *sidecar) work(ctx context.Context, cfg pawl.WorkerConfig) (stop func()) {
 	s.t.Helper()
 	cfg.Conn, cfg.Retry = s.conn, 5*time.Millisecond
-	w, err := worker.New(cfg)
+	w, err := pawl.NewWorker(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -170,24 +170,24 @@ func testContext(t *testing.T) context.Context {
 }
 
 // counting completes a run after so many visits, with a step in each.
-func counting(visits int32, calls *atomic.Int64) (worker.TurnFunc, worker.ToolFunc) {
-	turn := func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+func counting(visits int32, calls *atomic.Int64) (pawl.TurnFunc, pawl.ToolFunc) {
+	turn := func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		view := t.Assignment.GetTurn()
 		if view.GetTerminal() {
-			return worker.Completion{}, nil
+			return pawl.Completion{}, nil
 		}
 		if _, err := t.Step(ctx, "", "add", `{"one": 1}`); err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		if err := t.Output(ctx, "counting"); err != nil {
-			return worker.Completion{}, err
+			return pawl.Completion{}, err
 		}
 		if view.GetTurn().GetVisit() < visits {
-			return worker.Completion{Event: "More"}, nil
+			return pawl.Completion{Event: "More"}, nil
 		}
-		return worker.Completion{Event: "Enough"}, nil
+		return pawl.Completion{Event: "Enough"}, nil
 	}
-	tool := func(context.Context, *worker.Step) (json.RawMessage, error) {
+	tool := func(context.Context, *pawl.Step) (json.RawMessage, error) {
 		calls.Add(1)
 		return json.RawMessage(`2`), nil
 	}
@@ -200,8 +200,8 @@ func TestRuns(t *testing.T) {
 	s, ctx := newSidecar(t), testContext(t)
 	var calls atomic.Int64
 	turn, tool := counting(5, &calls)
-	stop := s.work(ctx, worker.Config{
-		ID: "w", Prompts: map[string]worker.TurnFunc{"counter": turn}, Tools: map[string]worker.ToolFunc{"add": tool}, Turns: 4, Steps: 4,
+	stop := s.work(ctx, pawl.WorkerConfig{
+		ID: "w", Prompts: map[string]pawl.TurnFunc{"counter": turn}, Tools: map[string]pawl.ToolFunc{"add": tool}, Turns: 4, Steps: 4,
 	})
 	var runs []string
 	for range 8 {
@@ -225,9 +225,9 @@ func TestCutWire(t *testing.T) {
 	s, ctx := newSidecar(t), testContext(t)
 	var calls, visits atomic.Int64
 	turn, tool := counting(40, &calls)
-	stop := s.work(ctx, worker.Config{
-		ID: "w", Turns: 2, Steps: 2, Tools: map[string]worker.ToolFunc{"add": tool},
-		Prompts: map[string]worker.TurnFunc{"counter": func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	stop := s.work(ctx, pawl.WorkerConfig{
+		ID: "w", Turns: 2, Steps: 2, Tools: map[string]pawl.ToolFunc{"add": tool},
+		Prompts: map[string]pawl.TurnFunc{"counter": func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			if visits.Add(1)%10 == 0 {
 				s.cut()
 			}
@@ -250,13 +250,13 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
 	told := make(chan error, 2)
-	defer s.work(ctx, worker.Config{
+	defer s.work(ctx, pawl.WorkerConfig{
 		OnError: func(err error) { told <- err },
-		ID:      "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+		ID:      "w", Prompts: map[string]pawl.TurnFunc{"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			if t.Assignment.GetTurn().GetTurn().GetAttempt() == 1 {
-				return worker.Completion{Event: "Nonsense"}, nil
+				return pawl.Completion{Event: "Nonsense"}, nil
 			}
-			return worker.Completion{}, &worker.Failure{Code: "NO_MODEL", Message: "gone", Final: true}
+			return pawl.Completion{}, &pawl.Failure{Code: "NO_MODEL", Message: "gone", Final: true}
 		}},
 	})()
 	run := s.start(ctx)
@@ -288,12 +288,12 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
 	begun, finish := make(chan struct{}, 100), make(chan struct{})
-	slow := func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	slow := func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		begun <- struct{}{}
 		<-finish
-		return worker.Completion{Event: "More"}, nil
+		return pawl.Completion{Event: "More"}, nil
 	}
-	stop := s.work(ctx, worker.Config{ID: "first", Prompts: map[string]worker.TurnFunc{"counter": slow}})
+	stop := s.work(ctx, pawl.WorkerConfig{ID: "first", Prompts: map[string]pawl.TurnFunc{"counter": slow}})
 	run := s.start(ctx)
 	<-begun
 	stopped := make(chan struct{})
@@ -302,7 +302,7 @@ func TestStop(t *testing.T) {
 	<-stopped
 	var calls atomic.Int64
 	turn, tool := counting(3, &calls)
-	defer s.work(ctx, worker.Config{ID: "second", Prompts: map[string]worker.TurnFunc{"*": turn}, Tools: map[string]worker.ToolFunc{"*": tool}})()
+	defer s.work(ctx, pawl.WorkerConfig{ID: "second", Prompts: map[string]pawl.TurnFunc{"*": turn}, Tools: map[string]pawl.ToolFunc{"*": tool}})()
 	if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 {
 		t.Fatalf("ended %v", got)
 	}
@@ -315,9 +315,9 @@ func TestStopsAmongAssignments(t *testing.T) {
 	s, ctx := newSidecar(t), testContext(t)
 	begun := make(chan struct{}, 100)
 	var running atomic.Int64
-	config := func(id int) worker.Config {
-		return worker.Config{ID: fmt.Sprint(id), Turns: 1, Prompts: map[string]worker.TurnFunc{
-			"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	config := func(id int) pawl.WorkerConfig {
+		return pawl.WorkerConfig{ID: fmt.Sprint(id), Turns: 1, Prompts: map[string]pawl.TurnFunc{
+			"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 				defer running.Add(-1)
 				running.Add(1)
 				select {
@@ -325,9 +325,9 @@ func TestStopsAmongAssignments(t *testing.T) {
 				default:
 				}
 				if t.Assignment.GetTurn().GetTerminal() {
-					return worker.Completion{}, nil
+					return pawl.Completion{}, nil
 				}
-				return worker.Completion{Event: "Enough"}, nil
+				return pawl.Completion{Event: "Enough"}, nil
 			},
 		}}
 	}
@@ -362,8 +362,8 @@ func TestGrace(t *testing.T) {
 	var calls atomic.Int64
 	turn, tool := counting(3, &calls)
 	waiting := make(chan struct{}, 1)
-	stop := s.work(ctx, worker.Config{ID: "first", Grace: time.Millisecond, Prompts: map[string]worker.TurnFunc{
-		"counter": func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	stop := s.work(ctx, pawl.WorkerConfig{ID: "first", Grace: time.Millisecond, Prompts: map[string]pawl.TurnFunc{
+		"counter": func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			waiting <- struct{}{}
 			return turn(ctx, t)
 		},
@@ -371,7 +371,7 @@ func TestGrace(t *testing.T) {
 	run := s.start(ctx)
 	<-waiting
 	stop()
-	defer s.work(ctx, worker.Config{ID: "second", Prompts: map[string]worker.TurnFunc{"*": turn}, Tools: map[string]worker.ToolFunc{"*": tool}})()
+	defer s.work(ctx, pawl.WorkerConfig{ID: "second", Prompts: map[string]pawl.TurnFunc{"*": turn}, Tools: map[string]pawl.ToolFunc{"*": tool}})()
 	got := s.ended(ctx, run)
 	if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetTurn().GetAttempt() > 1 || calls.Load() != 3 {
 		t.Fatalf("ended %v after %d calls of the tool", got, calls.Load())
@@ -383,12 +383,12 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
 	large := []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: strings.Repeat("x", 10<<20)}}}
-	defer s.work(ctx, worker.Config{
-		ID: "w", Prompts: map[string]worker.TurnFunc{"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	defer s.work(ctx, pawl.WorkerConfig{
+		ID: "w", Prompts: map[string]pawl.TurnFunc{"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			if t.Assignment.GetTurn().GetTurn().GetAttempt() == 1 {
-				return worker.Completion{Output: large}, nil
+				return pawl.Completion{Output: large}, nil
 			}
-			return worker.Completion{}, &worker.Failure{Code: "ENOUGH", Final: true}
+			return pawl.Completion{}, &pawl.Failure{Code: "ENOUGH", Final: true}
 		}},
 	})()
 	run := s.start(ctx)
@@ -404,14 +404,14 @@ func TestReplaced(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
 	begun := make(chan struct{}, 2)
-	cfg := worker.Config{Conn: s.conn, ID: "twin", Grace: time.Millisecond, Prompts: map[string]worker.TurnFunc{
-		"*": func(ctx context.Context, _ *worker.Turn) (worker.Completion, error) {
+	cfg := pawl.WorkerConfig{Conn: s.conn, ID: "twin", Grace: time.Millisecond, Prompts: map[string]pawl.TurnFunc{
+		"*": func(ctx context.Context, _ *pawl.Turn) (pawl.Completion, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
-			return worker.Completion{}, ctx.Err()
+			return pawl.Completion{}, ctx.Err()
 		},
 	}}
-	first, err := worker.New(cfg)
+	first, err := pawl.NewWorker(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,14 +438,14 @@ func TestReplaced(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
-	w, err := worker.New(worker.Config{Conn: s.conn, ID: "w", Prompts: map[string]worker.TurnFunc{"poet": nil}})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: s.conn, ID: "w", Prompts: map[string]pawl.TurnFunc{"poet": nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Run(ctx); err == nil {
 		t.Fatal("a worker of an unknown prompt ran")
 	}
-	if _, err := worker.New(worker.Config{ID: "w"}); err == nil {
+	if _, err := pawl.NewWorker(pawl.WorkerConfig{ID: "w"}); err == nil {
 		t.Fatal("a worker without a connection was made")
 	}
 }

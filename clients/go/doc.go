@@ -4,4 +4,4 @@
 //
 // It knows the contract only and imports gen. Invariant: what it was given is reported
 // once per lease, and no more is asked for than it can do at once.
-package worker
+package pawl

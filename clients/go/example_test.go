@@ -1,4 +1,4 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/app"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/house"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 func check(err error) {
@@ -44,14 +44,14 @@ func ExampleWorker() {
 	run, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 	check(err)
 
-	w, err := worker.New(worker.Config{Conn: local.Conn, ID: "w", Prompts: map[string]worker.TurnFunc{
-		"*": func(_ context.Context, t *worker.Turn) (worker.Completion, error) {
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: local.Conn, ID: "w", Prompts: map[string]pawl.TurnFunc{
+		"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			turn := t.Assignment.GetTurn()
 			fmt.Println(turn.GetTurn().GetState(), turn.GetTurn().GetVisit())
 			if turn.GetTerminal() {
-				return worker.Completion{}, nil
+				return pawl.Completion{}, nil
 			}
-			return worker.Completion{Event: "Error"}, nil
+			return pawl.Completion{Event: "Error"}, nil
 		},
 	}})
 	check(err)

@@ -1,11 +1,11 @@
-package worker_test
+package pawl_test
 
 import (
 	"context"
 	"testing"
 
+	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/worker"
 )
 
 // TestAgentAnswers: what an agent's executor can say besides an event: pieces of
@@ -16,19 +16,19 @@ func TestAgentAnswers(t *testing.T) {
 	text := func(words string) []*pawlv1.Part {
 		return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: words}}}
 	}
-	stop := s.work(ctx, worker.Config{ID: "w", Prompts: map[string]worker.TurnFunc{
-		"counter": func(ctx context.Context, t *worker.Turn) (worker.Completion, error) {
+	stop := s.work(ctx, pawl.WorkerConfig{ID: "w", Prompts: map[string]pawl.TurnFunc{
+		"counter": func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 			view := t.Assignment.GetTurn()
 			if !view.GetTerminal() {
 				if err := t.Write(ctx, &pawlv1.OutputPiece{Id: "draft", Parts: text("half")}); err != nil {
-					return worker.Completion{}, err
+					return pawl.Completion{}, err
 				}
-				return worker.Completion{Event: "Enough"}, nil
+				return pawl.Completion{Event: "Enough"}, nil
 			}
 			if len(view.GetMessages()) == 0 {
-				return worker.Completion{Output: text("which?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
+				return pawl.Completion{Output: text("which?"), Await: pawlv1.Awaiting_AWAITING_INPUT}, nil
 			}
-			return worker.Completion{}, &worker.Failure{Code: "NOT_MINE", Message: "ask another", Reject: true}
+			return pawl.Completion{}, &pawl.Failure{Code: "NOT_MINE", Message: "ask another", Reject: true}
 		},
 	}})
 	defer stop()

@@ -183,6 +183,8 @@ func houseConfig(opts options, s *store.Store) house.Config {
 			MaxWorkers:     limits.Workers,
 			MaxWorkerTurns: limits.WorkerTurns,
 			MaxWorkerSteps: limits.WorkerSteps,
+
+			MaxMessageBytes: int(limits.MessageBytes),
 		},
 		WatchBytes: int64(limits.WatchBytes), Archive: s, Subscriptions: s, Deletions: s, Blobs: s, MaxBlobBytes: int64(opts.config.Limits.BlobBytes), BlobGrace: opts.config.BlobGrace,
 		Telling: opts.config.A2A,

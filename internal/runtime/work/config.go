@@ -23,6 +23,8 @@ const (
 	DefaultRestartGrace  = 20 * time.Second
 	DefaultMaxWorkers    = 10_000
 	DefaultMaxWorkerWork = 256
+
+	DefaultMaxMessageBytes = 4 << 20
 )
 
 // Way is what the room needs of the way of a transition.
@@ -107,6 +109,8 @@ type Config struct {
 	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once.
 	// Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int
+	// MaxMessageBytes is the largest message that a worker can register with. Default 4 MiB.
+	MaxMessageBytes int
 }
 
 func (c Config) withDefaults() Config {
@@ -114,6 +118,7 @@ func (c Config) withDefaults() Config {
 	c.StepGrace = cmp.Or(c.StepGrace, DefaultStepGrace)
 	c.RestartGrace = cmp.Or(c.RestartGrace, DefaultRestartGrace)
 	c.MaxWorkers = cmp.Or(c.MaxWorkers, DefaultMaxWorkers)
+	c.MaxMessageBytes = cmp.Or(c.MaxMessageBytes, DefaultMaxMessageBytes)
 	c.MaxWorkerTurns = cmp.Or(c.MaxWorkerTurns, DefaultMaxWorkerWork)
 	c.MaxWorkerSteps = cmp.Or(c.MaxWorkerSteps, DefaultMaxWorkerWork)
 	if c.Stir == nil {
@@ -133,7 +138,7 @@ func (c *Config) validate() error {
 		n    int64
 	}{
 		{"Lease", int64(c.Lease)}, {"StepGrace", int64(c.StepGrace)}, {"RestartGrace", int64(c.RestartGrace)},
-		{"MaxWorkers", int64(c.MaxWorkers)}, {"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)},
+		{"MaxWorkers", int64(c.MaxWorkers)}, {"MaxWorkerTurns", int64(c.MaxWorkerTurns)}, {"MaxWorkerSteps", int64(c.MaxWorkerSteps)}, {"MaxMessageBytes", int64(c.MaxMessageBytes)},
 	} {
 		if bound.n < 0 {
 			faults = append(faults, fmt.Errorf("%s is %d; want 0 (the default) or more", bound.name, bound.n))

@@ -178,7 +178,7 @@ func (sp *workShard) connect(req *WorkerRequest, states map[string]heldState) (C
 	w := &Worker{
 		space: sp, call: req.Call, name: name, instance: req.Instance, client: req.Client, address: req.Address, since: sp.now(), sink: req.Sink, offer: req.Offer, id: sp.last,
 		outgoing: sp.numbersOf(name, req),
-		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), served: make(map[string]struct{}), over: cache.New[string, pastTurn](maxPastTurns),
+		turns:    make(map[string]*turnLease), steps: make(map[string]*stepLease), past: newPastSteps(), served: make(map[string]int), full: make(map[string]struct{}), over: cache.New[string, pastTurn](maxPastTurns),
 	}
 	w.seen.Store(w.since)
 	conn := Connection{Worker: w, Offer: req.Offer}
@@ -358,7 +358,7 @@ func mayAnswerLate(w *Worker, s *machine.State, held *StepLease) bool {
 func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
 	if before := step.lease; before != nil {
 		before.over = true
-		delete(before.worker.steps, before.token)
+		before.forget()
 	} else {
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 	}
@@ -369,7 +369,8 @@ func (sp *workShard) adoptStep(w *Worker, run *workRun, step *stepWork, served b
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
 		token: sp.room.cfg.IDs.Token(), sent: true, served: served,
 	}
-	step.lease, w.steps[lease.token] = lease, lease
+	step.lease = lease
+	lease.note()
 	return lease
 }
 

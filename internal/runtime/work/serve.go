@@ -11,9 +11,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// maxServed bounds the runs that one worker serves.
-const maxServed = 10_000
-
 // Served names a run of execution CALLER that a worker serves, and the tools whose steps it
 // executes there; "*" is all.
 type Served struct {
@@ -153,21 +150,15 @@ func (sp *workShard) serve(w *Worker, served Served) error {
 		return nil // Its stream has ended: it reads no answer.
 	}
 	run := sp.run(served.RunID)
-	if before := run.serving; before == nil || before.worker != w {
-		if len(w.served) >= maxServed {
-			return &machine.Refusal{
-				Code: machine.CodeResourceExhausted, Reason: "MAX_SERVED_RUNS", Field: "run_id",
-				Message: "the worker serves as many runs as one stream can; open another one, or wait for some to end",
-				Limit:   maxServed, Got: int64(len(w.served)) + 1,
-			}
-		}
-		if before != nil {
-			sp.unserve(run, RevokedSuperseded)
-			before.worker.sink.Unserved(run.id, UnservedTaken)
-		}
+	if err := w.room(&served); err != nil {
+		return err
+	}
+	if before := run.serving; before != nil && before.worker != w {
+		sp.unserve(run, RevokedSuperseded)
+		before.worker.sink.Unserved(run.id, UnservedTaken)
 	}
 	run.serving = &serving{worker: w, tools: served.Tools}
-	w.served[run.id] = struct{}{}
+	w.takeServed(&served)
 	return nil
 }
 
@@ -176,7 +167,7 @@ func (sp *workShard) serve(w *Worker, served Served) error {
 func (sp *workShard) unserve(run *workRun, cause RevokeCause) {
 	w := run.serving.worker
 	run.serving = nil
-	delete(w.served, run.id)
+	w.dropServed(run.id)
 	if run.turn != nil && run.turn.lease != nil {
 		sp.endLease(run.turn, cause, false)
 	}
@@ -208,9 +199,9 @@ func (sp *workShard) serveAgain(w, old *Worker, req *WorkerRequest) {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
 			// Only its connection is another one: it keeps what it has.
-			delete(old.served, run.id)
+			old.dropServed(run.id)
 			run.serving.worker = w
-			w.served[run.id] = struct{}{}
+			w.takeServed(&served)
 		}
 		switch {
 		case req.refused[served.RunID]:

@@ -2,6 +2,8 @@ package work_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,6 +261,42 @@ func TestServedUndeliverable(t *testing.T) {
 	}
 	if s := r.settled(run.RunID, machine.Escalated); s.Reason != "turn_undeliverable" {
 		t.Fatalf("reason %q", s.Reason)
+	}
+}
+
+// TestServedBounds: a worker is given no more of the runs that it serves than it can name in one
+// message when it connects again: not more runs, not longer names of tools, not more steps at once.
+// Steps beyond that wait until it has answered others, whichever run they are of.
+func TestServedBounds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.cfg.Work.MaxMessageBytes = 3 * 400
+	r.restart()
+	mine := r.connect("mine", app)
+	var turns []work.TurnDelivery
+	for i := range 3 {
+		mine.serve(r.start(fmt.Sprint("c", i)).RunID, "*")
+		turns = append(turns, mine.turn())
+	}
+	err := mine.Serve(context.Background(), work.Served{RunID: r.start("c3").RunID})
+	wantReason(t, err, "MAX_SERVED_RUNS")
+	err = mine.Serve(context.Background(), work.Served{RunID: turns[0].TurnLease.RunID, Tools: []string{"*", strings.Repeat("x", 400)}})
+	wantReason(t, err, "MAX_SERVED_RUNS")
+	for i, d := range turns {
+		if _, err := mine.request(d, fmt.Sprint(i, "a"), fmt.Sprint(i, "b"), fmt.Sprint(i, "c")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := []work.StepDelivery{mine.step(), mine.step(), mine.step()}
+	for given := 3; len(held) > 0; {
+		nothing(t, "step", mine.steps)
+		if _, err := mine.resolve(held[0], `{}`); err != nil {
+			t.Fatal(err)
+		}
+		if held = held[1:]; given < 9 {
+			held = append(held, mine.step())
+			given++
+		}
 	}
 }
 

@@ -136,6 +136,9 @@ func (sp *workShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commi
 	if !sp.offerSteps(run, s, g, held) && c != nil {
 		go sp.refresh(run.id)
 	}
+	if run.serving != nil {
+		sp.fill(run.serving.worker)
+	}
 	sp.settleServing(run, s, g)
 	run.forget(s)
 	if run.turn == nil && len(run.steps) == 0 && run.serving == nil {
@@ -268,9 +271,7 @@ func (sp *workShard) offerStep(run *workRun, step *stepWork) {
 	}
 	if run.serving.takes(step.class.Tool) {
 		sp.withdraw(id, step.class)
-		if !run.serving.worker.drains && !sp.draining {
-			sp.leaseStep(run.serving.worker, run, step, true)
-		}
+		sp.leaseServed(run, step)
 		return
 	}
 	if sp.matcher.Waits(id) {

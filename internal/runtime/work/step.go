@@ -40,8 +40,25 @@ func (sp *workShard) leaseStep(w *Worker, run *workRun, step *stepWork, served b
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
 		token: sp.room.cfg.IDs.Token(), served: served,
 	}
-	step.lease, step.storing, w.steps[lease.token] = lease, true, lease
+	step.lease, step.storing = lease, true
+	lease.note()
 	go sp.deliverStep(lease)
+}
+
+// note adds the step to those that its worker has.
+func (l *stepLease) note() {
+	l.worker.steps[l.token] = l
+	if l.served {
+		l.worker.servedSteps++
+	}
+}
+
+// forget takes the step from those that its worker has.
+func (l *stepLease) forget() {
+	if _, has := l.worker.steps[l.token]; has && l.served {
+		l.worker.servedSteps--
+	}
+	delete(l.worker.steps, l.token)
 }
 
 // deliverStep queues a step for its worker, once it is stored that it goes there,
@@ -231,11 +248,12 @@ func (sp *workShard) endStep(run *workRun, step *stepWork, s *machine.State, c *
 func (sp *workShard) dropStep(lease *stepLease) {
 	w := lease.worker
 	lease.over = true
-	delete(w.steps, lease.token)
+	lease.forget()
 	if lease.sent {
 		w.past.put(lease.tell())
 	}
 	if lease.served {
+		sp.fill(w)
 		return
 	}
 	if !lease.sent {

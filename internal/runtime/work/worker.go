@@ -34,8 +34,12 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
-	// served are the runs that it serves.
-	served map[string]struct{}
+	// served are the runs that it serves, with the bytes of their names, of which it has so many
+	// in all; servedSteps is how many steps of them it has; full are those of which steps wait
+	// until it has fewer.
+	served             map[string]int
+	names, servedSteps int
+	full               map[string]struct{}
 	// outgoing numbers the steps that go to its instance.
 	outgoing *outgoingSteps
 	// over are turns that were its own, by their tokens.

@@ -1326,11 +1326,12 @@ type WorkerRegistration struct {
 	// Most steps that it holds at once, whatever its credits; the operator's limit
 	// holds (default 256). Default 0: none.
 	StepCapacity int32 `protobuf:"varint,9,opt,name=step_capacity,json=stepCapacity,proto3" json:"step_capacity,omitempty"`
-	// Turns that it still executes from before it lost its connection. Default:
-	// empty, none.
+	// Turns that it still executes from before it lost its connection: of its capacity, and
+	// those of the runs that it serves. Default: empty, none.
 	HeldTurns []*TurnLease `protobuf:"bytes,10,rep,name=held_turns,json=heldTurns,proto3" json:"held_turns,omitempty"`
-	// Steps that it still executes from before it lost its connection. Default:
-	// empty, none.
+	// Steps that it still executes from before it lost its connection, as held_turns. It has at
+	// most 10000 of the runs that it serves at once: others wait until it has answered some.
+	// Default: empty, none.
 	HeldSteps []*StepLease `protobuf:"bytes,11,rep,name=held_steps,json=heldSteps,proto3" json:"held_steps,omitempty"`
 	// A random word that the worker chose when its process began, the same over its
 	// reconnects. Default: empty, a step that was sent to it and that it does not name
@@ -1515,7 +1516,8 @@ func (x *WorkerRegistration) GetServedRuns() []*ServeRun {
 //
 // Errors in the receipt: those of every RPC that names a run, PERMISSION_DENIED (TURN_LEASED:
 // the run is not of EXECUTION_CALLER; SCOPE_MISSING), FAILED_PRECONDITION (IMPORTED),
-// RESOURCE_EXHAUSTED (MAX_SERVED_RUNS: the worker serves 10000 already).
+// RESOURCE_EXHAUSTED (MAX_SERVED_RUNS: the worker serves 10000 already, or fewer of which its
+// registration could not name all: their ids and tools have three eighths of the largest message).
 type ServeRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run. A ULID.
@@ -3131,7 +3133,7 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x05turns\x18\x01 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05turns\x12 \n" +
 	"\x05steps\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x9d\x06\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x05steps\"\x9f\x06\n" +
 	"\x12WorkerRegistration\x12I\n" +
 	"\tworker_id\x18\x01 \x01(\tB,\xbaH)r'2%^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$R\bworkerId\x12 \n" +
 	"\x06client\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06client\x12*\n" +
@@ -3143,12 +3145,14 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\rturn_capacity\x18\b \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fturnCapacity\x12/\n" +
 	"\rstep_capacity\x18\t \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fstepCapacity\x12<\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00R\fstepCapacity\x12=\n" +
 	"\n" +
 	"held_turns\x18\n" +
-	" \x03(\v2\x12.pawl.v1.TurnLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldTurns\x12<\n" +
+	" \x03(\v2\x12.pawl.v1.TurnLeaseB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xa0\x9c\x01R\theldTurns\x12=\n" +
 	"\n" +
-	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\t\xbaH\x06\x92\x01\x03\x10\x90NR\theldSteps\x12#\n" +
+	"held_steps\x18\v \x03(\v2\x12.pawl.v1.StepLeaseB\n" +
+	"\xbaH\a\x92\x01\x04\x10\xa0\x9c\x01R\theldSteps\x12#\n" +
 	"\binstance\x18\f \x01(\tB\a\xbaH\x04r\x02(@R\binstance\x12\x18\n" +
 	"\abatches\x18\r \x01(\bR\abatches\x12\x14\n" +
 	"\x05brief\x18\x0e \x01(\bR\x05brief\x12:\n" +

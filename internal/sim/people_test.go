@@ -138,7 +138,7 @@ func (pp *people) again(a *ask) {
 // compare holds a repeat against the first answer.
 func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 	switch {
-	case err != nil && (a.first == nil || passing(err)):
+	case err != nil && (a.first == nil || passing(err) || judgedAnew(a.first, err)):
 	case a.first != nil && (machine.IsDeleted(err) || answer.Disposition == machine.IgnoredUnknownRun) && pp.world.oracle(a.node).deleting[a.first.RunID]:
 	case err != nil:
 		pp.world.fail("an id has one answer", "%s was answered with record %d, its repeat with %v", a.name, a.first.Entry.First, err)
@@ -148,6 +148,14 @@ func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 		pp.world.fail("an id has one answer", "%s was answered with record %d of %s, its repeat with record %d of %s",
 			a.name, a.first.Entry.First, a.first.RunID, answer.Entry.First, answer.RunID)
 	}
+}
+
+// judgedAnew: the repeat of a request for steps has a call that is still to be made, and is refused as
+// that request is now, docs/semantics.md.
+func judgedAnew(first *runtime.Answer, err error) bool {
+	_, steps := first.Entry.Input.Command.(machine.RequestSteps)
+	refusal, ok := errors.AsType[*machine.Refusal](err)
+	return steps && ok && slices.Contains([]string{"TURN_TOKEN_STALE", "TURN_STALE", "PAUSED", "COMPENSATING"}, refusal.Reason)
 }
 
 // passing: the call may have another answer when it is made again.

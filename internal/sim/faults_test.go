@@ -35,9 +35,7 @@ func (w *world) do(a action) {
 	case "cut":
 		n.wires.cut()
 	case "kill worker":
-		m := w.workers[dice.IntN(len(w.workers))]
-		m.stop()
-		m.start()
+		w.workers[dice.IntN(len(w.workers))].restart()
 	case "full":
 		n.disk.SetFaults(func(f *disk.Faults) { f.Free = minFree / 2 })
 		w.later(time.Duration(dice.IntN(3000))*time.Millisecond, func() { n.disk.SetFaults(func(f *disk.Faults) { f.Free = plenty }) })

@@ -24,9 +24,12 @@ type workman struct {
 	world *world
 	node  *node
 	name  string
-	conn  *grpc.ClientConn
-	halt  context.CancelFunc
-	done  chan struct{}
+	// mu is held while one ends it and has it begin anew: two may kill it at once. left: it stays ended.
+	mu   sync.Mutex
+	left bool
+	conn *grpc.ClientConn
+	halt context.CancelFunc
+	done chan struct{}
 }
 
 func newWorkman(w *world, n *node, name string) *workman {
@@ -69,8 +72,26 @@ func (m *workman) tools() map[string]pawl.ToolFunc {
 	return all
 }
 
-// stop ends the process; nobody is told.
+// restart kills the process and starts another one.
+func (m *workman) restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.left {
+		m.kill()
+		m.start()
+	}
+}
+
+// stop ends the process for good.
 func (m *workman) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = true
+	m.kill()
+}
+
+// kill ends the process; nobody is told.
+func (m *workman) kill() {
 	m.halt()
 	_ = m.conn.Close()
 	<-m.done

@@ -69,3 +69,38 @@ func ExampleWorker() {
 	// give_up 1
 	// RUN_STATUS_COMPLETED 4 <nil>
 }
+
+// A client executes a run that it starts. With the same request_id it goes on with it, also in
+// another process.
+func ExampleClient_Run() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	local := exampleSidecar(ctx)
+	defer local.Close()
+	client, err := pawl.NewClient(pawl.Options{Conn: local.Conn}) // pawl.Options{}: the sidecar at PAWL_ADDR
+	check(err)
+	defer client.Close()
+
+	request := &pawlv1.StartRunRequest{Pack: "self-correcting", RequestId: "order-17"}
+	got, err := client.Run(ctx, request, pawl.Serving{Turn: func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
+		turn := t.Assignment.GetTurn()
+		switch {
+		case turn.GetTerminal():
+			return pawl.Completion{}, nil
+		case turn.GetTurn().GetVisit() == 1:
+			return pawl.Completion{Event: "Error"}, nil
+		}
+		return pawl.Completion{Event: "Success"}, nil
+	}})
+	check(err)
+	fmt.Println(got.GetRun().GetStatus(), got.GetRun().GetTotalVisits())
+	for record, err := range client.Attach(got.GetRun().GetRunId()).Transitions(ctx, 0, pawlv1.RecordKind_RECORD_KIND_TRANSITION) {
+		check(err)
+		fmt.Println(record.GetTransition().GetEvent(), "->", record.GetTransition().GetTo())
+	}
+	// Output:
+	// RUN_STATUS_COMPLETED 3
+	//  -> work
+	// Error -> work
+	// Success -> complete
+}

@@ -1,0 +1,194 @@
+package pawl
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// Run is a run by its id. Its methods make calls, which are repeated while that may help; their
+// requests need neither namespace nor run_id, and get a fresh id where they have none.
+type Run struct {
+	c  *Client
+	id string
+}
+
+// ID of the run.
+func (r *Run) ID() string { return r.id }
+
+func (r *Run) stubs() pawlv1.RunServiceClient { return pawlv1.NewRunServiceClient(r.c.conn) }
+
+// Info is the run as it is, with its artifacts and budgets. Reason: RUN_NOT_FOUND.
+func (r *Run) Info(ctx context.Context) (*pawlv1.GetRunResponse, error) {
+	return call(ctx, r.c, r.stubs().GetRun, &pawlv1.GetRunRequest{Namespace: r.c.o.Namespace, RunId: r.id})
+}
+
+// Emit moves the run by an event of its state. Reasons: UNKNOWN_EVENT, SEQ_MISMATCH,
+// RUN_TERMINAL, RUN_PAUSED, TURN_TOKEN_STALE.
+func (r *Run) Emit(ctx context.Context, request *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) {
+	request = proto.CloneOf(request)
+	request.Namespace, request.RunId = r.c.o.Namespace, r.id
+	if request.GetEventId() == "" {
+		request.EventId = rand.Text()
+	}
+	return call(ctx, r.c, r.stubs().EmitEvent, request)
+}
+
+// SendInput gives parts to the next turn of the visit. Reasons: RUN_TERMINAL, INPUT_QUEUE_FULL.
+func (r *Run) SendInput(ctx context.Context, request *pawlv1.SendInputRequest) (*pawlv1.SendInputResponse, error) {
+	request = proto.CloneOf(request)
+	request.Namespace, request.RunId = r.c.o.Namespace, r.id
+	if request.GetMessageId() == "" {
+		request.MessageId = rand.Text()
+	}
+	return call(ctx, r.c, r.stubs().SendInput, request)
+}
+
+// Pause lets no turn begin until [Run.Resume]. Reason: RUN_TERMINAL.
+func (r *Run) Pause(ctx context.Context, note string) (*pawlv1.PauseRunResponse, error) {
+	request := &pawlv1.PauseRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
+	return call(ctx, r.c, r.stubs().PauseRun, request)
+}
+
+// Resume ends a pause. Reason: RUN_TERMINAL.
+func (r *Run) Resume(ctx context.Context, note string) (*pawlv1.ResumeRunResponse, error) {
+	request := &pawlv1.ResumeRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
+	return call(ctx, r.c, r.stubs().ResumeRun, request)
+}
+
+// Cancel ends the run CANCELLED. Reason: RUN_TERMINAL.
+func (r *Run) Cancel(ctx context.Context, note string) (*pawlv1.CancelRunResponse, error) {
+	request := &pawlv1.CancelRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Note: note, RequestId: rand.Text()}
+	return call(ctx, r.c, r.stubs().CancelRun, request)
+}
+
+// Wait waits until the run has ended, or waits too where until says so, and returns it. ctx
+// bounds the wait: without a deadline it is as long as the run.
+func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, error) {
+	const once = 20 * time.Second
+	request := &pawlv1.WaitRunRequest{Namespace: r.c.o.Namespace, RunId: r.id, Until: until, Timeout: durationpb.New(once)}
+	for {
+		waited, err := call(ctx, r.c, r.stubs().WaitRun, request)
+		if err != nil {
+			return nil, err
+		}
+		if !waited.GetTimedOut() {
+			return waited.GetRun(), nil
+		}
+	}
+}
+
+// Serve executes a run of EXECUTION_CALLER here until it ends or waits for something from
+// outside, and returns it as it is then. All runs that a client serves share one stream. When
+// ctx ends the run is given up, and another process may go on with it; a turn or tool that was
+// lost is executed again, or not, as the pack says. Errors: [ErrServed], [ErrTakenOver],
+// [ErrNotServed], those of ServeRun, that of ctx.
+func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, error) {
+	s, err := r.c.worker()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.w.Serve(ctx, r.id, with); err != nil {
+		if errors.Is(err, ErrStopped) {
+			<-s.ended
+			err = errors.Join(s.err, errClosedBy(r.c))
+		}
+		if e := ErrorOf(err); e != nil {
+			return nil, e
+		}
+		return nil, err
+	}
+	return r.Info(ctx)
+}
+
+// errClosedBy is errClosed where the client was closed.
+func errClosedBy(c *Client) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	return nil
+}
+
+// ErrGap is the error of a stream of records in which one is missing.
+var ErrGap = errors.New("pawl: a record is missing in the stream")
+
+// Transitions are the records of the run behind after, of the kinds (default: TRANSITION and
+// ENDED), each once and in order, until the run ends. A connection that is lost is taken up
+// again behind the last record; after [Options.RetryFor] without any the error is the last one.
+// The sequence ends with the first error.
+func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.RecordKind) iter.Seq2[*pawlv1.Record, error] {
+	return func(yield func(*pawlv1.Record, error) bool) {
+		backoff, since := newBackoff(), time.Now()
+		for {
+			ended, goOn, err := r.tail(ctx, &after, kinds, func(record *pawlv1.Record) bool {
+				backoff, since = newBackoff(), time.Now()
+				return yield(record, nil)
+			})
+			if ended || !goOn {
+				return
+			}
+			e := ErrorOf(err)
+			pause := backoff.next()
+			if e == nil || e.Advice() == GiveUp || ctx.Err() != nil || time.Since(since)+pause > r.c.o.RetryFor {
+				yield(nil, err)
+				return
+			}
+			select {
+			case <-time.After(max(pause, e.RetryAfter)):
+			case <-ctx.Done():
+				yield(nil, context.Cause(ctx))
+				return
+			}
+		}
+	}
+}
+
+// tail reads one connection of [Run.Transitions]; after is moved along.
+func (r *Run) tail(
+	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, take func(*pawlv1.Record) bool,
+) (ended, goOn bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var stream grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]
+	stream, err = r.stubs().StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+		Namespace: r.c.o.Namespace, RunId: r.id, Kinds: kinds, AfterSeq: *after, Follow: true,
+	})
+	if err != nil {
+		return false, true, err
+	}
+	for {
+		answer, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, true, nil
+		case err != nil:
+			return false, true, err
+		case answer.GetRecord() == nil:
+			continue
+		}
+		record := answer.GetRecord()
+		if record.GetSeq() <= *after {
+			continue // It came over the connection before.
+		}
+		if record.GetPrevSeq() > *after {
+			return false, true, fmt.Errorf("%w: run %s: record %d follows %d, the last one read was %d",
+				ErrGap, r.id, record.GetSeq(), record.GetPrevSeq(), *after)
+		}
+		*after = record.GetSeq()
+		if !take(record) {
+			return false, false, nil
+		}
+	}
+}

@@ -258,8 +258,8 @@ func (sp *workShard) keepTurn(w, old *Worker, held *TurnLease, states map[string
 	if turn.lease != nil && (turn.lease.worker != old || old == nil) || !may || held.Delivery < turn.deliveries {
 		return nil
 	}
-	if served && turn.lease == nil && turn.lost > 0 {
-		turn.lost-- // The program that serves the run has it still.
+	if turn.lease == nil && turn.lost > 0 {
+		turn.lost-- // The worker has it still.
 	}
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{

@@ -351,6 +351,27 @@ func TestUndeliverable(t *testing.T) {
 	}
 }
 
+// TestKeptIsNotLost: the worker that comes back with its turn, however often its connection
+// breaks, has lost no delivery.
+func TestKeptIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.startWorkers("s1")
+	w := r.connect("w")
+	d := w.turn()
+	for range 2 * 10 {
+		w.Close(true)
+		w = r.connect("w", func(req *work.WorkerRequest) { req.Turns = []work.TurnLease{d.TurnLease} })
+		if len(w.conn.Turns) != 1 {
+			t.Fatalf("keeps %+v", w.conn)
+		}
+		d.TurnLease = w.conn.Turns[0]
+	}
+	if s := r.view(run.RunID).State; s.Status.Terminal() {
+		t.Fatalf("%s, %s", s.Status, s.Reason)
+	}
+}
+
 // TestLeaseRunsOut: a lease that no heartbeat extends counts an attempt while its
 // worker is connected; one that is extended does not.
 func TestLeaseRunsOut(t *testing.T) {

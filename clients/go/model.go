@@ -19,7 +19,18 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 			Round: round, Request: asked, Bound: bound, Hear: true,
 		}}}
 	})
+	t.heard(r.GetRequestModel().GetStep())
 	return r.GetRequestModel(), err
+}
+
+// heard keeps which answer the turn had last.
+func (t *Turn) heard(step *pawlv1.Step) {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	t.answered = 0
+	if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
+		t.answered = step.GetStep()
+	}
 }
 
 // AnswerModel tells what came of a call of a model; run, turn's token and so on are the
@@ -33,6 +44,9 @@ func (t *Turn) AnswerModel(ctx context.Context, answer *pawlv1.AnswerModelReques
 			Outcome: answer.GetOutcome(), Usage: answer.GetUsage(),
 		}}}
 	})
+	if got := r.GetAnswerModel(); answer.GetAnswer() != nil && got.GetDisposition() == pawlv1.Disposition_DISPOSITION_ACCEPTED {
+		t.heard(&pawlv1.Step{Step: answer.GetStep(), Status: pawlv1.StepStatus_STEP_STATUS_OK})
+	}
 	return r.GetAnswerModel(), err
 }
 

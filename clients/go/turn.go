@@ -30,6 +30,8 @@ type Turn struct {
 	// held is the lease now: another one after the worker connected again.
 	held     *pawlv1.TurnLease
 	requests int
+	// answered is the MODEL step of the last request to a model, once it is answered.
+	answered uint32
 	answers  map[uint32]*pawlv1.Step
 	// news is closed and replaced when answers come.
 	news   chan struct{}
@@ -110,14 +112,24 @@ func (t *Turn) complete(ctx context.Context, done *Completion) error {
 func (t *Turn) fail(ctx context.Context, cause error) {
 	t.w.told(cause)
 	fault, final, reject := faultOf(cause)
+	failure, ok := errors.AsType[*Failure](cause)
+	rejects := ok && failure.RejectsAnswer && !final
 	_, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_FailTurn{FailTurn: &pawlv1.FailTurnRequest{
 			RunId: l.GetRunId(), TurnSeq: l.GetTurnSeq(), Attempt: l.GetAttempt(), TurnToken: l.GetToken(),
-			Error: fault, Retryable: !final, Reject: reject,
+			Error: fault, Retryable: !final, Reject: reject, RejectedStep: t.rejected(rejects),
 		}}}
 	})
 	_ = err // a lease that is lost needs no report
 	t.w.forget(t)
+}
+
+// rejected is the answer that a failure rejects; the worker's mutex must be held.
+func (t *Turn) rejected(rejects bool) uint32 {
+	if !rejects {
+		return 0
+	}
+	return t.answered
 }
 
 func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {

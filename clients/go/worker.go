@@ -54,6 +54,9 @@ type Failure struct {
 	Unknown bool
 	// Reject: the agent refuses the work; implies Final (turns only).
 	Reject bool
+	// RejectsAnswer: what the model answered last in the turn is no good; the next attempt asks it anew
+	// for that round, and tells it the code and the message (turns only, and not with Final).
+	RejectsAnswer bool
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }

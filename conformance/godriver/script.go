@@ -124,7 +124,7 @@ func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse,
 	case act.Raise != "":
 		return reply{}, errors.New(act.Raise)
 	case act.Fail != nil:
-		return reply{}, &pawl.Failure{Code: act.Fail.Code, Message: act.Fail.Message, Final: act.Fail.Final}
+		return reply{}, &pawl.Failure{Code: act.Fail.Code, Message: act.Fail.Message, Final: act.Fail.Final, RejectsAnswer: true}
 	}
 	return act.reply, nil
 }

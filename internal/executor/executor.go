@@ -95,7 +95,7 @@ func (e *Executor) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, err
 	for round := int32(1); ; round++ {
 		if int(round) > x.maxRounds {
 			return pawl.Completion{}, &pawl.Failure{
-				Code: "MAX_ROUNDS", Message: fmt.Sprintf("the model did not come to an end in %d rounds", x.maxRounds),
+				Code: "MAX_ROUNDS", Message: fmt.Sprintf("the model did not come to an end in %d rounds", x.maxRounds), RejectsAnswer: true,
 			}
 		}
 		step, err := e.round(ctx, x, round)

@@ -190,3 +190,22 @@ func TestBadEndpoints(t *testing.T) {
 		})
 	}
 }
+
+// A model that comes to no end is asked once more in each further attempt of the turn, with
+// the reason: the answers before its last one are those of the record.
+func TestTheLastOfTooManyAnswersIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	pack := strings.Replace(desk(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`), `"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 2}`, 1)
+	model := endpoint.New(t, func(int, endpoint.Asked) endpoint.Answer { return endpoint.Answer{Text: "no call"} })
+	conf := config.Default()
+	conf.Models, conf.DrainTimeout = []string{"gpt=" + model.URL}, time.Second
+	r := local(t, conf, pack)
+	run := r.start()
+	got := r.ended(run)
+	if got.GetReason() != "turn_failed" || got.GetTokens() != 4*15 {
+		t.Errorf("%v %s, %d tokens", got.GetStatus(), got.GetReason(), got.GetTokens())
+	}
+	if records := r.records(run); strings.Count(records, `"rejected_step"`) != 2 {
+		t.Errorf("rejected otherwise than twice: %s", records)
+	}
+}

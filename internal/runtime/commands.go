@@ -55,7 +55,7 @@ func (e *Engine) FailTurn(ctx context.Context, req FailRequest) (Answer, error) 
 		RunRef: req.RunRef, ID: req.ID, TurnToken: req.TurnToken,
 		Command: machine.FailTurn{
 			TurnSeq: req.TurnSeq, Attempt: req.Attempt, Error: req.Error, Retryable: req.Retryable, Usage: req.Usage,
-			Reject: req.Reject,
+			Reject: req.Reject, Rejected: req.Rejected,
 		},
 	})
 }

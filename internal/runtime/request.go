@@ -152,6 +152,8 @@ type FailRequest struct {
 	Usage     machine.Usage
 	// Reject: the agent refuses the work; not with Retryable.
 	Reject bool
+	// Rejected is the MODEL step whose answer the executor rejects; 0 = none.
+	Rejected uint32
 }
 
 // OutputRequest is the argument of [Engine.WriteOutput].

@@ -168,8 +168,9 @@ def test_a_model_that_never_leaves(client: Client) -> None:
     result, endpoint = played(client, "text", rounds=2)
     assert (result.status, result.reason) == (RunStatus.ESCALATED, "turn_failed")
     assert [getattr(error, "reason", "") for error in result.errors] == ["MAX_ROUNDS"] * 2
-    # The second execution is answered from the record.
-    assert len(endpoint.requests) == 3
+    # The second execution is answered from the record, but for the last answer: it is asked anew.
+    assert len(endpoint.requests) == 4
+    assert "MAX_ROUNDS" in json.dumps(endpoint.requests[3])
 
 
 def test_nobody_answers(client: Client) -> None:

@@ -191,6 +191,12 @@ export class PawlError extends Error {
  * (default true): another attempt may help; else the run ends FAILED. `reject` (default
  * false): the agent refuses the work, which no attempt changes; the reason is "rejected".
  *
+ * Behind a model's answer it rejects that answer: the turn's next attempt asks the model anew for
+ * that round, with the reason and the message in the request, and is answered from the record before
+ * it. The pack's attempts bound it; what the answer consumed stays spent. An answer stays whose
+ * tool calls were made (`turn.calls`), since another one would make them twice. Behind any other
+ * error the answer stays, and the next attempt gets it again.
+ *
  *     throw failTurn("NO_QUOTA", "tomorrow again", { retryable: false });
  */
 export function failTurn(

@@ -1,7 +1,7 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
-import { faultOf, isMistake, refusedResult, stoppedFault } from "./handler_fault.js";
+import { faultOf, isFailTurn, isMistake, refusedResult, stoppedFault } from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
@@ -112,7 +112,14 @@ export class Executor {
       return;
     }
     const { retryable, reject, ...fault } = faultOf(error);
-    const value = { error: faultRequest(fault), retryable, reject, requestId: newId() };
+    const rejectedStep = retryable && isFailTurn(error) ? held.lastAnswer : 0;
+    const value = {
+      error: faultRequest(fault),
+      retryable,
+      reject,
+      rejectedStep,
+      requestId: newId(),
+    };
     const make = (): WorkInit => {
       return { item: { case: "failTurn", value: { ...value, ...turnTarget("", held.ref) } } };
     };

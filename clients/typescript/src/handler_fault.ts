@@ -82,6 +82,11 @@ export function isMistake(error: unknown): boolean {
   return PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
 }
 
+/** Whether a handler failed its turn by `failTurn`. */
+export function isFailTurn(error: unknown): boolean {
+  return PawlError.is(error) && error.kind === "fail_turn";
+}
+
 /** Whether a handler meant to throw it: where it did so is no news. */
 export function deliberate(error: unknown): boolean {
   return PawlError.is(error) && (error.kind === "fail_turn" || error.kind === "fail_step");

@@ -5,9 +5,11 @@ import { AwaitedSteps } from "./awaited_steps.js";
 import type { Denials } from "./denials.js";
 import type { Wanted } from "./ending.js";
 import { PawlError } from "./errors.js";
+import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import {
   type AnswerModelResponse,
   AnswerModelResponseSchema,
+  Disposition,
   GetTurnResponseSchema,
   RequestModelResponseSchema,
   type StepOutcome,
@@ -46,6 +48,8 @@ export class HeldTurn extends Held implements TurnHost {
   readonly labels: Readonly<Record<string, string>>;
   /** Steps that the execution has asked for. */
   asked = 0;
+  /** The MODEL step of the execution's last request to a model, once it is answered; 0: none. */
+  lastAnswer = 0;
   /** Its handler has returned, and the answer is on its way. */
   answering = false;
   readonly #ask: Ask;
@@ -135,7 +139,10 @@ export class HeldTurn extends Held implements TurnHost {
     if (answer.case !== "requestModel") {
       throw unanswered("a request to a model");
     }
-    return plain(RequestModelResponseSchema, answer.value);
+    const asked = plain(RequestModelResponseSchema, answer.value);
+    const { step } = asked;
+    this.lastAnswer = step?.status === StepStatus.OK ? step.step : 0;
+    return asked;
   }
 
   async answerModel(told: ModelTold): Promise<Plain<AnswerModelResponse>> {
@@ -144,6 +151,9 @@ export class HeldTurn extends Held implements TurnHost {
     });
     if (answer.case !== "answerModel") {
       throw unanswered("the answer of a model");
+    }
+    if (answer.value.disposition === Disposition.ACCEPTED && "answer" in told.outcome) {
+      this.lastAnswer = told.step;
     }
     return plain(AnswerModelResponseSchema, answer.value);
   }

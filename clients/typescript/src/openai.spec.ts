@@ -156,8 +156,9 @@ describe("a model", () => {
     const { result, requests } = await played(["text"], 2);
     expect([result.status, result.reason]).toEqual([RunStatus.ESCALATED, "turn_failed"]);
     expect(reasons(result.errors)).toEqual(["MAX_ROUNDS", "MAX_ROUNDS"]);
-    // The second attempt is answered from the record.
-    expect(requests).toHaveLength(3);
+    // The second attempt is answered from the record, but for the last answer: it is asked anew.
+    expect(requests).toHaveLength(4);
+    expect(JSON.stringify(requests[3])).toContain("MAX_ROUNDS");
   });
 
   test("runs no tool twice after an answer that is none", async () => {

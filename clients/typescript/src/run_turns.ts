@@ -87,6 +87,8 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
     options: IdOptions & {
       readonly retryable?: boolean;
       readonly reject?: boolean;
+      /** The MODEL step of the turn whose answer is rejected: the next attempt asks anew. */
+      readonly rejectedStep?: number;
       readonly usage?: Usage;
     } = {},
   ): Promise<Plain<FailTurnResponse>> {
@@ -95,6 +97,7 @@ export class RunTurns<P extends PackTypes = AnyPack> extends RunHandle<P> {
       error: faultRequest(error),
       retryable: options.retryable ?? !options.reject,
       reject: options.reject ?? false,
+      rejectedStep: options.rejectedStep ?? 0,
       usage: usageOf(options.usage),
       requestId: options.id ?? newId(),
     };

@@ -103,7 +103,7 @@ func turnBody(types MediaTypes, out *pawlv1.Record, body machine.Body) bool {
 	case *machine.TurnFailed:
 		out.Body = &pawlv1.Record_TurnFailed{TurnFailed: &pawlv1.TurnFailed{
 			TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Retryable: b.Retryable,
-			Next: int32(b.Next), NotBefore: TimeToProto(b.NotBefore), Usage: usageToProto(b.Usage),
+			Next: int32(b.Next), NotBefore: TimeToProto(b.NotBefore), Usage: usageToProto(b.Usage), RejectedStep: b.Rejected,
 		}}
 	case *machine.TurnAbandoned:
 		out.Body = &pawlv1.Record_TurnAbandoned{TurnAbandoned: &pawlv1.TurnAbandoned{TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), Why: b.Why}}

@@ -143,7 +143,7 @@ func CompleteFromProto(c Caller, req *pawlv1.CompleteTurnRequest) (runtime.Compl
 func FailFromProto(c Caller, req *pawlv1.FailTurnRequest) (runtime.FailRequest, error) {
 	return runtime.FailRequest{
 		TurnCall: c.turn(req), Error: faultFromProto(req.GetError()),
-		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()), Reject: req.GetReject(),
+		Retryable: req.GetRetryable(), Usage: usageFromProto(req.GetUsage()), Reject: req.GetReject(), Rejected: req.GetRejectedStep(),
 	}, nil
 }
 

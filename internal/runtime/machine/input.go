@@ -153,6 +153,8 @@ type (
 		// Reject: the agent refuses the work; the run ends FAILED(rejected). Not
 		// with Retryable.
 		Reject bool
+		// Rejected is the MODEL step of the turn whose answer the executor rejects; 0 = none.
+		Rejected uint32
 	}
 	// SuspendTurn releases a turn until its pending steps are answered.
 	SuspendTurn struct {

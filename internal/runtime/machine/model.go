@@ -181,6 +181,8 @@ type ModelStep struct {
 	Calls int
 	// Changed: it was recorded that another request was made.
 	Changed bool
+	// Rejected: the answer was rejected, and its round is asked anew as another step.
+	Rejected bool
 }
 
 // KnownText says which record has a text of requests.

@@ -122,6 +122,8 @@ type (
 		// NotBefore is when Next may start, Unix nanoseconds.
 		NotBefore int64
 		Usage     Usage
+		// Rejected is the MODEL step whose answer was rejected; 0 = none.
+		Rejected uint32
 	}
 	// TurnAbandoned: the visit was left while the turn was open.
 	TurnAbandoned struct {

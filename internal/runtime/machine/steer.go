@@ -83,6 +83,6 @@ type Heed struct {
 	// opened behind it; 0 = none.
 	Row uint64
 	// Notice: it is Noticed, and never joins the conversation by itself. Later: it is said
-	// to the next turn.
-	Notice, Later bool
+	// to the next turn. Once: it is said to the turn of then alone.
+	Notice, Later, Once bool
 }

@@ -177,6 +177,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	payerSamples(t, fresh)
 	sendingSamples(t, fresh)
 	callerSamples(t, fresh)
+	rejectedSamples(t, fresh)
 	effectSamples(t, fresh)
 	approvalSamples(t, fresh)
 	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}

@@ -58,7 +58,7 @@ func leftOfWork(c machine.Command) machine.Command {
 		}
 	case machine.FailTurn:
 		return machine.FailTurn{
-			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Retryable: c.Retryable, Usage: figures(c.Usage), Assigned: c.Assigned, Reject: c.Reject,
+			TurnSeq: c.TurnSeq, Attempt: c.Attempt, Retryable: c.Retryable, Usage: figures(c.Usage), Assigned: c.Assigned, Reject: c.Reject, Rejected: c.Rejected,
 		}
 	case machine.SuspendTurn:
 		return c
@@ -140,7 +140,7 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.TurnCompleted{TurnSeq: b.TurnSeq, Attempt: b.Attempt, Usage: figures(b.Usage), Event: b.Event, Await: b.Await, Reply: b.Reply, Said: b.Said}
 	case *machine.TurnFailed:
 		return &machine.TurnFailed{
-			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage),
+			TurnSeq: b.TurnSeq, Attempt: b.Attempt, Retryable: b.Retryable, Next: b.Next, NotBefore: b.NotBefore, Usage: figures(b.Usage), Rejected: b.Rejected,
 		}
 	case *machine.StepRequested:
 		return &machine.StepRequested{

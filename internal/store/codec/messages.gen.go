@@ -730,6 +730,7 @@ func appendFailTurn(b []byte, v *machine.FailTurn) []byte {
 		b = shut(appendAssignment(b, v.Assigned), mark)
 	}
 	b = appendBool(b, 30, v.Reject)
+	b = appendUint(b, 31, uint64(v.Rejected))
 	return b
 }
 
@@ -752,6 +753,8 @@ func readFailTurn(b []byte, v *machine.FailTurn) error {
 			s.keep(readAssignment(s.message(), v.Assigned))
 		case 30:
 			v.Reject = s.bool()
+		case 31:
+			v.Rejected = fit[uint32](s)
 		default:
 			s.unknown()
 		}
@@ -1751,6 +1754,7 @@ func appendTurnFailed(b []byte, v *machine.TurnFailed, of *bodies) []byte {
 		b, mark = open(b, 8)
 		b = shut(appendUsage(b, &v.Usage), mark)
 	}
+	b = appendUint(b, 9, uint64(v.Rejected))
 	return b
 }
 
@@ -1776,6 +1780,8 @@ func readTurnFailed(b []byte, v *machine.TurnFailed, of *bodies) error {
 			v.NotBefore = s.time()
 		case 8:
 			s.keep(readUsage(s.message(), &v.Usage))
+		case 9:
+			v.Rejected = fit[uint32](s)
 		default:
 			s.unknown()
 		}
@@ -4834,6 +4840,7 @@ func appendHeed(b []byte, v *machine.Heed) []byte {
 	b = appendUint(b, 2, uint64(v.Row))
 	b = appendBool(b, 3, v.Notice)
 	b = appendBool(b, 4, v.Later)
+	b = appendBool(b, 5, v.Once)
 	return b
 }
 
@@ -4849,6 +4856,8 @@ func readHeed(b []byte, v *machine.Heed) error {
 			v.Notice = s.bool()
 		case 4:
 			v.Later = s.bool()
+		case 5:
+			v.Once = s.bool()
 		default:
 			s.unknown()
 		}
@@ -5219,6 +5228,7 @@ func appendModelStep(b []byte, v *machine.ModelStep) []byte {
 	}
 	b = appendInt(b, 11, int64(v.Output))
 	b = appendBool(b, 12, v.Bounded)
+	b = appendBool(b, 13, v.Rejected)
 	return b
 }
 
@@ -5251,6 +5261,8 @@ func readModelStep(b []byte, v *machine.ModelStep) error {
 			v.Output = int64(s.int64())
 		case 12:
 			v.Bounded = s.bool()
+		case 13:
+			v.Rejected = s.bool()
 		default:
 			s.unknown()
 		}

@@ -3176,14 +3176,16 @@ func (x *CallRef) GetIndex() int64 {
 }
 
 type FailTurn struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TurnSeq       uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
-	Attempt       int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Error         *Fault                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	Retryable     bool                   `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
-	Usage         *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
-	Assigned      *Assignment            `protobuf:"bytes,6,opt,name=assigned,proto3" json:"assigned,omitempty"`
-	Reject        bool                   `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	TurnSeq   uint64                 `protobuf:"varint,1,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	Attempt   int64                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Error     *Fault                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Retryable bool                   `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
+	Usage     *Usage                 `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`
+	Assigned  *Assignment            `protobuf:"bytes,6,opt,name=assigned,proto3" json:"assigned,omitempty"`
+	Reject    bool                   `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
+	// rejected is the MODEL step whose answer the executor rejects.
+	Rejected      uint32 `protobuf:"varint,31,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3265,6 +3267,13 @@ func (x *FailTurn) GetReject() bool {
 		return x.Reject
 	}
 	return false
+}
+
+func (x *FailTurn) GetRejected() uint32 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
 }
 
 type SuspendTurn struct {
@@ -6277,6 +6286,7 @@ type TurnFailed struct {
 	Next          int64                  `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`
 	NotBefore     uint64                 `protobuf:"fixed64,7,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	Usage         *Usage                 `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	Rejected      uint32                 `protobuf:"varint,9,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6365,6 +6375,13 @@ func (x *TurnFailed) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *TurnFailed) GetRejected() uint32 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
 }
 
 type TurnAbandoned struct {
@@ -8366,6 +8383,7 @@ type Heed struct {
 	Row           uint64                 `protobuf:"varint,2,opt,name=row,proto3" json:"row,omitempty"`
 	Notice        bool                   `protobuf:"varint,3,opt,name=notice,proto3" json:"notice,omitempty"`
 	Later         bool                   `protobuf:"varint,4,opt,name=later,proto3" json:"later,omitempty"`
+	Once          bool                   `protobuf:"varint,5,opt,name=once,proto3" json:"once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8424,6 +8442,13 @@ func (x *Heed) GetNotice() bool {
 func (x *Heed) GetLater() bool {
 	if x != nil {
 		return x.Later
+	}
+	return false
+}
+
+func (x *Heed) GetOnce() bool {
+	if x != nil {
+		return x.Once
 	}
 	return false
 }
@@ -9933,6 +9958,7 @@ type ModelStep struct {
 	Price         *Price                 `protobuf:"bytes,10,opt,name=price,proto3" json:"price,omitempty"`
 	Output        int64                  `protobuf:"varint,11,opt,name=output,proto3" json:"output,omitempty"`
 	Bounded       bool                   `protobuf:"varint,12,opt,name=bounded,proto3" json:"bounded,omitempty"`
+	Rejected      bool                   `protobuf:"varint,13,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10047,6 +10073,13 @@ func (x *ModelStep) GetOutput() int64 {
 func (x *ModelStep) GetBounded() bool {
 	if x != nil {
 		return x.Bounded
+	}
+	return false
+}
+
+func (x *ModelStep) GetRejected() bool {
+	if x != nil {
+		return x.Rejected
 	}
 	return false
 }
@@ -11840,7 +11873,7 @@ const file_storage_proto_rawDesc = "" +
 	"\targuments\x18\x03 \x01(\tR\targuments\"3\n" +
 	"\aCallRef\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\x03R\x05index\"\x8a\x02\n" +
+	"\x05index\x18\x02 \x01(\x03R\x05index\"\xa6\x02\n" +
 	"\bFailTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12,\n" +
@@ -11848,7 +11881,8 @@ const file_storage_proto_rawDesc = "" +
 	"\tretryable\x18\x04 \x01(\bR\tretryable\x12,\n" +
 	"\x05usage\x18\x05 \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x127\n" +
 	"\bassigned\x18\x06 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x16\n" +
-	"\x06reject\x18\x1e \x01(\bR\x06reject\"{\n" +
+	"\x06reject\x18\x1e \x01(\bR\x06reject\x12\x1a\n" +
+	"\brejected\x18\x1f \x01(\rR\brejected\"{\n" +
 	"\vSuspendTurn\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x127\n" +
@@ -12110,7 +12144,7 @@ const file_storage_proto_rawDesc = "" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12/\n" +
 	"\x06remote\x18\x04 \x01(\v2\x17.pawl.storage.v1.RemoteR\x06remote\x121\n" +
 	"\bquestion\x18\x05 \x03(\v2\x15.pawl.storage.v1.PartR\bquestion\x12*\n" +
-	"\x11question_of_input\x18\x06 \x01(\bR\x0fquestionOfInput\"\x94\x02\n" +
+	"\x11question_of_input\x18\x06 \x01(\bR\x0fquestionOfInput\"\xb0\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -12121,7 +12155,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x04next\x18\x06 \x01(\x03R\x04next\x12\x1d\n" +
 	"\n" +
 	"not_before\x18\a \x01(\x06R\tnotBefore\x12,\n" +
-	"\x05usage\x18\b \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\"V\n" +
+	"\x05usage\x18\b \x01(\v2\x16.pawl.storage.v1.UsageR\x05usage\x12\x1a\n" +
+	"\brejected\x18\t \x01(\rR\brejected\"V\n" +
 	"\rTurnAbandoned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x10\n" +
@@ -12295,12 +12330,13 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x05 \x03(\v2\x15.pawl.storage.v1.SaidR\x05calls\"1\n" +
 	"\aNoticed\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"X\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"l\n" +
 	"\x04Heed\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03row\x18\x02 \x01(\x04R\x03row\x12\x16\n" +
 	"\x06notice\x18\x03 \x01(\bR\x06notice\x12\x14\n" +
-	"\x05later\x18\x04 \x01(\bR\x05later\"\xb7\x01\n" +
+	"\x05later\x18\x04 \x01(\bR\x05later\x12\x12\n" +
+	"\x04once\x18\x05 \x01(\bR\x04once\"\xb7\x01\n" +
 	"\n" +
 	"ModelNoted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
@@ -12458,7 +12494,7 @@ const file_storage_proto_rawDesc = "" +
 	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
 	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x12\x15\n" +
 	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
-	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xfa\x02\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\x96\x03\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +
@@ -12475,7 +12511,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x05price\x18\n" +
 	" \x01(\v2\x16.pawl.storage.v1.PriceR\x05price\x12\x16\n" +
 	"\x06output\x18\v \x01(\x03R\x06output\x12\x18\n" +
-	"\abounded\x18\f \x01(\bR\abounded\"1\n" +
+	"\abounded\x18\f \x01(\bR\abounded\x12\x1a\n" +
+	"\brejected\x18\r \x01(\bR\brejected\"1\n" +
 	"\tKnownText\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x9e\x01\n" +

@@ -187,12 +187,14 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         retryable: bool = True,
         usage: Usage | None = None,
         reject: bool = False,
+        rejected_step: int = 0,
         request_id: str = "",
     ) -> Outcome:
         """Reports a failed execution; the run ends FAILED unless it is retryable.
-        `reject`: an agent refuses the work; not with `retryable`."""
+        `reject`: an agent refuses the work; not with `retryable`. `rejected_step`: the MODEL
+        step whose answer is rejected; the turn's next attempt asks the model anew."""
         return await self._client.call(
-            self._runs.fail(turn, error, retryable, usage, request_id, reject)
+            self._runs.fail(turn, error, retryable, usage, request_id, reject, rejected_step)
         )
 
     async def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:

@@ -296,6 +296,12 @@ class FailTurnError(PawlError):
     refuses the work, which no attempt changes. Any other exception fails the turn as
     retryable, with the name of its class as the code.
 
+    Behind a model's answer it rejects that answer: the turn's next attempt asks the model
+    anew for that round, with the code and the message in the request, and is answered from the
+    record before it. The pack's attempts bound it; what the answer consumed stays spent. An
+    answer stays whose tool calls were made (`turn.calls`), since another one would make them
+    twice. Behind any other exception the answer stays, and the next attempt gets it again.
+
     >>> FailTurnError("NO_QUOTA", "come back tomorrow").reason
     'NO_QUOTA'
     """

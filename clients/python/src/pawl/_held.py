@@ -70,6 +70,8 @@ class HeldTurn(Held):
         self.traceparent = assignment.traceparent
         self.labels = dict(assignment.labels)
         self.asked = 0
+        self.last_answer = 0
+        """The MODEL step of this execution's last request to a model, once it is answered."""
         self.shown = bytearray()
         """Its output so far, UTF-8; `told`: how much of it the sidecar has."""
         self.told = 0

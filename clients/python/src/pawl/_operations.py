@@ -207,8 +207,11 @@ class Runs:
         usage: Usage | None,
         request_id: str,
         reject: bool = False,
+        rejected_step: int = 0,
     ) -> Operation[Outcome]:
-        request = fail_request(self.namespace, turn, error, retryable, usage, request_id, reject)
+        request = fail_request(
+            self.namespace, turn, error, retryable, usage, request_id, reject, rejected_step
+        )
         return Operation(_RUN + "FailTurn", request, run_pb2.FailTurnResponse, outcomes.outcome)
 
     def suspend(self, turn: TurnRef, request_id: str) -> Operation[Outcome]:

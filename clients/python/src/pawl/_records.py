@@ -135,6 +135,8 @@ class TurnFailed:
     next: int
     not_before: datetime | None
     usage: Usage | None
+    rejected_step: int = 0
+    """The MODEL step whose answer was rejected: `next` asks the model anew; 0: none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,11 +186,15 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         retryable: bool = True,
         usage: Usage | None = None,
         reject: bool = False,
+        rejected_step: int = 0,
         request_id: str = "",
     ) -> Outcome:
         """Reports a failed execution; the run ends FAILED unless it is retryable.
-        `reject`: an agent refuses the work; not with `retryable`."""
-        return self._client.call(self._runs.fail(turn, error, retryable, usage, request_id, reject))
+        `reject`: an agent refuses the work; not with `retryable`. `rejected_step`: the MODEL
+        step whose answer is rejected; the turn's next attempt asks the model anew."""
+        return self._client.call(
+            self._runs.fail(turn, error, retryable, usage, request_id, reject, rejected_step)
+        )
 
     def suspend(self, turn: TurnRef, *, request_id: str = "") -> Outcome:
         """Releases the turn until its pending steps are answered."""

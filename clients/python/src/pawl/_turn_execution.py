@@ -109,12 +109,13 @@ class TurnExecution:
         if held.revoked or held.suspended:
             return
         fault, retryable = fault_of(error)
+        rejected = held.last_answer if retryable and isinstance(error, FailTurnError) else 0
         try:
             await self._link.ask_turn(
                 held,
                 lambda: worker_pb2.WorkRequest(
                     fail_turn=fail_request(
-                        "", held.ref(), fault, retryable, None, request_id, rejects(error)
+                        "", held.ref(), fault, retryable, None, request_id, rejects(error), rejected
                     )
                 ),
             )

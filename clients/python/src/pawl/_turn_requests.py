@@ -63,6 +63,7 @@ def fail_request(
     usage: Usage | None,
     request_id: str,
     reject: bool = False,
+    rejected_step: int = 0,
 ) -> run_pb2.FailTurnRequest:
     """The request that ends an execution as failed."""
     return run_pb2.FailTurnRequest(
@@ -74,6 +75,7 @@ def fail_request(
         error=wire.fault(error),
         retryable=retryable,
         reject=reject,
+        rejected_step=rejected_step,
         usage=wire.usage(usage),
         request_id=request_id or new_id(),
     )

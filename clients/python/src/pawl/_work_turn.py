@@ -13,7 +13,7 @@ from pawl._async_turn import AsyncTurn
 from pawl._awaiting import together
 from pawl._convert import from_proto
 from pawl._denials import warn_denied
-from pawl._enums import StepStatus
+from pawl._enums import Disposition, StepStatus
 from pawl._errors import DeadlineError, PawlError
 from pawl._flow import check_timeout, new_id
 from pawl._held import HeldTurn, stale
@@ -94,6 +94,7 @@ class WorkTurn(AsyncTurn):
                 ),
             )
         asked: RequestedModel = from_proto(receipt.request_model)
+        held.last_answer = _answered(asked)
         return asked
 
     async def answer_model(
@@ -117,6 +118,8 @@ class WorkTurn(AsyncTurn):
                 ),
             )
         settled: AnsweredModel = from_proto(receipt.answer_model)
+        if isinstance(came, ModelAnswer) and settled.disposition is Disposition.ACCEPTED:
+            held.last_answer = step
         return settled
 
     async def note_model(self, step: int, attempt: int, response_id: str) -> None:
@@ -341,3 +344,9 @@ class ThreadTurn(Turn):
             coroutine.close()
             raise stale(self._turn._held) from None
         return future.result()
+
+
+def _answered(asked: RequestedModel) -> int:
+    """The step of a round that was answered before; 0: it was not."""
+    step = asked.step
+    return step.step if step is not None and step.status is StepStatus.OK else 0

@@ -3901,7 +3901,10 @@ type TurnFailed struct {
 	// When `next` may start; unset: at once, or none follows.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Consumption outside the sidecar.
-	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	// MODEL step whose answer was rejected with the attempt: `next` asks the model anew for its
+	// round; 0: none was.
+	RejectedStep  uint32 `protobuf:"varint,8,opt,name=rejected_step,json=rejectedStep,proto3" json:"rejected_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3983,6 +3986,13 @@ func (x *TurnFailed) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *TurnFailed) GetRejectedStep() uint32 {
+	if x != nil {
+		return x.RejectedStep
+	}
+	return 0
 }
 
 // TurnAbandoned: the visit was left, or the run ended, while the turn was open.
@@ -6410,7 +6420,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x11artifacts_written\x18\a \x03(\v2\x16.pawl.v1.ArtifactWriteR\x10artifactsWritten\x12'\n" +
 	"\x05await\x18\x1e \x01(\x0e2\x11.pawl.v1.AwaitingR\x05await\x12\x14\n" +
 	"\x05reply\x18\x1f \x01(\bR\x05reply\x12\x12\n" +
-	"\x04said\x18  \x01(\rR\x04said\"\xfa\x01\n" +
+	"\x04said\x18  \x01(\rR\x04said\"\x9f\x02\n" +
 	"\n" +
 	"TurnFailed\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
@@ -6420,7 +6430,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\x05R\x04next\x129\n" +
 	"\n" +
 	"not_before\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12$\n" +
-	"\x05usage\x18\a \x01(\v2\x0e.pawl.v1.UsageR\x05usage\"V\n" +
+	"\x05usage\x18\a \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12#\n" +
+	"\rrejected_step\x18\b \x01(\rR\frejectedStep\"V\n" +
 	"\rTurnAbandoned\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x10\n" +

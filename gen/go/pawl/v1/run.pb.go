@@ -5040,7 +5040,16 @@ type FailTurnRequest struct {
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// True: the agent refuses the work; the run ends FAILED with the reason
 	// "rejected", over A2A REJECTED. Not with retryable. Default false.
-	Reject        bool `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
+	Reject bool `protobuf:"varint,30,opt,name=reject,proto3" json:"reject,omitempty"`
+	// The MODEL step whose answer the executor rejects: the next attempt of the
+	// turn asks the model anew for that round, and the request contains `error` (its code and its
+	// message) as a message `heed`. What was answered in the turn before that step, tools' calls
+	// included, is answered from the record as ever. Answers that were asked for after it in
+	// the turn are rejected with it. Nothing is rejected where no attempt follows, nor where a call
+	// of one of those answers was made: a new answer would make it twice. The TurnFailed says what
+	// was. Default 0: no answer is rejected. Refused (STEP_NOT_ANSWERED): it is no answered
+	// call of a model in this visit, or its answer was rejected before.
+	RejectedStep  uint32 `protobuf:"varint,31,opt,name=rejected_step,json=rejectedStep,proto3" json:"rejected_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5143,6 +5152,13 @@ func (x *FailTurnRequest) GetReject() bool {
 		return x.Reject
 	}
 	return false
+}
+
+func (x *FailTurnRequest) GetRejectedStep() uint32 {
+	if x != nil {
+		return x.RejectedStep
+	}
+	return 0
 }
 
 // FailTurnResponse is what the failure did.
@@ -11011,7 +11027,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12$\n" +
 	"\x04turn\x18\a \x01(\v2\x10.pawl.v1.TurnRefR\x04turn\x12\x1c\n" +
-	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xb1\x03\n" +
+	"\tduplicate\x18\b \x01(\bR\tduplicate\"\xd6\x03\n" +
 	"\x0fFailTurnRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12;\n" +
 	"\x06run_id\x18\x02 \x01(\tB$\xbaH!r\x1f2\x1d^[0-7][0-9A-HJKMNP-TV-Z]{25}$R\x05runId\x12\"\n" +
@@ -11024,7 +11040,8 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x05usage\x18\b \x01(\v2\x0e.pawl.v1.UsageR\x05usage\x12'\n" +
 	"\n" +
 	"request_id\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\trequestId\x12\x16\n" +
-	"\x06reject\x18\x1e \x01(\bR\x06reject\"\xe4\x01\n" +
+	"\x06reject\x18\x1e \x01(\bR\x06reject\x12#\n" +
+	"\rrejected_step\x18\x1f \x01(\rR\frejectedStep\"\xe4\x01\n" +
 	"\x10FailTurnResponse\x12'\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +

@@ -223,7 +223,7 @@ type RunServiceClient interface {
 	// events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
-	// CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+	// CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
 	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(ctx context.Context, in *FailTurnRequest, opts ...grpc.CallOption) (*FailTurnResponse, error)
 	// Keeps a piece of the output of the open turn, so that whoever watches the run
@@ -1009,7 +1009,7 @@ type RunServiceServer interface {
 	// events:external.
 	//
 	// Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
-	// CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+	// CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
 	// TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
 	FailTurn(context.Context, *FailTurnRequest) (*FailTurnResponse, error)
 	// Keeps a piece of the output of the open turn, so that whoever watches the run

@@ -662,7 +662,7 @@ class TurnCompleted(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., output: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., event: _Optional[str] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., reply: bool = ..., said: _Optional[int] = ..., **kwargs) -> None: ...
 
 class TurnFailed(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage")
+    __slots__ = ("turn_seq", "attempt", "error", "retryable", "next", "not_before", "usage", "rejected_step")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -670,6 +670,7 @@ class TurnFailed(_message.Message):
     NEXT_FIELD_NUMBER: _ClassVar[int]
     NOT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_STEP_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     error: Fault
@@ -677,7 +678,8 @@ class TurnFailed(_message.Message):
     next: int
     not_before: _timestamp_pb2.Timestamp
     usage: Usage
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    rejected_step: int
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., error: _Optional[_Union[Fault, _Mapping]] = ..., retryable: bool = ..., next: _Optional[int] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., rejected_step: _Optional[int] = ...) -> None: ...
 
 class TurnAbandoned(_message.Message):
     __slots__ = ("turn_seq", "attempt", "why")

@@ -935,7 +935,7 @@ class CompleteTurnResponse(_message.Message):
     def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., transition: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., state: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class FailTurnRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "error", "retryable", "usage", "request_id", "reject")
+    __slots__ = ("namespace", "run_id", "turn_seq", "attempt", "turn_token", "error", "retryable", "usage", "request_id", "reject", "rejected_step")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -946,6 +946,7 @@ class FailTurnRequest(_message.Message):
     USAGE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REJECT_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_STEP_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     turn_seq: int
@@ -956,7 +957,8 @@ class FailTurnRequest(_message.Message):
     usage: _record_pb2.Usage
     request_id: str
     reject: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., retryable: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., request_id: _Optional[str] = ..., reject: bool = ...) -> None: ...
+    rejected_step: int
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., turn_token: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., retryable: bool = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., request_id: _Optional[str] = ..., reject: bool = ..., rejected_step: _Optional[int] = ...) -> None: ...
 
 class FailTurnResponse(_message.Message):
     __slots__ = ("record", "ended", "status", "seq", "turn", "duplicate")

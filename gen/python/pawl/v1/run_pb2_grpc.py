@@ -483,7 +483,7 @@ class RunServiceServicer(object):
         events:external.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
-        CompleteTurn), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+        CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
         TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

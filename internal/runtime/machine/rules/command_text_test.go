@@ -237,7 +237,7 @@ func (a args) command() machine.Command {
 			Await: a.awaiting("await"), Reply: a.has("reply"), Said: uint32(a.number("said", 0)),
 		}
 	case "fail":
-		return machine.FailTurn{Reject: a.has("reject"), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
+		return machine.FailTurn{Reject: a.has("reject"), Rejected: uint32(a.number("rejects", 0)), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
 	case "input":
 		var parts []machine.Part
 		if a.d.Input != "" {

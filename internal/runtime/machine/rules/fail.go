@@ -16,7 +16,7 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 		return machine.IgnoredDuplicate, nil
 	}
 	used, unpriced := t.price(c.Usage)
-	if err := shape.First(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, shape.CheckReject(c)); err != nil {
+	if err := shape.First(t.checkTurn(c.TurnSeq, c.Attempt), unpriced, shape.CheckReject(c), t.checkRejected(c)); err != nil {
 		return 0, err
 	}
 	t.assign(c.Assigned)
@@ -25,7 +25,7 @@ func (t *txn) fail(c *machine.FailTurn) (machine.Disposition, error) {
 	if c.Reject {
 		reason = "rejected"
 	}
-	t.failTurn(c.Error, c.Retryable, used, reason)
+	t.failTurn(&machine.TurnFailed{Error: c.Error, Retryable: c.Retryable, Usage: used, Rejected: c.Rejected}, reason)
 	return machine.Accepted, nil
 }
 
@@ -38,18 +38,23 @@ func (t *txn) repeatsFailure(c *machine.FailTurn) bool {
 // turnFailed is the reason of runs whose turn was not executed.
 const turnFailed = "turn_failed"
 
-// failTurn ends the current attempt: the next one after a pause, or the run, for
-// the given reason. Pending steps belong to the visit and stay.
-func (t *txn) failTurn(fault machine.Fault, retryable bool, usage machine.Usage, reason string) {
+// failTurn ends the current attempt as failed says, of which it fills in the rest: the next one
+// follows after a pause, or the run ends for the given reason. Pending steps belong to the visit
+// and stay.
+func (t *txn) failTurn(failed *machine.TurnFailed, reason string) {
 	turn := t.turn()
-	retryable = retryable && !isFinal(&t.g.Retry, fault.Code)
-	failed := &machine.TurnFailed{TurnSeq: turn.Seq, Attempt: turn.Attempt, Error: fault, Retryable: retryable, Usage: usage}
+	failed.TurnSeq, failed.Attempt = turn.Seq, turn.Attempt
+	failed.Retryable = failed.Retryable && !isFinal(&t.g.Retry, failed.Error.Code)
 	over := t.overBudget()
-	if over == "" && retryable && turn.Attempt < facts.AttemptsOf(t.g) {
+	if over == "" && failed.Retryable && turn.Attempt < facts.AttemptsOf(t.g) {
 		failed.Next = turn.Attempt + 1
 		failed.NotBefore = facts.AddCapped(t.in.At, int64(backoff(t.g.Retry, t.rules.jitter(t.s.RunID, turn.Seq, turn.Attempt), turn.Attempt)))
 	}
+	if failed.Next == 0 || !t.mayReject(failed.Rejected) {
+		failed.Rejected = 0
+	}
 	t.record(failed)
+	t.rejectAnswer(failed)
 	t.afterFailure(turn, failed, over, reason)
 }
 
@@ -119,7 +124,7 @@ func (t *txn) loseTurn(c *machine.LoseTurn) machine.Disposition {
 		t.end(ending{status: machine.Escalated, reason: "turn_undeliverable"})
 	case c.LeaseExpired:
 		t.assign(c.Assigned)
-		t.failTurn(machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, machine.Usage{}, turnFailed)
+		t.failTurn(&machine.TurnFailed{Error: machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, Retryable: true}, turnFailed)
 	}
 	return machine.Accepted
 }

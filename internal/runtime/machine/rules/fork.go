@@ -142,7 +142,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
 		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the source's
 		if p.Model != nil {
-			p.Model = &machine.ModelStep{Calls: p.Model.Calls}
+			p.Model = &machine.ModelStep{Calls: p.Model.Calls, Rejected: p.Model.Rejected}
 		} else {
 			p.Attempt = min(p.Attempt, facts.ToolOf(t.g, p.Tool).Attempts)
 		}

@@ -66,6 +66,19 @@ func genRequestModel(t *rapid.T, s *machine.State, turn uint64, attempt int) mac
 	return c
 }
 
+// genRejected is an answer of a model, mostly, or none.
+func genRejected(t *rapid.T, s *machine.State) uint32 {
+	if chance(t, 5) {
+		return 0
+	}
+	for i := len(s.Steps) - 1; i >= 0; i-- {
+		if p := &s.Steps[i]; p.Model != nil && p.Status == machine.StepStatusOK && chance(t, 7) {
+			return p.Step
+		}
+	}
+	return uint32(small(t, 1) * 3)
+}
+
 // genText is none in most cases, else a new one or one that a record has.
 func genText(t *rapid.T, s *machine.State) machine.ModelText {
 	switch rapid.IntRange(0, 7).Draw(t, "text") {

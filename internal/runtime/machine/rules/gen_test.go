@@ -196,7 +196,7 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 	case 9:
 		return machine.SetArtifacts{Artifacts: genWrites(t), ExpectedSeq: genSeq(t, s)}
 	case 10, 11:
-		return machine.FailTurn{TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "X"}, Retryable: chance(t, 9), Usage: genUsage(t), Assigned: genAssigned(t, false), Reject: chance(t, 1)}
+		return machine.FailTurn{TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "X"}, Retryable: chance(t, 9), Usage: genUsage(t), Assigned: genAssigned(t, false), Reject: chance(t, 1), Rejected: genRejected(t, s)}
 	case 12:
 		return machine.SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: genAssigned(t, false)}
 	case 13, 14, 15:

@@ -384,7 +384,7 @@ func (t *txn) saidBy(c *machine.CompleteTurn) (machine.Said, error) {
 		return machine.Said{}, nil
 	}
 	i := facts.FindStep(t.s.Steps, c.Said)
-	if i < 0 || t.s.Steps[i].Model == nil || t.s.Steps[i].Status != machine.StepStatusOK || t.s.Steps[i].TurnSeq != c.TurnSeq {
+	if i < 0 || !facts.IsSaid(&t.s.Steps[i], c.TurnSeq) {
 		return machine.Said{}, &machine.Refusal{
 			Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said",
 			Message: fmt.Sprintf("step %d is no answered call of a model in this turn", c.Said),

@@ -254,7 +254,7 @@ func shownBy(s *machine.State) map[string]any {
 
 func heedFacts(s *machine.State) (heeds []vheed) {
 	for _, h := range s.Heeds {
-		heeds = append(heeds, vheed{seq: h.Seq, row: h.Row, notice: h.Notice, later: h.Later})
+		heeds = append(heeds, vheed{seq: h.Seq, row: h.Row, notice: h.Notice, later: h.Later, once: h.Once})
 	}
 	return heeds
 }

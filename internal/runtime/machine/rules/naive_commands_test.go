@@ -215,18 +215,23 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 		out.refusal = &machine.Refusal{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
 		return
 	}
+	if step := n.view().step(c.Rejected); c.Rejected != 0 && (step == nil || !step.spoke(step.turn)) {
+		out.refusal = &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step"}
+		return
+	}
 	n.assign(c.Assigned)
 	reason := "turn_failed"
 	if c.Reject {
 		reason = "rejected"
 	}
-	n.failed(c.Error, c.Retryable, used, reason)
+	n.failed(c.Error, c.Retryable, used, reason, c.Rejected)
 }
 
 // failed records a failed attempt. Whether the usage passes a budget can be
 // known only with it in the journal.
-func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string) {
-	turn := n.view().turn
+func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage, why string, rejected uint32) {
+	was := n.view()
+	turn := was.turn
 	retryable = retryable && !slices.Contains(n.g.Retry.NonRetryable, fault.Code)
 	f := machine.TurnFailed{TurnSeq: turn.seq, Attempt: turn.attempt, Error: fault, Retryable: retryable, Usage: usage}
 	n.add(&f)
@@ -243,7 +248,21 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 		n.end(machine.Escalated, why, nil, nil)
 	default:
 		f.Next, f.NotBefore = turn.attempt+1, n.now.At+n.pause(&n.g.Retry, turn.seq, turn.attempt, turn.attempt)
+		if rejected == 0 || !was.rejectable(rejected) {
+			break
+		}
+		f.Rejected = rejected
+		n.add(&machine.Noticed{Code: "ANSWER_REJECTED", Text: naiveReason(fault)})
 	}
+}
+
+// naiveReason is what the model is asked again with.
+func naiveReason(fault machine.Fault) string {
+	why := fault.Code
+	if fault.Message != "" && fault.Message != fault.Code {
+		why = fault.Code + ": " + fault.Message
+	}
+	return "An answer that you gave here before was rejected, and is not shown: " + why + ". Give another answer."
 }
 
 func (n *naive) suspend(c machine.SuspendTurn) *machine.Refusal {
@@ -293,7 +312,7 @@ func (n *naive) loseTurn(c machine.LoseTurn, out *verdict) {
 		n.end(machine.Escalated, "turn_undeliverable", nil, nil)
 	case c.LeaseExpired:
 		n.assign(c.Assigned)
-		n.failed(machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, machine.Usage{}, "turn_failed")
+		n.failed(machine.Fault{Code: "LEASE_EXPIRED", Message: "the worker let the turn's lease run out"}, true, machine.Usage{}, "turn_failed", 0)
 	}
 }
 

@@ -89,7 +89,7 @@ func (n *naive) takeSteps(v *view, c machine.Fork, seq uint64) {
 		step.n, step.turn, step.asked, step.answer = v.lastStep, seq, seq, seq
 		step.held, step.effect, step.doubt, step.payloadAt = vheld{}, [32]byte{}, false, 0
 		step.call.Step = numbers[step.call.Step]
-		if step.model = (vmodel{is: step.model.is, calls: step.model.calls}); !step.model.is {
+		if step.model = (vmodel{is: step.model.is, calls: step.model.calls, rejected: step.model.rejected}); !step.model.is {
 			step.attempt = min(step.attempt, max(1, n.g.Tools[step.tool].Attempts))
 			step.said = "error " + taken.Error.Code + "/" + taken.Error.Message
 			if step.status == machine.StepStatusOK {

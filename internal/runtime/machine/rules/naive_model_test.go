@@ -26,13 +26,14 @@ type vmodel struct {
 	price       machine.Price
 	calls       int
 	changed     bool
+	rejected    bool
 }
 
 // modelFacts writes what the machine keeps in the naive one's terms.
 func modelFacts(m *machine.ModelStep) vmodel {
 	f := vmodel{
 		is: true, turnAttempt: m.TurnAttempt, by: m.By, failed: m.Failed, notBefore: m.NotBefore, response: m.ResponseID,
-		tokens: m.Tokens, cost: m.CostMicro, output: m.Output, bounded: m.Bounded, calls: m.Calls, changed: m.Changed,
+		tokens: m.Tokens, cost: m.CostMicro, output: m.Output, bounded: m.Bounded, calls: m.Calls, changed: m.Changed, rejected: m.Rejected,
 	}
 	if m.Price != nil {
 		f.priced, f.price = true, *m.Price
@@ -79,6 +80,10 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Refu
 		key = fmt.Sprintf("%smodel/%d", v.prefix(), c.Round)
 	}
 	step := v.keyed(key)
+	for first, n := key, 2; step != nil && step.model.rejected; n++ {
+		key = fmt.Sprintf("%s~%d", first, n)
+		step = v.keyed(key)
+	}
 	switch {
 	case step != nil && !step.model.is:
 		return &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_KIND", Field: "key"}
@@ -155,7 +160,7 @@ func (n *naive) expireModel(step *vstep, fault machine.Fault, out *verdict) {
 		out.disposition = machine.DispEscalated
 		n.escalateModel(step)
 	case policy == machine.Retry && live:
-		n.failed(fault, true, machine.Usage{}, "turn_failed")
+		n.failed(fault, true, machine.Usage{}, "turn_failed", 0)
 	}
 }
 
@@ -385,10 +390,47 @@ func (n *naive) said(c machine.CompleteTurn) (machine.Said, *machine.Refusal) {
 		return machine.Said{}, nil
 	}
 	step := n.view().step(c.Said)
-	if step == nil || !step.model.is || step.status != machine.StepStatusOK || step.turn != c.TurnSeq {
+	if step == nil || !step.spoke(c.TurnSeq) {
 		return machine.Said{}, &machine.Refusal{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "said"}
 	}
 	return machine.Said{Step: step.n, Request: step.asked, Answer: step.answer}, nil
+}
+
+// spoke: it is an answer of the turn that was not rejected.
+func (s *vstep) spoke(turn uint64) bool {
+	return s.model.is && s.status == machine.StepStatusOK && s.turn == turn && !s.model.rejected
+}
+
+// rejects are the answers that a rejection takes: that one, and those of the turn behind it.
+func (v *view) rejects(step uint32) (of []*vstep) {
+	for i := range v.steps {
+		if s := &v.steps[i]; s.spoke(s.turn) && (s.n == step || s.n > step && s.turn == v.turn.seq) {
+			of = append(of, s)
+		}
+	}
+	return of
+}
+
+// rejectable: no call was made of one of them.
+func (v *view) rejectable(step uint32) bool {
+	for _, answer := range v.rejects(step) {
+		for i := range v.steps {
+			if v.steps[i].call.Step == answer.n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reject is what a failure leaves of the answers of its turn.
+func (v *view) reject(f *machine.TurnFailed) {
+	if f.Rejected == 0 {
+		return
+	}
+	for _, answer := range v.rejects(f.Rejected) {
+		answer.model.rejected = true
+	}
 }
 
 // callKey is the key of the step that makes a call of a model's answer.

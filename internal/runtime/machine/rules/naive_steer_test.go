@@ -11,6 +11,7 @@ import (
 type vheed struct {
 	seq, row      uint64
 	notice, later bool
+	once          bool
 }
 
 func (n *naive) steer(c machine.Steer) *machine.Refusal {
@@ -72,7 +73,7 @@ func (n *naive) away(note string) {
 	if v = n.view(); v.turn != nil {
 		over.TurnSeq, over.Attempt = v.turn.seq, v.turn.attempt
 		for _, s := range v.steps {
-			if s.model.is && s.status == machine.StepStatusOK && s.turn == v.turn.seq {
+			if s.spoke(v.turn.seq) {
 				over.Said, over.Calls = machine.Said{Step: s.n, Request: s.asked, Answer: s.answer}, make([]machine.Said, s.model.calls)
 			}
 		}
@@ -114,7 +115,7 @@ func (v *view) begin() {
 	v.queue = v.due()
 	var left []vheed
 	for _, h := range v.heeds {
-		if h.row != 0 {
+		if h.row != 0 || h.once {
 			continue
 		}
 		if !h.notice {
@@ -167,7 +168,7 @@ func (v *view) readSteer(c machine.Command, r machine.Record) bool {
 		v.heeds = append(v.heeds, vheed{seq: r.Seq, later: b.When == machine.NextTurn})
 	case *machine.Noticed:
 		v.noticed = v.noticed || b.Code == "BUDGET_LOW"
-		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true})
+		v.heeds = append(v.heeds, vheed{seq: r.Seq, notice: true, once: b.Code == "ANSWER_REJECTED"})
 	case *machine.Stopped:
 		v.turn, v.await = nil, machine.AwaitNothing
 		if b.Said.Step != 0 {

@@ -20,7 +20,7 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Refusal {
 	keys, noCall := n.keys(c)
 	if bad := n.mismatch(c, keys); bad {
 		out.mismatch = true
-		n.failed(machine.Fault{Code: "STEP_MISMATCH"}, true, machine.Usage{}, "turn_failed")
+		n.failed(machine.Fault{Code: "STEP_MISMATCH"}, true, machine.Usage{}, "turn_failed", 0)
 		return nil
 	}
 	if noCall != nil {

@@ -292,6 +292,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		v.turn.assigned, v.turn.requests, v.turn.notBefore = b.Assigned, 0, 0
 	case *machine.TurnFailed:
 		v.spend(b.Usage)
+		v.reject(b)
 		if b.Next == 0 {
 			v.turn = nil
 			break

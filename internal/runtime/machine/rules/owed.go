@@ -177,7 +177,7 @@ func (t *txn) tellModel() {
 		return
 	}
 	t.account().Noticed = true
-	t.notice("BUDGET_LOW", text+" Bring the work to an end with what is left.")
+	t.notice(machine.Noticed{Code: "BUDGET_LOW", Text: text + " Bring the work to an end with what is left."}, false)
 }
 
 // reached: so much of a limit is gone that models are told; 0 is no limit.

@@ -133,7 +133,7 @@ func printBody(b machine.Body) string {
 			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.Said), printWrites(b.Artifacts))
 	case *machine.TurnFailed:
 		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
-			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage))
+			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage), opt("rejected", b.Rejected))
 	case *machine.TurnAbandoned:
 		return words(turnName(b.TurnSeq, b.Attempt), b.Why)
 	case *machine.TurnSuspended:

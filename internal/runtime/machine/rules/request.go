@@ -38,7 +38,7 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	}
 	if mismatch != nil {
 		t.refused = mismatch
-		t.failTurn(machine.Fault{Code: mismatch.Reason, Message: mismatch.Message}, true, machine.Usage{}, turnFailed)
+		t.failTurn(&machine.TurnFailed{Error: machine.Fault{Code: mismatch.Reason, Message: mismatch.Message}, Retryable: true}, turnFailed)
 		return nil
 	}
 	if err := t.checkPending(asks); err != nil {

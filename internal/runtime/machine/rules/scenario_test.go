@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -142,13 +143,13 @@ func (p *printer) state(l *ledger) {
 		p.line("forked %+v", *s.Forked)
 	}
 	for _, st := range s.Steps {
-		p.line("step %d key=%s %s %s attempt=%d", st.Step, st.Key, st.Tool, stepStatuses[st.Status], st.Attempt)
+		p.line("%s", words(fmt.Sprintf("step %d key=%s %s %s attempt=%d", st.Step, st.Key, st.Tool, stepStatuses[st.Status], st.Attempt), flag("rejected", st.Model != nil && st.Model.Rejected)))
 	}
 	if len(s.Queue) > 0 {
 		p.line("queue %v", s.Queue)
 	}
 	for _, h := range s.Heeds {
-		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later)))
+		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later), flag("once", h.Once)))
 	}
 	for _, t := range rows.Timers(s) {
 		p.line("timer %s", printTimer(t))

@@ -70,9 +70,9 @@ func (t *txn) heed(h machine.Heed) {
 }
 
 // notice records what the next request to a model has to tell the model. It is the door for
-// all rules that have something to say.
-func (t *txn) notice(code, text string) {
-	t.heed(machine.Heed{Seq: t.record(&machine.Noticed{Code: code, Text: text}), Notice: true})
+// all rules that have something to say. Once: only as long as the open turn is.
+func (t *txn) notice(n machine.Noticed, once bool) {
+	t.heed(machine.Heed{Seq: t.record(&n), Notice: true, Once: once})
 }
 
 // putAway ends what is under way: calls of models and steps are answered, and what the turn
@@ -124,7 +124,7 @@ func (t *txn) answerCancelled() {
 func (t *txn) saidSoFar(turn uint64) (said machine.Said, calls []machine.Said) {
 	for i := len(t.s.Steps) - 1; i >= 0; i-- {
 		p := &t.s.Steps[i]
-		if p.Model == nil || p.Status != machine.StepStatusOK || p.TurnSeq != turn {
+		if !facts.IsSaid(p, turn) {
 			continue
 		}
 		said = machine.Said{Step: p.Step, Request: p.RequestSeq, Answer: p.AnswerSeq}
@@ -160,7 +160,7 @@ func (t *txn) hear() {
 	var left []machine.Heed
 	queue := slices.Clip(t.s.Queue)
 	for _, h := range t.s.Heeds {
-		if h.Row != 0 {
+		if h.Row != 0 || h.Once {
 			continue
 		}
 		if !h.Notice {

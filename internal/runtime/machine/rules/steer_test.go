@@ -31,7 +31,7 @@ func TestNotice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx.notice("BUDGET_80", "80 % of the budget is used")
+	tx.notice(machine.Noticed{Code: "BUDGET_80", Text: "80 % of the budget is used"}, false)
 	l.state = tx.s
 	seq := l.state.Seq
 	if want := (machine.Heed{Seq: seq, Notice: true}); len(l.state.Heeds) != 1 || l.state.Heeds[0] != want {

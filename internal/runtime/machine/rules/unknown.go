@@ -73,7 +73,7 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	}
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 	if policy == machine.Retry && live {
-		t.failTurn(deadlineExceeded, true, machine.Usage{}, turnFailed)
+		t.failTurn(&machine.TurnFailed{Error: deadlineExceeded, Retryable: true}, turnFailed)
 	}
 	return machine.Accepted
 }

@@ -72,8 +72,26 @@ func StillOut(steps []machine.ToolStep, p *machine.ToolStep) bool {
 	return i >= 0 && steps[i].Out() && steps[i].Attempt == p.Attempt && steps[i].Awaits() == p.Awaits()
 }
 
-// ModelKey is that of the round, made like those of tool steps.
+// ModelKey is that of the round, made like those of tool steps. Behind a rejected answer the
+// round is another step: its key says which answer it asks for, from ~2.
 func ModelKey(s *machine.State, c *machine.RequestModel) string {
+	first := roundKey(s, c)
+	key := first
+	for n := 2; ; n++ {
+		i := FindKey(s.Steps, key)
+		if i < 0 || s.Steps[i].Model == nil || !s.Steps[i].Model.Rejected {
+			return key
+		}
+		key = first + "~" + strconv.Itoa(n)
+	}
+}
+
+// IsSaid: the step is an answer of a model in the turn that holds.
+func IsSaid(p *machine.ToolStep, turn uint64) bool {
+	return p.Model != nil && p.Status == machine.StepStatusOK && p.TurnSeq == turn && !p.Model.Rejected
+}
+
+func roundKey(s *machine.State, c *machine.RequestModel) string {
 	if c.Key != "" {
 		return c.Key
 	}

@@ -22,7 +22,7 @@ func (c *checker) heeds() {
 	}
 	for _, h := range c.s.Heeds {
 		c.must(h.Seq > last && h.Seq <= c.s.Seq, "heeds %v", c.s.Heeds)
-		c.must(h.Row <= next && (h.Row == 0 || !h.Notice && !h.Later), "heed %+v", h)
+		c.must(h.Row <= next && (h.Row == 0 || !h.Notice && !h.Later) && (h.Notice || !h.Once), "heed %+v", h)
 		last = h.Seq
 	}
 }
@@ -47,12 +47,13 @@ func (c *checker) model(p *machine.ToolStep) {
 	c.must(p.AnswerSeq == 0 || p.AnswerSeq >= p.RequestSeq, "step %d is answered by record %d, asked by %d", p.Step, p.AnswerSeq, p.RequestSeq)
 	switch p.Status {
 	case machine.StepStatusOK:
-		c.must(reflect.DeepEqual(*m, machine.ModelStep{Calls: m.Calls, Changed: m.Changed}), "step %d is answered and holds %+v", p.Step, *m)
+		c.must(reflect.DeepEqual(*m, machine.ModelStep{Calls: m.Calls, Changed: m.Changed, Rejected: m.Rejected}), "step %d is answered and holds %+v", p.Step, *m)
 	case machine.StepStatusPending:
 		c.must(turn != nil && p.TurnSeq == turn.Seq && m.TurnAttempt >= 1 && m.TurnAttempt <= turn.Attempt, "step %d waits for an execution that is not the open turn's", p.Step)
 		c.must(m.Failed < facts.ModelCalls(c.g).Retry.MaxAttempts && m.Failed < p.Attempt, "step %d waits after %d failures", p.Step, m.Failed)
 		c.must(m.NotBefore < p.Deadline, "step %d begins at %d and ends at %d", p.Step, m.NotBefore, p.Deadline)
 	}
+	c.must(!m.Rejected || p.Status == machine.StepStatusOK, "step %d is rejected without an answer", p.Step)
 	c.must(m.Calls == 0 || p.Status == machine.StepStatusOK, "step %d has %d calls without an answer", p.Step, m.Calls)
 }
 
@@ -117,7 +118,7 @@ func (c *checker) kept(before, after *machine.State) {
 		}
 		if was.Model != nil {
 			m := *was.Model
-			m.Changed = is.Model.Changed
+			m.Changed, m.Rejected = is.Model.Changed, m.Rejected || is.Model.Rejected
 			c.must(m == *is.Model, "step %d said %+v, says %+v", was.Step, *was.Model, *is.Model)
 			is.Model = was.Model
 		}

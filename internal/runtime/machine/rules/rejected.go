@@ -1,0 +1,67 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/facts"
+)
+
+// An executor that rejects what a model answered (section 13, ADR 0086): the answer stays a
+// record and stays paid, but the turn's next attempt asks for the round anew, as another step,
+// and the request says why.
+
+// answerRejected is the code of the notice that tells a model why it is asked again.
+const answerRejected = "ANSWER_REJECTED"
+
+// checkRejected refuses a step that is no answer of a model in the visit.
+func (t *txn) checkRejected(c *machine.FailTurn) error {
+	if c.Rejected == 0 {
+		return nil
+	}
+	if i := facts.FindStep(t.s.Steps, c.Rejected); i >= 0 && t.falls(&t.s.Steps[i], c.Rejected) {
+		return nil
+	}
+	return &machine.Refusal{
+		Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step",
+		Message: fmt.Sprintf("step %d is no answered call of a model in this visit, or its answer was rejected before", c.Rejected),
+	}
+}
+
+// falls: the step is the rejected answer, or one of the open turn that was asked for behind it.
+func (t *txn) falls(p *machine.ToolStep, rejected uint32) bool {
+	return facts.IsSaid(p, p.TurnSeq) && (p.Step == rejected || p.Step > rejected && p.TurnSeq == t.s.Turn.Seq)
+}
+
+// mayReject: no call was made that an answer asked for which falls. What is asked anew would make
+// that call twice.
+func (t *txn) mayReject(rejected uint32) bool {
+	for i := range t.s.Steps {
+		call := t.s.Steps[i].Call
+		if call == nil {
+			continue
+		}
+		if of := facts.FindStep(t.s.Steps, call.Step); of >= 0 && t.falls(&t.s.Steps[of], rejected) {
+			return false
+		}
+	}
+	return true
+}
+
+// rejectAnswer makes the turn's rounds from the rejected one on open again, and lets the
+// next request say why.
+func (t *txn) rejectAnswer(failed *machine.TurnFailed) {
+	if failed.Rejected == 0 {
+		return
+	}
+	for i := range t.s.Steps {
+		if t.falls(&t.s.Steps[i], failed.Rejected) {
+			t.model(i).Rejected = true
+		}
+	}
+	why := failed.Error.Code
+	if failed.Error.Message != "" && failed.Error.Message != why {
+		why += ": " + failed.Error.Message
+	}
+	t.notice(machine.Noticed{Code: answerRejected, Text: "An answer that you gave here before was rejected, and is not shown: " + why + ". Give another answer."}, true)
+}

@@ -41,6 +41,10 @@ WORDS: dict[str, list[tuple[str, str]]] = {
             "Use it in a `with` statement or call `close`.",
         ),
         ("an iterable of pieces, also an asynchronous one.", "an iterable of pieces."),
+        (
+            "Functions are called in threads of the client's own, coroutine functions in its loop.",
+            "Handlers and tools are called in threads of the client's own.",
+        ),
     ],
     "_async_run.py": [
         ("for asynchronous callers", "for blocking callers"),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,16 +23,23 @@ from pawl import (
     FailTurnError,
     HandlerError,
     NotFoundError,
+    PawlError,
+    PermissionDeniedError,
     Reply,
     RunResult,
     RunStatus,
     RunTakenOverError,
     StateError,
+    Tls,
     Turn,
     TurnView,
     UnavailableError,
 )
+from pawl._link import Link, Offer
+from pawl._served import Served, handlers_of
+from pawl._settings import Settings
 from pawl.testing import Sidecar
+from pawl.v1 import worker_pb2
 from proxy import Proxy
 from workers import WAIT, workers_of
 
@@ -320,3 +329,159 @@ def test_handlers_have_the_context_of_their_caller(shared: Sidecar) -> None:
     with shared.client() as client:
         client.run("steps", handle, tools={"add": add}, variables=N)
     assert seen == ["the caller"] * 3
+
+
+async def test_plain_functions_do_not_hold_up_an_event_loop(shared: Sidecar) -> None:
+    """A handler and a tool of `AsyncClient` that are no coroutine functions run in threads."""
+    begun, free = threading.Event(), threading.Event()
+
+    def blocks(value: int) -> int:
+        begun.set()
+        assert free.wait(WAIT)
+        free.clear()
+        return value
+
+    def handle(turn: AsyncTurn) -> Any:
+        if turn.terminal:
+            return Reply()
+
+        async def rest() -> Reply:
+            assert await turn.step("add", {"a": 1, "b": 2}) == 3
+            return Reply(event="Done")
+
+        blocks(0)
+        return rest()
+
+    async with AsyncClient(address=shared.address) as client:
+        tools = {"add": lambda payload: blocks(3)}
+        driving = asyncio.create_task(client.run("steps", handle, tools=tools, variables=N))
+        for _ in range(2):
+            assert await asyncio.to_thread(begun.wait, WAIT)
+            begun.clear()
+            free.set()
+        assert (await asyncio.wait_for(driving, WAIT)).errors == ()
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_tool_at_work_is_heard_by_a_client_that_closes(
+    shared: Sidecar, flavour: str
+) -> None:
+    """What it did is recorded, and not done again."""
+    begun, free, calls = threading.Event(), threading.Event(), []
+
+    def add(payload: Any) -> int:
+        calls.append(payload)
+        begun.set()
+        assert free.wait(WAIT)
+        return 3
+
+    def handle(turn: Turn) -> Reply:
+        if not turn.terminal:
+            assert turn.step("add", {"a": 1, "b": 2}) == 3
+        return Reply() if turn.terminal else Reply(event="Done")
+
+    async def soon(turn: AsyncTurn) -> Reply:
+        if not turn.terminal:
+            assert await turn.step("add", {"a": 1, "b": 2}) == 3
+        return Reply() if turn.terminal else Reply(event="Done")
+
+    how: Any = {"tools": {"add": add}, "variables": N, "request_id": f"at-work-{flavour}"}
+    client: Any
+    if flavour == "coroutines":
+        client = AsyncClient(address=shared.address)
+        driving = asyncio.create_task(client.run("steps", soon, **how))
+    else:
+        client = Client(address=shared.address)
+        driving = asyncio.create_task(asyncio.to_thread(client.run, "steps", handle, **how))
+    assert await asyncio.to_thread(begun.wait, WAIT)
+    closing: Any = client.close() if flavour == "coroutines" else asyncio.to_thread(client.close)
+    closed = asyncio.create_task(closing)
+    with pytest.raises(CallCancelledError):
+        await asyncio.wait_for(driving, WAIT)
+    free.set()
+    await closed
+    with shared.client() as other:
+        again = await asyncio.to_thread(other.run, "steps", handle, **how)
+    assert (again.status, again.errors, len(calls)) == (RunStatus.COMPLETED, (), 1)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_a_client_that_was_closed_drives_nothing(shared: Sidecar, flavour: str) -> None:
+    with shared.client() as client:
+        run_id = client.open("steps", variables=N).id
+        if flavour == "coroutines":
+            other = AsyncClient(address=shared.address)
+            await other.close()
+            with pytest.raises(CallCancelledError):
+                await other.attach(run_id).drive(count_to(1))
+        else:
+            blocking = Client(address=shared.address)
+            blocking.close()
+            with pytest.raises(CallCancelledError):
+                blocking.attach(run_id).drive(count_to(1))
+        check([await asyncio.to_thread(client.attach(run_id).drive, count_to(1))], 1)
+
+
+async def test_what_a_stream_cannot_begin_with_is_raised(shared: Sidecar) -> None:
+    """An error that is none of the sidecar's is not taken for the end of the client."""
+    async with AsyncClient(address=shared.address, tls=Tls(ca=b"no path")) as client:  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            await client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").drive(count_to(1))
+
+
+class Refusing:
+    """A session that refuses a request for a while."""
+
+    def __init__(self, *errors: PawlError) -> None:
+        self.errors = list(errors)
+
+    async def ask(self, request: worker_pb2.WorkRequest) -> worker_pb2.WorkReceipt:
+        assert request.serve_run.run_id == "r"
+        if self.errors:
+            raise self.errors.pop(0)
+        return worker_pb2.WorkReceipt()
+
+
+@pytest.mark.parametrize(
+    ("error", "taken"),
+    [
+        (UnavailableError("away", code="UNAVAILABLE", reason="DATABASE_AWAY"), True),
+        (PermissionDeniedError("no", code="PERMISSION_DENIED", reason="SCOPE_MISSING"), False),
+    ],
+)
+async def test_serve_run_is_repeated_where_that_may_help(error: PawlError, taken: bool) -> None:
+    offer = Offer(worker_id="w", packs=(), allow_unknown=False, turns=0, steps=0)
+    link = Link(Settings(address="127.0.0.1:1"), offer, lambda _: None, lambda _: None)
+    link._use(Refusing(error))  # type: ignore[arg-type]
+    served = Served(handlers_of(count_to(1), None, blocking=True), "r")
+    served.begin()
+    if taken:
+        await link.serve(served)
+    else:
+        with pytest.raises(PermissionDeniedError):
+            await link.serve(served)
+    assert served.taken is taken
+
+
+FORKS = """
+import os, sys
+from pawl import Client, Reply, StateError
+from pawl.testing import Sidecar
+with Sidecar(packs=[sys.argv[1]]) as sidecar, sidecar.client() as client:
+    handle = lambda turn: Reply() if turn.terminal else Reply(event="Done")
+    client.run("steps", handle, variables={"n": 1})
+    if (child := os.fork()) == 0:
+        try:
+            Client(address=sidecar.address).run("steps", handle, variables={"n": 1})
+        except StateError as error:
+            os._exit(7 if error.reason == "FORKED" else 8)
+        os._exit(9)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(list(client.list_runs())))
+"""
+
+
+def test_a_forked_process_is_told_that_it_cannot(shared: Sidecar) -> None:
+    """A stream of its parent's would hang there; no run is begun."""
+    command = [sys.executable, "-c", FORKS, str(STEPS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
+    assert (done.stdout, done.returncode) == ("7 1\n", 0), done.stderr

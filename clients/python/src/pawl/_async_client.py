@@ -154,12 +154,14 @@ class AsyncClient(AsyncCaller):
         `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
         handler that raises fails its turn, which is retried as the pack says. All runs that
         a client drives share one stream, on which the client is a worker of theirs alone.
+        Functions are called in threads of the client's own, coroutine functions in its loop.
 
         Raises RunTakenOverError: another process drives the run, say one with the same
         `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
         (once one did, the run and its answers wait for it, however long it is away);
         HandlerError, FailTurnError (NO_HANDLER): what a handler returned is no Reply, or no
-        handler is there for a prompt: the attempt is not used up; and as `start`.
+        handler is there for a prompt: the attempt is not used up; StateError (FORKED): the
+        process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())
         served = served_of(handler, tools)

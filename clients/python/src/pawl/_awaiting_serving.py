@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pawl._errors import CallCancelledError, PawlError
+from pawl._errors import CallCancelledError, StateError
 from pawl._handlers import Handlers
 from pawl._link import Offer
 from pawl._served import Served, handlers_of
@@ -21,15 +21,17 @@ from pawl._work import Work, over
 
 __all__ = ["Serving", "served_of"]
 
-_RELEASE = 5.0
-"""Seconds that a client which is closed waits for the receipts of its releases."""
+_forked: int | None = None
+"""The process that opened the first stream. gRPC's streams for event loops do not work in a
+process that is forked from it."""
 
 
 def served_of(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
 ) -> Served:
-    """A run that coroutines execute. Raises as `handlers_of`."""
+    """A run that coroutines execute. Raises as `handlers_of`, and as `check_process`."""
+    check_process()
     return Served(handlers_of(handler, tools, blocking=False))
 
 
@@ -41,6 +43,7 @@ class Serving:
         self._settings = settings
         self._work: Work | None = None
         self._life: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def drive(self, served: Served) -> None:
         """Executes a run until it ends or waits for something from outside.
@@ -48,20 +51,24 @@ class Serving:
         Raises RunTakenOverError, NotFoundError, UnavailableError, StateError (RUN_DRIVEN), what
         a mistake of a handler raised, what ServeRun is refused with.
         """
+        work = self._opened()
         served.begin()
-        await self._opened().serve(served)
+        await work.serve(served)
 
     async def close(self) -> None:
-        """Gives up the runs that are driven, and ends the stream."""
+        """Gives up the runs that are driven, and ends the stream. Tools that are at work have
+        `LEAVE` seconds to report what they did."""
+        self._closed = True
         if self._work is not None and self._life is not None:
             work, life = self._work, self._life
-            self._end(work, CallCancelledError("the client was closed", code="CANCELLED"))
+            self._end(work, closed())
             await asyncio.sleep(0)  # What drives the runs goes on, and releases them.
-            if work.releases:
-                await asyncio.wait(set(work.releases.values()), timeout=_RELEASE)
+            await work.leave()
             await over(life)
 
     def _opened(self) -> Work:
+        if self._closed:
+            raise closed()
         if self._work is None:
             offer = Offer(worker_id=_fresh_id(), packs=(), allow_unknown=False, turns=0, steps=0)
             self._work = Work(self._settings, offer, Handlers())
@@ -71,18 +78,37 @@ class Serving:
     async def _live(self, work: Work) -> None:
         try:
             await work.live()
-        except PawlError as error:
+        except Exception as error:
             self._end(work, error)
         finally:
-            self._end(work, CallCancelledError("the client was closed", code="CANCELLED"))
+            self._end(work, closed())
             await work.close()
 
-    def _end(self, work: Work, error: PawlError) -> None:
+    def _end(self, work: Work, error: Exception) -> None:
         """The stream is over: the next run opens another one."""
         if self._work is work:
             self._work = None
         for served in list(work.link.served.values()):
             served.fail(error)
+
+
+def closed() -> CallCancelledError:
+    """What those get whose client is closed."""
+    return CallCancelledError("the client was closed", code="CANCELLED")
+
+
+def check_process() -> None:
+    """Raises StateError (FORKED) in a process that was forked from one that had driven runs."""
+    global _forked
+    if _forked is None:
+        _forked = os.getpid()
+    elif _forked != os.getpid():
+        raise StateError(
+            f"process {os.getpid()} was forked from {_forked}, which had driven runs, and gRPC "
+            "does not work over that; start it without fork (multiprocessing: spawn), or drive "
+            "the first run behind the fork",
+            reason="FORKED",
+        )
 
 
 def _fresh_id() -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 from pawl import _awaiting_serving as awaiting
@@ -19,7 +20,9 @@ def served_of(
     handler: Callable[[Any], Any] | Mapping[str, Callable[[Any], Any]],
     tools: Mapping[str, Callable[..., Any]] | None,
 ) -> Served:
-    """A run that functions in threads execute. Raises as `handlers_of`."""
+    """A run that functions in threads execute. Raises as `handlers_of`, and as
+    `check_process`."""
+    awaiting.check_process()
     return Served(handlers_of(handler, tools, blocking=True))
 
 
@@ -30,42 +33,62 @@ class Serving:
         self._serving = awaiting.Serving(settings)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     def drive(self, served: Served) -> None:
         """Executes a run until it ends or waits for something from outside."""
-        self._do(self._opened(), self._serving.drive(served))
+        with self._lock:
+            driven = self._begun(self._opened(), self._serving.drive(served))
+        _result(driven)
 
     def close(self) -> None:
         """Gives up the runs that are driven, and ends the stream and its thread."""
         with self._lock:
+            self._closed = True
             loop, self._loop = self._loop, None
         if loop is not None:
-            self._do(loop, self._serving.close())
+            _result(self._begun(loop, self._serving.close()))
             loop.call_soon_threadsafe(loop.stop)
 
     def _opened(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                # A daemon: a client that was not closed does not hold up the process.
-                thread = threading.Thread(
-                    target=_run, args=(self._loop,), name="pawl-serving", daemon=True
-                )
-                thread.start()
-            return self._loop
+        if self._closed:
+            raise awaiting.closed()
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # A daemon: a client that was not closed does not hold up the process.
+            thread = threading.Thread(
+                target=_run, args=(self._loop,), name="pawl-serving", daemon=True
+            )
+            thread.start()
+        return self._loop
 
-    def _do(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        try:
-            future.result()
-        except BaseException:
-            future.cancel()
-            raise
+    def _begun(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
+    ) -> Future[None]:
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+
+def _result(future: Future[None]) -> None:
+    try:
+        future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        loop.run_until_complete(_settled())
     finally:
         loop.close()
+
+
+async def _settled() -> None:
+    """Ends what is left: a thread may wait for it."""
+    await asyncio.sleep(0)
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

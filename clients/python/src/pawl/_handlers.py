@@ -17,22 +17,26 @@ ToolHandler = Callable[[Any], "Awaitable[Json] | Json"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEntry:
-    """What executes turns, and whether a call of it has to be awaited."""
+    """What executes turns, and whether a call of it has to be awaited. `plain`: it is called
+    in a thread, and what it returns is awaited if need be."""
 
     function: TurnHandler
     awaits: bool
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
     """What executes a tool, whether a call of it has to be awaited, the JSON Schemas of
-    its payload and result, and that of the function's own arguments, if it tells them."""
+    its payload and result, and that of the function's own arguments, if it tells them.
+    `plain` as of a TurnEntry."""
 
     function: ToolHandler
     awaits: bool
     parameters: Json
     result: Json
     arguments: Json
+    plain: bool = False
 
 
 @dataclass(slots=True)

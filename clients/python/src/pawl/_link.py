@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from pawl._served import Served
 
 log = logging.getLogger("pawl.worker")
+
+
+def _release(run_id: str) -> worker_pb2.WorkRequest:
+    return worker_pb2.WorkRequest(release_run=worker_pb2.ReleaseRun(run_id=run_id))
 
 
 def _delivery(lease: worker_pb2.TurnLease) -> tuple[str, int, int, int]:
@@ -120,12 +125,16 @@ class Link:
 
     async def _connect(self, session: Session, backoff: Backoff) -> PawlError:
         try:
-            registered = await self._register(session)
+            registration = self._registration()
+            registered = await self._register(session, registration)
             backoff.reset()
             self._outage.over()
             log.info("worker %s: connected to %s", self._offer.worker_id, self._settings.address)
             self._keep(registered)
             self._use(session)
+            for named in registration.register.served_runs:
+                if named.run_id not in self.served:  # Given up while it was on its way.
+                    self.post(_release(named.run_id))
             beat = asyncio.create_task(self._beat(session, registered))
             try:
                 if not self.stopping:
@@ -145,11 +154,13 @@ class Link:
             self._received = max(self._received, response.step.delivery)
         self._take(response)
 
-    async def _register(self, session: Session) -> worker_pb2.WorkerRegistered:
+    async def _register(
+        self, session: Session, registration: worker_pb2.WorkRequest
+    ) -> worker_pb2.WorkerRegistered:
         """Registers; a sidecar that does not answer in time is asked over a new stream."""
         patience = self._settings.timeout
         try:
-            return await asyncio.wait_for(session.register(self._registration()), patience)
+            return await asyncio.wait_for(session.register(registration), patience)
         except asyncio.TimeoutError:
             raise UnavailableError(
                 f"sidecar at {self._settings.address}: no answer within {patience} s",
@@ -263,7 +274,7 @@ class Link:
 
     async def serve(self, served: Served) -> None:
         """Tells the sidecar that the run is driven here. Raises what that is refused with."""
-        last: Session | None = None
+        last, backoff = None, Backoff()
         while True:
             session = await self._other(last)
             try:
@@ -272,14 +283,19 @@ class Link:
                 return
             except SessionOverError:
                 last = session
+            except PawlError as error:
+                pause = max(backoff.next(), error.retry_after or 0.0)
+                waited = time.monotonic() - served.since + pause
+                if not repeatable(error) or waited > self._settings.retry_for:
+                    raise
+                await asyncio.sleep(pause)
 
     async def release(self, run_id: str) -> None:
         """Tells the sidecar that the run is driven here no more; without a connection the
         next registration, which does not name it, says so."""
-        request = worker_pb2.WorkRequest(release_run=worker_pb2.ReleaseRun(run_id=run_id))
         if self._session is not None:
             with contextlib.suppress(SessionOverError, PawlError):
-                await self._session.ask(request)
+                await self._session.ask(_release(run_id))
 
     async def _other(self, last: Session | None) -> Session:
         """The session, once there is another one than `last`."""
@@ -325,6 +341,12 @@ class Link:
             if self._session is not None and self._session is not last:
                 return self._session
             await self._changed.wait()
+
+    def end(self) -> None:
+        """Ends all waits for the answers of the sidecar."""
+        for held in (*self.turns.values(), *self.steps.values()):
+            held.revoke()
+        self._use(None)
 
     def _use(self, session: Session | None) -> None:
         self._session = session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Running:
         HANDLER_ENDED)."""
         running: asyncio.Future[_End]
         function: Callable[..., Any] = handler.function
+        if handler.plain:
+            function = self._in_thread(function)
         if handler.awaits:
             running = held.running = asyncio.create_task(_awaited(function, argument))
         else:
@@ -49,6 +52,18 @@ class Running:
         raise HandlerError(
             f"the handler did not return within {self._timeout} s", reason="HANDLER_TIMEOUT"
         )
+
+    def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A plain function as a coroutine function: it holds up neither other handlers nor the
+        heartbeats."""
+
+        async def call(argument: Any) -> Any:
+            end = await asyncio.wrap_future(self._threads.run(_called, function, argument))
+            if end.error is not None:
+                raise end.error
+            return await end.value if inspect.isawaitable(end.value) else end.value
+
+        return call
 
     def _value(self, held: Held, running: asyncio.Future[_End]) -> Any:
         """What it returned; raises what it raised, as something that ends its work only."""

@@ -29,7 +29,7 @@ class Served:
     run_id: str = ""
     taken: bool = False
     """The sidecar lets this process execute it: what registers again names it."""
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(init=False)
     """When it was asked for."""
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     errors: list[BaseException] = field(default_factory=list)
@@ -39,6 +39,7 @@ class Served:
 
     def begin(self) -> None:
         """To be called in the event loop that serves it."""
+        self.since = time.monotonic()
         self.over = asyncio.get_running_loop().create_future()
 
     def began(self, turn_seq: int) -> None:
@@ -74,8 +75,8 @@ def handlers_of(
     *,
     blocking: bool,
 ) -> Handlers:
-    """What executes a run. Of a blocking client functions are called in threads; of an
-    asynchronous one in its event loop, and what they return is awaited if need be.
+    """What executes a run. Functions are called in threads, coroutine functions in the event
+    loop of an asynchronous client; what a function returns there is awaited if need be.
 
     Raises TypeError: no function, or a coroutine function for a blocking client; ValueError: a
     tool cannot be called with what is sent.
@@ -86,16 +87,21 @@ def handlers_of(
         raise TypeError("handler: the mapping is empty; give a function, or one for each prompt")
     for name, function in (tools or {}).items():
         _check(f"tool {name!r}", function, blocking)
-    bound = {
-        name: ToolEntry(each if blocking else _awaited(each), not blocking, None, None, None)
-        for name, each in local(tools).items()
-    }
+    bound = {name: _tool(each, blocking) for name, each in local(tools).items()}
     return Handlers(prompts=entries, tools=bound)
 
 
 def _turns(what: str, function: Callable[[Any], Any], blocking: bool) -> TurnEntry:
     _check(what, function, blocking)
-    return TurnEntry(_only(function) if blocking else _awaited(function), not blocking)
+    if blocking:
+        return TurnEntry(_only(function), awaits=False)
+    return TurnEntry(function, awaits=True, plain=not awaits(function))
+
+
+def _tool(function: Callable[[Any], Any], blocking: bool) -> ToolEntry:
+    if blocking:
+        return ToolEntry(_only(function), False, None, None, None)
+    return ToolEntry(function, True, None, None, None, plain=not awaits(function))
 
 
 def _check(what: str, function: Any, blocking: bool) -> None:
@@ -113,17 +119,9 @@ def _only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if inspect.iscoroutine(value):
             value.close()
             raise HandlerError(
-                "the handler returned a coroutine, which needs AsyncClient or Worker",
+                "it returned a coroutine, which needs AsyncClient or Worker",
                 reason="BAD_REPLY",
             )
         return value
-
-    return call
-
-
-def _awaited(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    async def call(argument: Any) -> Any:
-        value = function(argument)
-        return await value if inspect.isawaitable(value) else value
 
     return call

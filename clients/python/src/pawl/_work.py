@@ -11,7 +11,7 @@ from typing import Any
 from pawl._convert import from_proto
 from pawl._errors import PawlError, StateError
 from pawl._handlers import Handlers
-from pawl._held import Held, HeldStep, HeldTurn
+from pawl._held import Held, HeldStep, HeldTurn, stale
 from pawl._link import Link, Offer
 from pawl._running import Running
 from pawl._served import Served
@@ -19,6 +19,9 @@ from pawl._settings import Settings
 from pawl._step_execution import StepExecution
 from pawl._turn_execution import TurnExecution
 from pawl.v1 import worker_pb2
+
+LEAVE = 5.0
+"""Seconds that handlers, tools and releases have to end in, where runs are given up."""
 
 
 class Work:
@@ -70,10 +73,15 @@ class Work:
             if asking.done():
                 asking.result()
             await served.over
-            if turns := self._turns_of(served):
-                await asyncio.wait(turns)  # What became of the last one is still to come.
+            # What became of the last turn is still to come.
+            if turns := self._turns_of(served, revoked=False):
+                await asyncio.wait(turns)
         except BaseException:
             self._give_up(served)
+            # The next drive of the run does not meet its handler; a thread goes on unheard.
+            turns = self._turns_of(served, revoked=True)
+            if coroutines := {task for task in turns if self._tasks[task].running is not None}:
+                await asyncio.wait(coroutines, timeout=LEAVE)
             raise
         finally:
             asking.cancel()
@@ -89,11 +97,11 @@ class Work:
         self.releases[served.run_id] = release
         release.add_done_callback(lambda _: self.releases.pop(served.run_id))
 
-    def _turns_of(self, served: Served) -> set[asyncio.Task[None]]:
+    def _turns_of(self, served: Served, *, revoked: bool) -> set[asyncio.Task[None]]:
         return {
             task
             for task, held in self._tasks.items()
-            if held.served is served and isinstance(held, HeldTurn)
+            if held.served is served and isinstance(held, HeldTurn) and held.revoked is revoked
         }
 
     def _missed(self, error: PawlError) -> None:
@@ -112,8 +120,16 @@ class Work:
                 worker_pb2.WorkRequest(release=worker_pb2.WorkRelease(turn_token=token))
             )
 
+    async def leave(self) -> None:
+        """Lets tools at work report what they did, and releases be received, within `LEAVE`:
+        the call of a tool that reports nothing may be made again."""
+        steps = {task for task, held in self._tasks.items() if isinstance(held, HeldStep)}
+        if waits := steps | set(self.releases.values()):
+            await asyncio.wait(waits, timeout=LEAVE)
+
     async def close(self) -> None:
         """Ends what is under way."""
+        self.link.end()
         tasks = set(self._tasks)
         for task in tasks:
             task.cancel()
@@ -132,6 +148,7 @@ class Work:
             held = self._held(response.revoked)
             if held is not None:
                 held.revoke()
+                self._late(held, response.revoked.cause)
         elif item == "step_answers":
             self._answered(response.step_answers)
         elif item == "run_unserved":
@@ -172,6 +189,12 @@ class Work:
         if revoked.WhichOneof("work") == "turn":
             return self.link.turns.get(revoked.turn.token)
         return self.link.steps.get(revoked.step.token)
+
+    def _late(self, held: Held, cause: int) -> None:
+        """A turn that took longer than its lease failed, whatever its handler will return."""
+        expired = cause == worker_pb2.REVOKE_CAUSE_LEASE_EXPIRED
+        if expired and held.served and isinstance(held, HeldTurn):
+            held.served.errors.append(stale(held))
 
     def _answered(self, answers: worker_pb2.StepAnswers) -> None:
         steps = [from_proto(step) for step in answers.steps]

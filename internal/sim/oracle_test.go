@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -143,11 +142,6 @@ func (o *oracle) take(e *machine.Entry) {
 	}
 	o.journal = append(o.journal, *e)
 	o.alone(e.RunID)
-	for i := range e.Records {
-		if os.Getenv("SIMREC") != "" && strings.HasSuffix(e.RunID, os.Getenv("SIMREC")) {
-			o.world.note("DEBUG %s %T rec %d: %T %+v", o.node.name, e.Input.Command, e.Records[i].Seq, e.Records[i].Body, e.Records[i].Body)
-		}
-	}
 	if err := o.step(e); err != nil {
 		o.world.fail("the pure machine agrees", "%s: record %d of %s (%T): %v", o.node.name, e.First, e.RunID, e.Input.Command, err)
 	}

@@ -90,21 +90,33 @@ export class PawlClient extends BaseClient {
   }
 
   readonly #sessions: Sessions;
+  /** Those of the stream of driven runs. */
+  readonly #driving: Sessions;
 
   constructor(options: NodeOptions = {}) {
     const settings = withEnvironment(options);
     const { transport, sessions } = nodeTransport(settings);
-    super(transport, settings);
+    const driving = nodeTransport(settings);
+    super(transport, settings, driving.transport);
     this.#sessions = sessions;
+    this.#driving = driving.sessions;
   }
 
   /**
    * Closes the connection. Calls under way end with a PawlError of kind "cancelled", and so do
-   * runs that are driven: another process, or a later `drive`, goes on with them.
+   * runs that are driven: another process, or a later `drive`, goes on with them. Tools of driven
+   * runs that are at work are asked to stop, by their signal. For 5 s at most a stream stays in
+   * the background, and the process with it, to report what they did; the outcome of a tool that
+   * takes longer is unknown.
    */
   close(): void {
-    serverOf(this.connection).close();
+    const reported = serverOf(this.connection).close();
     this.#sessions.abort();
+    if (reported) {
+      void reported.then(() => this.#driving.retire());
+    } else {
+      this.#driving.retire();
+    }
   }
 
   [Symbol.dispose](): void {

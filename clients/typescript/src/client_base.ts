@@ -74,8 +74,12 @@ export type RunFilter = MessageInitShape<typeof RunFilterSchema>;
 export class BaseClient {
   protected readonly connection: Connection;
 
-  constructor(transport: Transport, options: ConstructorParameters<typeof Connection>[1]) {
-    this.connection = new Connection(transport, options);
+  constructor(
+    transport: Transport,
+    options: ConstructorParameters<typeof Connection>[1],
+    driving?: Transport,
+  ) {
+    this.connection = new Connection(transport, options, driving);
   }
 
   /** A registered pack by "id", "id@version" or digest. Reason: PACK_NOT_FOUND. */

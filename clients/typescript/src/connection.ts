@@ -54,6 +54,8 @@ export class Connection {
   readonly packs: Client<typeof PackService>;
   readonly runs: Client<typeof RunService>;
   readonly workers: Client<typeof WorkerService>;
+  /** For the stream of driven runs, which outlives the closing of the client for a moment. */
+  readonly driving: Client<typeof WorkerService>;
   readonly deliveries: Client<typeof DeliveryService>;
   readonly control: Client<typeof ControlService>;
   readonly namespace: string;
@@ -68,10 +70,11 @@ export class Connection {
   /** A function gives the token: another one after a rotation. */
   readonly renewsToken: boolean;
 
-  constructor(transport: Transport, options: ConnectionSettings) {
+  constructor(transport: Transport, options: ConnectionSettings, driving = transport) {
     this.packs = createClient(PackService, transport);
     this.runs = createClient(RunService, transport);
     this.workers = createClient(WorkerService, transport);
+    this.driving = createClient(WorkerService, driving);
     this.deliveries = createClient(DeliveryService, transport);
     this.control = createClient(ControlService, transport);
     this.namespace = options.namespace ?? "";

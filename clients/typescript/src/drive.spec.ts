@@ -43,22 +43,39 @@ afterEach(() => {
   }
 });
 
-/** A connection to the real sidecar whose calls are counted. */
-function connected() {
-  const { transport: below, sessions } = nodeTransport({ address: shared.sidecar.address });
+/** A connection to the real sidecar whose calls are counted, and whose answers can be held up. */
+function connected(address = shared.sidecar.address) {
+  const { transport: below, sessions } = nodeTransport({ address });
   closing.push(() => sessions.abort());
   const calls: string[] = [];
+  let next: { come: Gate; go: Gate } | undefined;
+  /** Holds up what the next stream answers. `come`: its first answer is there. */
+  const hold = () => {
+    next = { come: new Gate(), go: new Gate() };
+    return next;
+  };
   const transport: Transport = {
     unary: (...call) => {
       calls.push(call[0].name);
       return below.unary(...call);
     },
-    stream: (...call) => {
+    stream: async (...call) => {
       calls.push(call[0].name);
-      return below.stream(...call);
+      const held = next;
+      next = undefined;
+      const response = await below.stream(...call);
+      return held ? { ...response, message: heldUp(response.message, held) } : response;
     },
   };
-  return { connection: new Connection(transport, { log: QUIET }), calls, sessions };
+  return { connection: new Connection(transport, { log: QUIET }), calls, sessions, hold };
+}
+
+async function* heldUp<T>(messages: AsyncIterable<T>, { come, go }: { come: Gate; go: Gate }) {
+  for await (const message of messages) {
+    come.open();
+    await go.opened;
+    yield message;
+  }
 }
 
 /** Another process, as far as the sidecar knows. */
@@ -282,11 +299,93 @@ describe("a drive", () => {
     expect((await driven).status).toBe(RunStatus.COMPLETED);
   });
 
-  test.each([
-    ["goes on to its end", false, 3, 1],
-    ["says that it ended", true, "WORKER_LOST", 1],
-  ])("that is given up asks its tool to stop, which %s", async (_, throws, told, most) => {
+  test("that is given up while its stream registers again is released", async () => {
+    const way = new Cuttable(shared.sidecar.address);
+    closing.push(() => way.close());
+    const { connection, hold } = connected(await way.listen());
+    const [given, kept] = [waiting(), waiting()];
     const run = await open();
+    const over = new AbortController();
+    const options = { signal: over.signal };
+    const driven = new Run(connection, run.id).drive(given.handler, options).catch(said);
+    const other = new Run(connection, (await open()).id).drive(kept.handler);
+    await Promise.all([given.begun.opened, kept.begun.opened]);
+    const answer = hold();
+    way.cut();
+    await answer.come.opened;
+    over.abort();
+    expect(await driven).toEqual(["cancelled", ""]);
+    answer.go.open();
+    // While a worker serves the run, GetTurn is refused.
+    await expect.poll(() => run.turn().then(() => "free", said)).toBe("free");
+    await goesOn(run);
+    kept.stopped.open();
+    expect((await other).status).toBe(RunStatus.COMPLETED);
+    expect(kept.attempts).toEqual([1, 1]);
+  });
+
+  test("that is given up while its stream registers ends the stream", async () => {
+    const { connection, hold, sessions } = connected();
+    const answer = hold();
+    const over = new AbortController();
+    const run = new Run(connection, (await open()).id);
+    const driven = run.drive(leave, { signal: over.signal }).catch(said);
+    await answer.come.opened;
+    over.abort();
+    expect(await driven).toEqual(["cancelled", ""]);
+    await expect.poll(() => sessions.underWay).toBe(0);
+    answer.go.open();
+  });
+
+  test("ends with its client, whose other calls end while a tool is at work", async () => {
+    const run = await open();
+    const client = another();
+    const [called, stopped, through] = [new Gate(), new Gate(), new Gate()];
+    const tool = async (payload: never, { signal }: { signal: AbortSignal }) => {
+      signal.addEventListener("abort", () => stopped.open());
+      called.open();
+      await through.opened;
+      return add(payload);
+    };
+    const turns: unknown[] = [];
+    const handler = (turn: Turn) => {
+      turn.signal.addEventListener("abort", () => turns.push(turn.signal.reason));
+      return calc(turn);
+    };
+    const driven = client.attach(run.id).drive(handler, { tools: { add: tool } as never });
+    const waited = client.attach(run.id).wait();
+    await called.opened;
+    client.close();
+    expect(turns).toHaveLength(1);
+    expect(await Promise.all([driven.catch(said), waited.catch(said)])).toEqual([
+      ["cancelled", ""],
+      ["cancelled", ""],
+    ]);
+    await stopped.opened;
+    const going = another().attach(run.id).drive(calc, { tools });
+    through.open();
+    expect((await going).artifacts.sum).toBe(3);
+    expect(await happened(run)).toEqual(CALC);
+  });
+
+  test.each<[string, boolean, unknown, (client: PawlClient, over: AbortController) => void]>([
+    ["is given up asks its tool to stop, which goes on to its end", false, 3, (_, o) => o.abort()],
+    [
+      "is given up asks its tool to stop, which says that it ended",
+      true,
+      "WORKER_LOST",
+      (_, o) => o.abort(),
+    ],
+    ["ends with its client asks its tool to stop, which goes on", false, 3, (c) => c.close()],
+    [
+      "ends with its client asks its tool to stop, which says that it ended",
+      true,
+      "WORKER_LOST",
+      (c) => c.close(),
+    ],
+  ])("that %s", async (_, throws, told, end) => {
+    const run = await open();
+    const client = another();
     const over = new AbortController();
     const called = new Gate();
     let calls = 0;
@@ -300,9 +399,9 @@ describe("a drive", () => {
       return add(payload);
     };
     const options = { tools: { add: tool } as never, signal: over.signal };
-    const driven = run.drive(calc, options).catch(said);
+    const driven = client.attach(run.id).drive(calc, options).catch(said);
     await called.opened;
-    over.abort();
+    end(client, over);
     expect(await driven).toEqual(["cancelled", ""]);
     const seen: unknown[] = [];
     const { status } = await run.drive(
@@ -316,7 +415,7 @@ describe("a drive", () => {
       },
       { tools: { add: () => ++calls } as never },
     );
-    expect([status, calls]).toEqual([RunStatus.COMPLETED, most]);
+    expect([status, calls]).toEqual([RunStatus.COMPLETED, 1]);
     const [resolved] = await all(run.records({ kinds: [RecordKind.STEP_RESOLVED] }));
     const unknown = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
     expect(unknown).toBe(throws);

@@ -113,6 +113,16 @@ export class Holdings {
     }
   }
 
+  /** As `giveUp`, of all runs. */
+  giveUpAll(why: unknown): void {
+    for (const held of this.turns) {
+      held.revoke(() => why);
+    }
+    for (const held of this.steps) {
+      held.stop(why);
+    }
+  }
+
   /** Stops everything. */
   revokeAll(): void {
     for (const held of [...this.turns, ...this.steps]) {

@@ -1,6 +1,7 @@
 /** A worker's connection to its sidecar, over as many streams as it takes. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Client } from "@connectrpc/connect";
 import { repeatable } from "./advice.js";
 import type { Connection } from "./connection.js";
 import type { Wanted } from "./ending.js";
@@ -8,6 +9,7 @@ import { PawlError } from "./errors.js";
 import type {
   WorkerRegistered,
   WorkerRegistrationSchema,
+  WorkerService,
   WorkReceipt,
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
@@ -20,6 +22,8 @@ import { later } from "./timer.js";
 
 /** What a link needs of its worker. */
 export interface LinkHost {
+  /** What its streams are opened with. */
+  readonly workers: Client<typeof WorkerService>;
   /** The worker as the log names it. */
   readonly title: string;
   /** What each stream begins with. */
@@ -37,6 +41,9 @@ export class Link {
   readonly #connection: Connection;
   readonly #host: LinkHost;
   readonly #over = new AbortController();
+  /** The one that there is now, registered or not yet. */
+  #newest: Session | undefined;
+  /** The one that is registered. */
   #session: Session | undefined;
   #connected = new Connected();
   readonly #outage = new Outage();
@@ -50,7 +57,8 @@ export class Link {
   async live(): Promise<void> {
     const backoff = new Backoff();
     while (!this.#over.signal.aborted) {
-      const session = new Session(this.#connection.workers, this.#connection.maxMessageBytes);
+      const session = new Session(this.#host.workers, this.#connection.maxMessageBytes);
+      this.#newest = session;
       const error = await this.#serve(session, backoff).catch((thrown: unknown) => thrown);
       session.close();
       if (this.#over.signal.aborted) {
@@ -75,7 +83,7 @@ export class Link {
   /** Ends the stream for good. */
   close(): void {
     this.#over.abort();
-    this.#session?.close();
+    this.#newest?.close();
   }
 
   /** Sends a request, again over new streams, until it has its receipt. */

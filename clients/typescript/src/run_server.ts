@@ -5,7 +5,7 @@ import { PawlError } from "./errors.js";
 import { Executor } from "./executor.js";
 import { type RunUnserved, UnservedCause } from "./gen/pawl/v1/worker_pb.js";
 import { warnOf } from "./log.js";
-import { aborted, newId } from "./retry.js";
+import { aborted, newId, sleep } from "./retry.js";
 import { RunReader } from "./run_reader.js";
 import type { ServedRun } from "./served_run.js";
 import { later, type Timer } from "./timer.js";
@@ -13,6 +13,9 @@ import { Work } from "./work.js";
 
 /** How long the stream stays for a next run, in milliseconds: one after the other share it. */
 const LINGER_MS = 100;
+
+/** How long the stream of a closed client stays for what its tools did, in milliseconds. */
+const CLOSING_MS = 5_000;
 
 const servers = new WeakMap<Connection, RunServer>();
 
@@ -34,6 +37,8 @@ class RunServer {
   /** Runs whose release has no receipt yet. */
   readonly #releases = new Map<string, Promise<unknown>>();
   #work: Work | undefined;
+  /** How often the client was closed. */
+  #closings = 0;
   /** Ends the stream that nothing needs. */
   #leaving: Timer | undefined;
 
@@ -46,8 +51,12 @@ class RunServer {
    * `signal`, and with RUN_TAKEN_OVER, RUN_DRIVEN, or what the sidecar says.
    */
   async serve(run: ServedRun, signal: AbortSignal | undefined): Promise<void> {
+    const closings = this.#closings;
     while (this.#releases.has(run.runId)) {
       await this.#releases.get(run.runId);
+    }
+    if (this.#closings > closings) {
+      throw closed();
     }
     if (signal?.aborted) {
       throw aborted(signal);
@@ -71,14 +80,32 @@ class RunServer {
     }
   }
 
-  /** Gives up all runs: the client is closed. */
-  close(): void {
+  /**
+   * Gives up all runs: the client is closed. With tools at work the stream stays until what they
+   * did is reported, for CLOSING_MS at most, and the promise that is returned resolves then.
+   */
+  close(): Promise<void> | undefined {
+    this.#closings += 1;
     const work = this.#work;
-    this.#leave();
+    this.#work = undefined;
+    this.#leaving?.cancel();
     for (const run of this.#runs.values()) {
-      run.fail(new PawlError("cancelled", "the client was closed"));
+      run.fail(closed());
     }
-    work?.holdings.revokeAll();
+    work?.holdings.giveUpAll(closed());
+    if (work && work.holdings.steps.size > 0) {
+      return this.#reported(work).finally(() => end(work));
+    }
+    end(work);
+    return undefined;
+  }
+
+  /** Waits until it is reported what tools did, for CLOSING_MS at most. */
+  async #reported(work: Work): Promise<void> {
+    const enough = new AbortController();
+    const bound = sleep(CLOSING_MS, enough.signal).catch(() => undefined);
+    await Promise.race([work.stepsSettled(), bound]);
+    enough.abort();
   }
 
   /** The work that a run is now part of. */
@@ -101,14 +128,22 @@ class RunServer {
 
   #begin(): Work {
     const id = `typescript-${newId()}`;
-    const work = new Work(this.#connection, {
+    /** Runs that the newest registration names. */
+    let named: readonly ServedRun[] = [];
+    // One whose client was closed has no runs; those of a later drive have another stream.
+    const current = () => this.#work === work;
+    const work: Work = new Work(this.#connection, {
       id,
       title: `driver ${id}`,
-      registration: () => ({ servedRuns: this.#served() }),
-      registered: () => undefined,
-      missed: (error) => this.#missed(error),
-      executorOf: (runId) => this.#executors.get(runId),
-      unserved: (told) => void this.#unserved(told),
+      workers: this.#connection.driving,
+      registration: () => {
+        named = current() ? this.#served() : [];
+        return { servedRuns: named.map(({ request }) => request) };
+      },
+      registered: () => this.#releaseGone(named, work),
+      missed: (error) => current() && this.#missed(error),
+      executorOf: (runId) => (current() ? this.#executors.get(runId) : undefined),
+      unserved: (told) => current() && void this.#unserved(told),
       told: (error) => warnOf(this.#connection.log, `driver ${id}: a request:`, error),
       idle: () => this.#rest(),
     });
@@ -141,8 +176,8 @@ class RunServer {
   }
 
   /** Runs for a registration: those that the sidecar lets this process serve. */
-  #served() {
-    return [...this.#runs.values()].filter(({ taken }) => taken).map(({ request }) => request);
+  #served(): readonly ServedRun[] {
+    return [...this.#runs.values()].filter(({ taken }) => taken);
   }
 
   /** There is no connection: a run that is not served yet waits as long as a call does. */
@@ -178,7 +213,22 @@ class RunServer {
 
   /** Gives a run up, and stops its turns. Its tools may finish and report what they did. */
   #giveUp(run: ServedRun, work: Work, why: unknown): void {
-    const { runId } = run;
+    this.#release(run, work);
+    // The process that took the run over waits for what its tools still do.
+    work.holdings.giveUp(run.runId, why, !PawlError.is(why, "RUN_TAKEN_OVER"));
+  }
+
+  /** Releases what was given up while the registration that names it was under way. */
+  #releaseGone(named: readonly ServedRun[], work: Work): void {
+    for (const run of named) {
+      if (this.#work !== work || this.#runs.get(run.runId) !== run) {
+        this.#release(run, work);
+      }
+    }
+  }
+
+  /** Has the sidecar serve a run to this process no more, if there is a stream. */
+  #release({ runId }: ServedRun, work: Work): void {
     const item = { case: "releaseRun" as const, value: { runId } };
     const release = work.link.askNow({ item })?.catch(() => undefined);
     if (release) {
@@ -188,8 +238,6 @@ class RunServer {
       });
       this.#releases.set(runId, done);
     }
-    // The process that took the run over waits for what its tools still do.
-    work.holdings.giveUp(runId, why, !PawlError.is(why, "RUN_TAKEN_OVER"));
   }
 
   #forget({ runId }: ServedRun): void {
@@ -211,4 +259,14 @@ class RunServer {
     this.#work?.link.close();
     this.#work = undefined;
   }
+}
+
+/** Ends a stream, and what is under way. */
+function end(work: Work | undefined): void {
+  work?.link.close();
+  work?.holdings.revokeAll();
+}
+
+function closed(): PawlError {
+  return new PawlError("cancelled", "the client was closed");
 }

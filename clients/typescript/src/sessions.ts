@@ -75,6 +75,13 @@ export class Sessions implements SessionManager {
     }
   }
 
+  /** Ends each connection once nothing is under way on it. The next request opens a new one. */
+  retire(): void {
+    for (const line of this.#open) {
+      line.retire();
+    }
+  }
+
   #line(): Line {
     if (!this.#newest || this.#newest.over) {
       const line = new Line(connect(this.authority, this.#options), this.#intervalMs);
@@ -157,6 +164,15 @@ class Line {
   end(why: ConnectError): void {
     this.#ended ??= why;
     this.#session.destroy(why, CANCEL);
+  }
+
+  /** Ends it once nothing is under way on it. */
+  retire(): void {
+    if (this.streams === 0) {
+      this.end(closed());
+    } else {
+      this.#session.close();
+    }
   }
 
   /** Why it ended; `early`: before the server's first words. */

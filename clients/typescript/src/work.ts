@@ -1,6 +1,7 @@
 /** What comes over a work stream, and what executes it: of workers, and of runs that are driven. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Client } from "@connectrpc/connect";
 import type { Connection } from "./connection.js";
 import type { Denials } from "./denials.js";
 import type { PawlError } from "./errors.js";
@@ -14,6 +15,7 @@ import type {
   WorkerRegistered,
   WorkerRegistration,
   WorkerRegistrationSchema,
+  WorkerService,
   WorkResponse,
 } from "./gen/pawl/v1/worker_pb.js";
 import { Heartbeat } from "./heartbeat.js";
@@ -32,6 +34,8 @@ export interface WorkHost {
   readonly id: string;
   /** As the log names it. */
   readonly title: string;
+  /** What its streams are opened with. */
+  readonly workers: Client<typeof WorkerService>;
   /** What each registration says besides what is held. */
   registration(): Registration;
   /** A stream is registered. */
@@ -65,6 +69,7 @@ export class Work {
     this.#denials = connection.denials;
     this.link = new Link(connection, {
       title: host.title,
+      workers: host.workers,
       registration: () => this.#registration(),
       registered: (session, registered) => this.#registered(session, registered),
       missed: (error) => host.missed?.(error),
@@ -88,6 +93,12 @@ export class Work {
       ([{ kind, lease }]) => kind === "turn" && lease.runId === runId,
     );
     await Promise.allSettled(turns.map(([, task]) => task));
+  }
+
+  /** Waits for the steps that are under way now, until their answers have receipts. */
+  async stepsSettled(): Promise<void> {
+    const steps = [...this.#tasks].filter(([{ kind }]) => kind === "step");
+    await Promise.allSettled(steps.map(([, task]) => task));
   }
 
   /** Sends a request that needs no receipt. */

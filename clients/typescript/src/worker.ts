@@ -47,6 +47,7 @@ export class Worker<P extends PackTypes = AnyPack> {
     this.#work = new Work(connection, {
       id: this.id,
       title: `worker ${this.id}`,
+      workers: connection.workers,
       registration: () => this.#registration(),
       registered: () => this.#registered(connection.address),
       executorOf: () => this.#executor,

@@ -89,6 +89,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "DecideOptions",
     "DiffOptions",
     "ErrorKind",
+    "Executed",
     "Fault",
     "ForkOptions",
     "Handler",

@@ -241,7 +241,7 @@ func asksModel(p machine.ToolStep) bool {
 	return p.Model != nil && p.Goes()
 }
 
-// lookSteps seats the steps that a worker has.
+// lookSteps seats the steps that a worker has. Calls that a caller makes itself take no place.
 func (r *Room) lookSteps(ctx context.Context) error {
 	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *Room) lookSteps(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		holder, err := r.cfg.Store.StepHolder(ctx, row)
-		if err != nil || holder == (machine.StepHolder{}) {
+		if err != nil || holder.Worker == "" {
 			if unread(err) {
 				return err
 			}

@@ -42,13 +42,13 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 	}
 }
 
-// Given lists the approved calls of an answer to requests that its caller may make. What agents
-// are asked is not among them: the caller makes no such call.
+// Given lists the calls of an answer to requests that its caller may make: those that were
+// approved, and those that the caller said it makes. What agents are asked is not among them.
 func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	var given []*machine.ToolStep
 	for i := range answers {
 		step := stepOf(s, answers[i].Step)
-		if step != nil && !step.Delegation && step.Approval != nil && step.Goes() {
+		if step != nil && !step.Delegation && (step.Approval != nil || step.ByCaller) && step.Goes() {
 			given = append(given, step)
 		}
 	}

@@ -290,7 +290,7 @@ type StepRequest struct {
 	Reframe bool
 	// Call is the model's call that this is; its key follows from it. nil = none.
 	Call *CallRef
-	// ByCaller: who asks makes the call, in all attempts, and no worker gets it. The host takes
+	// ByCaller: the caller that asks makes the call, in all attempts, and no worker gets it. The host takes
 	// it from requests that are made under a lease, and from those for agents.
 	ByCaller bool
 	// Holding is the host's word on the tool's condition (x_pawl.tools.NAME.approve).

@@ -55,8 +55,8 @@ type WorkID struct {
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
 // StepHolder is the worker that an attempt of a step was sent to; zero: it was sent to none.
-// Without a Worker it is the caller that was given the call by an answer to its request, of
-// a call whose approval ends some time.
+// Without a Worker it is the caller that was given the call by an answer to its request: a call
+// that was approved, or a further attempt of one that the caller makes (ByCaller).
 type StepHolder struct {
 	Principal, Worker string
 	// Instance is the worker's process, as it names it; "" = it does not.

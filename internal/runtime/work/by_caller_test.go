@@ -28,7 +28,7 @@ func (o *ownCaller) own() machine.ToolStep { return o.stepsOf(o.started.RunID)[0
 func (o *ownCaller) answer(ok bool) machine.Disposition {
 	o.t.Helper()
 	req := runtime.ResolveRequest{
-		RunRef: o.req.RunRef, TurnToken: o.req.TurnToken, Step: 1, Tool: "run_tests", Attempt: o.own().Attempt, OK: ok,
+		RunRef: o.req.RunRef, TurnToken: o.req.TurnToken, Step: 1, Tool: "run_tests", Attempt: o.own().Attempt, OK: ok, Metered: true,
 	}
 	if req.Result = []byte(`1`); !ok {
 		req.Result, req.Error = nil, machine.Fault{Code: "DOWN", Message: "down"}
@@ -153,4 +153,79 @@ func TestByCallerIsForCallers(t *testing.T) {
 		t.Fatalf("%+v, %v", answer.Steps, err)
 	}
 	tools.step()
+}
+
+// TestByCallerNoLongerAllowed: a call that its caller makes, and whose tool left the operator's
+// allowlist, does not leave in an attempt that no answer gave out: it is answered with
+// TOOL_NOT_ALLOWED. Of an attempt that an answer gave out, the outcome is unknown.
+func TestByCallerNoLongerAllowed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// next: attempt 1 failed; given: attempt 2 was given out.
+		next, given    bool
+		admits         []string
+		unknown, goes  bool
+		attempt, notes int
+	}{
+		"the first answer gave it out":      {unknown: true, attempt: 1},
+		"a further attempt":                 {next: true, attempt: 2},
+		"a further attempt, given out":      {next: true, given: true, unknown: true, attempt: 2},
+		"admitted":                          {admits: []string{"run_tests", "undo"}, goes: true, attempt: 1},
+		"a further attempt, admitted":       {next: true, admits: []string{"run_tests", "undo"}, goes: true, attempt: 2, notes: 1},
+		"given out, and admitted afterward": {next: true, given: true, admits: []string{"run_tests", "undo"}, goes: true, attempt: 2, notes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &ownCaller{asker: &asker{rig: newRig(t)}}
+			o.register("", undonePack(`"attempts": 2, `))
+			o.started = o.start("a")
+			o.renew(false)
+			o.req.Requests = []machine.StepRequest{{Key: "k", Tool: "run_tests", Payload: []byte(`{"path":"x"}`), ByCaller: true}}
+			o.settled()
+			if tc.next {
+				o.answer(false)
+			}
+			if tc.given {
+				o.settled()
+			}
+			o.admitOnly(tc.admits...)
+			o.renew(false)
+			if step := o.settled().Steps[0]; step.Goes() != tc.goes || step.Attempt != tc.attempt || !step.ByCaller {
+				t.Fatalf("the caller is given %+v", step)
+			}
+			if got := o.notes(); tc.goes && got != tc.notes {
+				t.Errorf("%d notes of who has a call, want %d", got, tc.notes)
+			}
+			if !tc.goes {
+				o.refused(tc.unknown)
+			}
+		})
+	}
+}
+
+// TestByCallerTakesNoPlace: a call that its caller makes counts in no limit of what is open at
+// once, also after a restart, where its attempt is noted as given out.
+func TestByCallerTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	o := newOwnCaller(t, "")
+	o.answer(false)
+	if o.settled(); o.notes() != 1 {
+		t.Fatalf("%+v", o.store.Holders())
+	}
+	o.restart()
+	o.limit("tool", 1)
+	o.background()
+	o.worker = o.connect("tools", toolsOnly)
+	o.renew(false)
+	o.alone()
+}
+
+// notes counts the calls that are noted as given out to their caller.
+func (o *ownCaller) notes() (n int) {
+	for _, holder := range o.store.Holders() {
+		if holder.Principal != "" && holder.Worker == "" {
+			n++
+		}
+	}
+	return n
 }

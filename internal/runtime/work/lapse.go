@@ -14,8 +14,8 @@ import (
 // approved call whose approval is over is held again, and one whose tool the operator's allowlist
 // admits no longer is answered with that, as they would be before a worker gets them; one that
 // an earlier answer gave out may have been made since: its outcome is unknown, and on_unknown
-// says what follows. A call that a worker has went out in time. What was approved is noted as
-// given out before the answer leaves (ADR 0083). True: the caller is answered by the request that
+// says what follows. A call that a worker has went out in time. What the answer gives out is noted
+// before it leaves (ADR 0083). True: the caller is answered by the request that
 // is given back, for the same steps under their keys.
 func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, lapsed bool, err error) {
 	s := answer.State
@@ -52,13 +52,12 @@ func (r *Room) Lapse(ctx context.Context, req runtime.StepsRequest, answer *runt
 }
 
 // stay is the input that says of a call that no worker has why it does not leave. Whether a
-// caller that was given it made it is unknown: of approved calls the holder says so, others that
-// no worker asked for were given out by the answer.
+// caller that was given it made it is unknown.
 func stay(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := consent.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
 	switch {
-	case holder.Principal == "" && (step.Approval != nil || s.Execution.Leased() && !outside(g, s)):
+	case holder.Principal == "" && !unnoted(g, s, step):
 		return command
 	case denied:
 		answer.Unknown, answer.Metered = true, false
@@ -67,17 +66,35 @@ func stay(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder mac
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
+// unnoted: an answer may have given the call out without a note of that. The record of a request
+// says by itself that the caller has the first attempt of a call that it makes; approved calls and
+// further attempts are noted. What no worker asked for, and no caller said that it makes, has no
+// notes.
+func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
+	switch {
+	case step.Approval != nil:
+		return false
+	case step.ByCaller:
+		return step.Attempt == 1
+	}
+	return !s.Execution.Leased() || outside(g, s)
+}
+
 // outside: the turn is not offered to workers, callers from outside execute it.
 func outside(g *machine.Graph, s *machine.State) bool {
 	node := g.States[s.Current]
 	return node != nil && node.Orchestration == machine.External
 }
 
-// giveOut stores which approved calls of an answer its caller may make from now on: a holder
-// without a worker. A worker that gets such a step takes its place.
+// giveOut stores which calls of an answer its caller may make from now on: a holder without a
+// worker, in whose place comes the worker that gets the step. A call that needs no approval has no
+// note in its first attempt.
 func (r *Room) giveOut(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
 	for _, step := range consent.Given(s, answer.Steps) {
+		if unnoted(answer.Graph, s, step) {
+			continue
+		}
 		holder, err := r.holderOf(ctx, s, answer.Graph, step.Step)
 		if err != nil {
 			return err

@@ -299,8 +299,12 @@ func (r *Room) seat(ctx context.Context, key runtime.RunKey, which func(machine.
 	return nil
 }
 
-// unread: the store does not answer now; it is asked again.
+// unread: the store was not read, or does not answer now; it is asked again. A refusal says what
+// there is: no run, or one that is damaged.
 func unread(err error) bool {
+	if err == nil || errors.Is(err, machine.ErrNoStep) {
+		return false
+	}
 	refusal, ok := errors.AsType[*machine.Refusal](err)
-	return ok && refusal.Code == machine.CodeUnavailable
+	return !ok || refusal.Code == machine.CodeUnavailable
 }

@@ -2,10 +2,12 @@ package admission_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +28,22 @@ type rig struct {
 	store *testkit.Store
 	table *admission.Table
 	stop  func()
+	// broken are the next reads of runs that fail.
+	broken atomic.Int32
+}
+
+// unsteady is a store whose reads of runs break now and then, as of a database whose connection
+// is cut.
+type unsteady struct {
+	*testkit.Store
+	broken *atomic.Int32
+}
+
+func (s unsteady) Head(ctx context.Context, ns uint32, run string) (*machine.State, error) {
+	if s.broken.Add(-1) >= 0 {
+		return nil, errors.New("the connection is cut")
+	}
+	return s.Store.Head(ctx, ns, run)
 }
 
 func newRig(t *testing.T, limits ...*admission.Limit) *rig {
@@ -51,7 +69,7 @@ func newRig(t *testing.T, limits ...*admission.Limit) *rig {
 // open makes the next process on the same data.
 func (r *rig) open() {
 	h, err := house.New(house.Config{Config: runtime.Config{
-		Store: r.store, Clock: house.SystemClock{}, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
+		Store: unsteady{r.store, &r.broken}, Clock: house.SystemClock{}, IDs: house.NewSystemIDs(), AllowTools: []string{"*"},
 	}, Subscriptions: r.store})
 	if err != nil {
 		r.t.Fatal(err)
@@ -216,7 +234,7 @@ func (r *rig) execute(ctx context.Context, at turn, p *strictProvider, rnd *rand
 }
 
 // TestPlacesAfterARestart: calls that are open when the process ends have their places in the
-// next one, until they are over.
+// next one, until they are over, also where reads of their runs fail at first.
 func TestPlacesAfterARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,14 +246,17 @@ func TestPlacesAfterARestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.restart()
+		r.stop()
+		r.store = r.store.Reopen()
+		r.broken.Store(3)
+		r.open()
 		third := r.start("b")
 		begun := make(chan error, 1)
 		go func() {
 			_, err := r.ask(context.Background(), third, 1, 0)
 			begun <- err
 		}()
-		time.Sleep(time.Second) // of the bubble
+		time.Sleep(time.Minute) // of the bubble
 		synctest.Wait()
 		key := runtime.RunKey{ID: third.run}
 		if w := r.Admission.Waiting(key); len(w) != 1 || w[0].Model != "gpt" || w[0].Limits[0] != "gpt" {

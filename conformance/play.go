@@ -131,7 +131,7 @@ func (p *play) make(s step) error {
 	return p.finish(call{s, d, answer})
 }
 
-// speaker is the process that makes a call: that of the principal by whom it is, or the main one.
+// speaker is the process that makes a call: the one of the principal that `by` names, else the main one.
 func (p *play) speaker(s step) (*driver, error) {
 	name, _ := s.args["by"].(string)
 	if name == "" {

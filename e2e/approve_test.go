@@ -78,7 +78,7 @@ func decideUntilTold(ctx context.Context, t *testing.T, s func() pawlv1.ControlS
 		case codes.Unavailable, codes.Canceled:
 			continue
 		}
-		v.reason = pawl.CodeOf(err)
+		v.reason = pawl.ReasonOf(err)
 		return v
 	}
 	t.Error("nobody told what became of a decision")

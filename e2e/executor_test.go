@@ -323,7 +323,7 @@ func TestNoModelNoRun(t *testing.T) {
 	s := newSidecar(t, "--pack", clerk)
 	s.start()
 	_, err := s.runs().StartRun(t.Context(), &pawlv1.StartRunRequest{Pack: "clerk", Execution: pawlv1.Execution_EXECUTION_SIDECAR})
-	if pawl.CodeOf(err) != "NO_MODELS" {
+	if pawl.ReasonOf(err) != "NO_MODELS" {
 		t.Errorf("%v", err)
 	}
 }

@@ -153,7 +153,7 @@ func (d *bureau) approve(task, who, claim string) string {
 		if err == nil {
 			return ""
 		}
-		return pawl.CodeOf(err) + " " + err.Error()
+		return pawl.ReasonOf(err) + " " + err.Error()
 	case "JSONRPC":
 		return d.post("/", who, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":`+protojson.Format(req)+`}`)
 	}

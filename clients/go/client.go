@@ -22,7 +22,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// DefaultAddr is where a sidecar listens unless it is told otherwise.
+// DefaultAddr is the address at which a sidecar listens by default.
 const DefaultAddr = "127.0.0.1:7291"
 
 // maxAnswerBytes bounds one message from a sidecar.
@@ -138,7 +138,8 @@ func (bearer) RequireTransportSecurity() bool { return false }
 // Their calls are not repeated; [ErrorOf] reads their errors.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close gives up the runs that the client executes, and closes the connection.
+// Close ends the executions of runs ([Run.Serve]) and the connection. Another process may go on with
+// the runs.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true

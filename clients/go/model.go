@@ -84,8 +84,9 @@ func (t *Turn) Answered(ctx context.Context, step uint32) (*pawlv1.Step, error) 
 	return t.answer(ctx, step)
 }
 
-// CodeOf is the server's reason where it refused a request.
-func CodeOf(err error) string { return codeOf(err) }
+// ReasonOf is the sidecar's reason where it refused a request, HANDLER_ERROR for any other error:
+// what a turn that fails with the error is failed with.
+func ReasonOf(err error) string { return reasonOf(err) }
 
 // suspend releases the turn until its steps are answered.
 func (t *Turn) suspend(ctx context.Context) error {

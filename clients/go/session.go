@@ -166,5 +166,5 @@ func permanent(err error) bool {
 	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.Unimplemented:
 		return true
 	}
-	return codeOf(err) == "WORKER_REPLACED"
+	return reasonOf(err) == "WORKER_REPLACED"
 }

@@ -84,7 +84,7 @@ func (t *Turn) execute(ctx context.Context) {
 	case err == nil:
 		err = t.complete(ctx, &done)
 	case errors.Is(err, ErrSuspended):
-		if err = t.suspend(ctx); err != nil && codeOf(err) == "NOTHING_PENDING" {
+		if err = t.suspend(ctx); err != nil && reasonOf(err) == "NOTHING_PENDING" {
 			t.execute(ctx) // the last answer came meanwhile
 			return
 		}
@@ -136,7 +136,7 @@ func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
 		return bounded(failure.Code, failure.Message), failure.Final || failure.Reject, failure.Reject
 	}
-	return bounded(codeOf(err), err.Error()), false, false
+	return bounded(reasonOf(err), err.Error()), false, false
 }
 
 // Most that the contract takes, bytes.
@@ -154,8 +154,8 @@ func bounded(code, message string) *pawlv1.Fault {
 	return &pawlv1.Fault{Code: cmp.Or(clip(code, maxCode), "ERROR"), Message: clip(message, maxMessage)}
 }
 
-// codeOf is the server's reason where it refused an answer.
-func codeOf(err error) string {
+// reasonOf is the server's reason where it refused an answer.
+func reasonOf(err error) string {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
 			return info.GetReason()

@@ -61,7 +61,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// WorkerConfig is what a worker executes, and for whom.
+// WorkerConfig says what a worker executes, for which sidecar, and how much at once.
 type WorkerConfig struct {
 	// Conn leads to the sidecar. Required.
 	Conn grpc.ClientConnInterface

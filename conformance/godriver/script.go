@@ -162,7 +162,7 @@ type toolCall struct {
 	attempt int32
 	// once is the idempotency key.
 	once string
-	// deadline is when nobody knows of the call.
+	// deadline is the time from which the outcome of the call is unknown.
 	deadline time.Time
 }
 

@@ -296,11 +296,11 @@ func everyKind() (kinds []pawlv1.RecordKind) {
 // decided about by its digest, what has to be heard is, and nobody pays order 1 twice.
 func (g *governed) goesOn() {
 	g.t.Helper()
-	if _, err := g.ask(g.open, 2, false, 10, 0); pawl.CodeOf(err) != "STEERING_MISSING" {
+	if _, err := g.ask(g.open, 2, false, 10, 0); pawl.ReasonOf(err) != "STEERING_MISSING" {
 		g.t.Errorf("a request that hears nothing: %v", err)
 	}
 	g.twice(g.begin())
-	if err := g.decide(g.paid, pawlv1.StepDecision_STEP_DECISION_DENY, ""); pawl.CodeOf(err) != "ALREADY_DECIDED" {
+	if err := g.decide(g.paid, pawlv1.StepDecision_STEP_DECISION_DENY, ""); pawl.ReasonOf(err) != "ALREADY_DECIDED" {
 		g.t.Errorf("a second decision: %v", err)
 	}
 	if err := g.decide(g.held, pawlv1.StepDecision_STEP_DECISION_APPROVE, ""); err != nil {

@@ -256,7 +256,7 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 	}
 	ref := &pawlv1.ToolCallRef{ModelStep: x.last, Index: int32(i)}
 	got, err := x.turn.RequestCall(ctx, ref, call.GetName(), payload)
-	switch code := pawl.CodeOf(err); {
+	switch code := pawl.ReasonOf(err); {
 	case err == nil && got.GetDenial() != nil:
 		return asked{code: got.GetDenial().GetCode(), reason: got.GetDenial().GetMessage()}, false, nil
 	case err == nil:

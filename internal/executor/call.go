@@ -104,7 +104,7 @@ func (o *outcome) tell(ctx context.Context, turn *pawl.Turn, step uint32, attemp
 		case err == nil:
 			return got, nil
 		case o.failure == nil && refused(err):
-			o.failure = &model.Failure{Code: pawl.CodeOf(err), Message: err.Error(), Final: true}
+			o.failure = &model.Failure{Code: pawl.ReasonOf(err), Message: err.Error(), Final: true}
 			if f, ok := errors.AsType[*pawl.Failure](err); ok {
 				o.failure.Code, o.failure.Message = f.Code, f.Message
 			}
@@ -121,7 +121,7 @@ func (o *outcome) tell(ctx context.Context, turn *pawl.Turn, step uint32, attemp
 // refused: an answer that is never taken, however often it is told.
 func refused(err error) bool {
 	_, large := errors.AsType[*pawl.Failure](err)
-	return large || pawl.CodeOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
+	return large || pawl.ReasonOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
 }
 
 func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest {

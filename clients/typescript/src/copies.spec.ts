@@ -56,7 +56,7 @@ describe.each([
     expect(JSON.parse(worked ?? "")).toEqual(TOLD);
   });
 
-  // The error of a card that may have been charged is told to the sidecar that comes after.
+  // The next sidecar gets the error: the card may have been charged.
   test.each(["driven", "worked"])(
     `its sidecar killed under a tool with ${theirs}, %s`,
     async (way) => {

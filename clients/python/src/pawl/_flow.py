@@ -19,7 +19,6 @@ from pawl._advice import repeatable
 from pawl._errors import PawlError
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)

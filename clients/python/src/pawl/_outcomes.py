@@ -162,11 +162,6 @@ def outcome(message: Any) -> Outcome:
     )
 
 
-def goes_on(message: Any) -> bool:
-    """Whether a turn is open after a writing call, which is all that a driver asks of it."""
-    return _status(message) is RunStatus.RUNNING and message.HasField("turn")
-
-
 def snapshot(message: Any) -> Snapshot:
     """Reads a run with the values of its artifacts."""
     return Snapshot(

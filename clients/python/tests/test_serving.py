@@ -470,18 +470,22 @@ from pawl.testing import Sidecar
 with Sidecar(packs=[sys.argv[1]]) as sidecar, sidecar.client() as client:
     handle = lambda turn: Reply() if turn.terminal else Reply(event="Done")
     client.run("steps", handle, variables={"n": 1})
-    if (child := os.fork()) == 0:
-        try:
-            Client(address=sidecar.address).run("steps", handle, variables={"n": 1})
-        except StateError as error:
-            os._exit(7 if error.reason == "FORKED" else 8)
-        os._exit(9)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(list(client.list_runs())))
+    ends = set()
+    for _ in range(50):
+        if (child := os.fork()) == 0:
+            try:
+                Client(address=sidecar.address).run("steps", handle, variables={"n": 1})
+            except StateError as error:
+                os._exit(7 if error.reason == "FORKED" else 8)
+            os._exit(9)
+        ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(ends, len(list(client.list_runs())))
 """
 
 
 def test_a_forked_process_is_told_that_it_cannot(shared: Sidecar) -> None:
-    """A stream of its parent's would hang there; no run is begun."""
+    """A stream of its parent's would hang there; no run is begun. gRPC's own handlers of fork
+    killed a quarter of the children."""
     command = [sys.executable, "-c", FORKS, str(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
-    assert (done.stdout, done.returncode) == ("7 1\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("{7} 1\n", 0), done.stderr

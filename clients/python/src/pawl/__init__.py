@@ -7,6 +7,13 @@
 The raw messages and stubs are in `pawl.v1`.
 """
 
+import os as _os
+
+# gRPC's core has handlers of fork by default, while its Python side has them off. A child of a
+# process with open streams dies in them, now and then, before its first line. The core reads this
+# when grpc is loaded, so it comes first; what the environment says stays.
+_os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 from pawl._approvals import Approval, ExternalEvent
 from pawl._async_client import AsyncClient
 from pawl._async_run import AsyncHandler, AsyncHandlers, AsyncRun, AsyncTool

@@ -170,3 +170,27 @@ func TestARepeatedTurnIsAnsweredFromTheRecord(t *testing.T) {
 		t.Fatalf("the fork shows %v, %v", copied, err)
 	}
 }
+
+// TestANormalAnswerIsReadAsItWasRecorded: the fields of ADR 0087 come back, and an answer that
+// differs in one of them is another answer.
+func TestANormalAnswerIsReadAsItWasRecorded(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	turn := r.start(ctx).GetTurn()
+	asked := &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{userMessage("go")}}
+	one := r.askModel(ctx, turn, 1, asked)
+	answer := func(provider, broken string) *pawlv1.ModelAnswer {
+		out := spoken("", "{}")
+		out.ProviderName, out.Calls[0].Id, out.Calls[0].BrokenArguments = provider, strings.Repeat("s", 4096), broken
+		return out
+	}
+	r.answerModel(ctx, turn, one.GetStep(), answer("openai", `{"n": `))
+	again := r.askModel(ctx, turn, 1, asked).GetStep().GetModel().GetAnswer()
+	if want := answer("openai", `{"n": `); !proto.Equal(again, want) {
+		t.Fatalf("recorded %v, want %v", again, want)
+	}
+	for _, other := range []*pawlv1.ModelAnswer{answer("anthropic", `{"n": `), answer("openai", `{"n`), answer("openai", ""), answer("", `{"n": `)} {
+		_, err := r.runs.AnswerModel(ctx, modelAnswer(turn, one.GetStep(), other))
+		wantError(t, err, codes.AlreadyExists, "ANSWER_CONFLICT")
+	}
+}

@@ -15,6 +15,7 @@ import { type ModelAnswer as Answered, PartSchema, StepStatus } from "./gen/pawl
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
 import type {
   ModelAnswer,
+  ModelCall,
   ModelFailure,
   ModelOutcome,
   ModelRound,
@@ -426,7 +427,9 @@ function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
   return heardOf(step, { parts, calls, provider, refusal }, usage, false);
 }
 
-type Words = Pick<Plain<Answered>, "parts" | "calls" | "provider" | "refusal">;
+type Words = Pick<Plain<Answered>, "parts" | "provider" | "refusal"> & {
+  readonly calls: readonly ModelCall[];
+};
 
 function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean): Heard {
   const { parts, calls, provider, refusal } = words;

@@ -141,7 +141,7 @@ function answerInit(answer: ModelAnswer): MessageInitShape<typeof ModelAnswerSch
   return {
     ...words,
     parts: partsOf(content),
-    calls: [...(calls ?? [])],
+    calls: (calls ?? []).map(({ brokenArguments = "", ...call }) => ({ ...call, brokenArguments })),
     providerJson: provider === undefined ? "" : toJsonText(provider, "provider"),
   };
 }

@@ -30,11 +30,15 @@ export interface ModelRequest {
   readonly messages?: readonly ModelMessage[];
 }
 
-/** A tool call of a model as it worded it: `arguments` is text, JSON or not. */
+/**
+ * A tool call of an answer: `arguments` is the text of a JSON object. `brokenArguments` is what
+ * the model wrote where that was no object; `arguments` is "{}" then.
+ */
 export interface ModelCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
+  readonly brokenArguments?: string;
 }
 
 /** What a model answered. */
@@ -48,8 +52,13 @@ export interface ModelAnswer {
   readonly model?: string;
   /** The provider's id of the response. */
   readonly responseId?: string;
-  /** What the provider wants to have back with the message. */
+  /**
+   * The message as the executor's library has it, told to the model again as it is:
+   * `{library, version, message}`.
+   */
   readonly provider?: Json;
+  /** Provider that answered, as the library names it, for example "openai". */
+  readonly providerName?: string;
 }
 
 /** A call of a model that came to nothing. */

@@ -127,10 +127,10 @@ func modelAnswerFromProto(in *pawlv1.ModelAnswer) (*machine.ModelAnswer, error) 
 	}
 	out := &machine.ModelAnswer{
 		Parts: parts, Refusal: in.GetRefusal(), Finish: in.GetFinishReason(), Model: in.GetModel(),
-		ResponseID: in.GetResponseId(), Provider: []byte(in.GetProviderJson()),
+		ResponseID: in.GetResponseId(), Provider: []byte(in.GetProviderJson()), ProviderName: in.GetProviderName(),
 	}
 	for _, call := range in.GetCalls() {
-		out.Calls = append(out.Calls, machine.ModelCall{ID: call.GetId(), Name: call.GetName(), Arguments: call.GetArguments()})
+		out.Calls = append(out.Calls, machine.ModelCall{ID: call.GetId(), Name: call.GetName(), Arguments: call.GetArguments(), Broken: call.GetBrokenArguments()})
 	}
 	return out, nil
 }
@@ -141,10 +141,10 @@ func modelAnswerToProto(in *machine.ModelAnswer) *pawlv1.ModelAnswer {
 	}
 	out := &pawlv1.ModelAnswer{
 		Parts: partsToProto(in.Parts), Refusal: in.Refusal, FinishReason: in.Finish, Model: in.Model,
-		ResponseId: in.ResponseID, ProviderJson: string(in.Provider),
+		ResponseId: in.ResponseID, ProviderJson: string(in.Provider), ProviderName: in.ProviderName,
 	}
 	for _, call := range in.Calls {
-		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: call.ID, Name: call.Name, Arguments: call.Arguments})
+		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: call.ID, Name: call.Name, Arguments: call.Arguments, BrokenArguments: call.Broken})
 	}
 	return out
 }

@@ -17,7 +17,11 @@ func (r *Rules) model(m proto.Message) bool {
 		return r.messages && text(&m.Refusal, TextMark) || changed
 	case *pawlv1.ModelCall:
 		// The arguments are what a step's payload is.
-		return (r.messages || r.tools[m.GetName()]) && text(&m.Arguments, JSONMark)
+		if !r.messages && !r.tools[m.GetName()] {
+			return false
+		}
+		changed := text(&m.Arguments, JSONMark)
+		return text(&m.BrokenArguments, TextMark) || changed
 	case *pawlv1.GetModelStepResponse:
 		changed := (r.anyVariable() || len(r.artifacts) > 0) && text(&m.System, TextMark)
 		changed = r.messages && text(&m.ToolsJson, JSONMark) || changed

@@ -118,7 +118,7 @@ func sureParts(parts []*pawlv1.Part) bool {
 func sureMessage(m *pawlv1.Message) bool {
 	switch m.GetRole() {
 	case "user", "assistant", "tool", "system":
-		return m.GetEnvelope() == nil && len(m.GetToolCallId()) <= 256 && sureParts(m.GetParts())
+		return m.GetEnvelope() == nil && len(m.GetToolCallId()) <= 4096 && sureParts(m.GetParts())
 	}
 	return false
 }

@@ -20,7 +20,7 @@ func modelBytes(a *machine.ModelAnswer) int64 {
 	}
 	n := partsBytes(a.Parts) + len(a.Refusal) + len(a.Provider)
 	for _, call := range a.Calls {
-		n += len(call.ID) + len(call.Name) + len(call.Arguments)
+		n += len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Broken)
 	}
 	return int64(n)
 }
@@ -59,7 +59,7 @@ func AnswerMessage(a *machine.ModelAnswer) machine.Message {
 	}
 	calls := make([]call, len(a.Calls))
 	for i, c := range a.Calls {
-		calls[i] = call(c)
+		calls[i] = call{c.ID, c.Name, c.Arguments}
 	}
 	m.ToolCalls = plainJSON(calls)
 	return m

@@ -145,11 +145,14 @@ type (
 		Refusal, Finish string
 		Model           string
 		ResponseID      string
-		// Provider is JSON that its provider wants to have back.
-		Provider []byte
+		// Provider is the message as the executor's library has it, JSON; ProviderName names who
+		// answered.
+		Provider     []byte
+		ProviderName string
 	}
-	// ModelCall is one tool call as the model worded it.
-	ModelCall struct{ ID, Name, Arguments string }
+	// ModelCall is one tool call of an answer. Broken is what the model wrote where that was no
+	// object.
+	ModelCall struct{ ID, Name, Arguments, Broken string }
 	// CallRef names a tool call of a MODEL step, from 0.
 	CallRef struct {
 		Step  uint32

@@ -73,6 +73,7 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 		}
 		b.texts([]string{a.Refusal, a.Finish, a.Model, a.ResponseID})
 		b.Bytes(a.Provider)
+		b.named(a)
 	}
 	b.Fault(c.Error)
 	b.Flag(c.Final)
@@ -80,6 +81,19 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	used := c.Usage
 	used.Model = "" // that of the step
 	b.Usage(used)
+}
+
+// named takes what answers had not before; of an answer without it the digest is as it was.
+func (b Body) named(a *machine.ModelAnswer) {
+	if a.ProviderName != "" {
+		b.Text(a.ProviderName)
+	}
+	for i, call := range a.Calls {
+		if call.Broken != "" {
+			b.Number(uint64(i))
+			b.Text(call.Broken)
+		}
+	}
 }
 
 // AnswerID makes an attempt the idempotency id of what came of it, whoever tells it, and

@@ -178,6 +178,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	sendingSamples(t, fresh)
 	callerSamples(t, fresh)
 	rejectedSamples(t, fresh)
+	normalSamples(t, fresh)
 	effectSamples(t, fresh)
 	approvalSamples(t, fresh)
 	accounts := &filler{rnd: rand.New(rand.NewPCG(1, 230)), full: true}

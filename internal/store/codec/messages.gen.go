@@ -4199,6 +4199,7 @@ func appendModelAnswer(b []byte, v *machine.ModelAnswer) []byte {
 	b = appendString(b, 5, v.Model)
 	b = appendString(b, 6, v.ResponseID)
 	b = appendBytes(b, 7, v.Provider)
+	b = appendString(b, 8, v.ProviderName)
 	return b
 }
 
@@ -4222,6 +4223,8 @@ func readModelAnswer(b []byte, v *machine.ModelAnswer) error {
 			v.ResponseID = s.string()
 		case 7:
 			v.Provider = s.bytes()
+		case 8:
+			v.ProviderName = s.string()
 		default:
 			s.unknown()
 		}
@@ -5187,6 +5190,7 @@ func appendModelCall(b []byte, v *machine.ModelCall) []byte {
 	b = appendString(b, 1, v.ID)
 	b = appendString(b, 2, v.Name)
 	b = appendString(b, 3, v.Arguments)
+	b = appendString(b, 4, v.Broken)
 	return b
 }
 
@@ -5200,6 +5204,8 @@ func readModelCall(b []byte, v *machine.ModelCall) error {
 			v.Name = s.string()
 		case 3:
 			v.Arguments = s.string()
+		case 4:
+			v.Broken = s.string()
 		default:
 			s.unknown()
 		}

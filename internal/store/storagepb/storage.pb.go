@@ -2980,6 +2980,7 @@ type ModelAnswer struct {
 	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	ResponseId    string                 `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	Provider      []byte                 `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
+	ProviderName  string                 `protobuf:"bytes,8,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3063,11 +3064,19 @@ func (x *ModelAnswer) GetProvider() []byte {
 	return nil
 }
 
+func (x *ModelAnswer) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
 type ModelCall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Arguments     string                 `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Broken        string                 `protobuf:"bytes,4,opt,name=broken,proto3" json:"broken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3119,6 +3128,13 @@ func (x *ModelCall) GetName() string {
 func (x *ModelCall) GetArguments() string {
 	if x != nil {
 		return x.Arguments
+	}
+	return ""
+}
+
+func (x *ModelCall) GetBroken() string {
+	if x != nil {
+		return x.Broken
 	}
 	return ""
 }
@@ -11857,7 +11873,7 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"ToolResult\x12)\n" +
 	"\x04said\x18\x01 \x01(\v2\x15.pawl.storage.v1.SaidR\x04said\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\xf1\x01\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x96\x02\n" +
 	"\vModelAnswer\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x120\n" +
 	"\x05calls\x18\x02 \x03(\v2\x1a.pawl.storage.v1.ModelCallR\x05calls\x12\x18\n" +
@@ -11866,11 +11882,13 @@ const file_storage_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1f\n" +
 	"\vresponse_id\x18\x06 \x01(\tR\n" +
 	"responseId\x12\x1a\n" +
-	"\bprovider\x18\a \x01(\fR\bprovider\"M\n" +
+	"\bprovider\x18\a \x01(\fR\bprovider\x12#\n" +
+	"\rprovider_name\x18\b \x01(\tR\fproviderName\"e\n" +
 	"\tModelCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"3\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\x12\x16\n" +
+	"\x06broken\x18\x04 \x01(\tR\x06broken\"3\n" +
 	"\aCallRef\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x03R\x05index\"\xa6\x02\n" +

@@ -126,7 +126,12 @@ def model_answer(answer: ModelAnswer) -> record_pb2.ModelAnswer:
     return record_pb2.ModelAnswer(
         parts=wire.parts(answer.parts),
         calls=[
-            record_pb2.ModelCall(id=call.id, name=call.name, arguments=call.arguments)
+            record_pb2.ModelCall(
+                id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+                broken_arguments=call.broken_arguments,
+            )
             for call in answer.calls
         ],
         refusal=answer.refusal,
@@ -134,4 +139,5 @@ def model_answer(answer: ModelAnswer) -> record_pb2.ModelAnswer:
         model=answer.model,
         response_id=answer.response_id,
         provider_json="" if answer.provider is None else dump_json(answer.provider, "provider"),
+        provider_name=answer.provider_name,
     )

@@ -66,16 +66,24 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One tool call as a model worded it; `arguments` are JSON or not."""
+    """One tool call of an answer. `arguments` are the text of a JSON object.
+
+    `broken_arguments` is what the model wrote where that was no object; `arguments` is "{}" then.
+    """
 
     id: str = ""
     name: str = ""
     arguments: str = ""
+    broken_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
-    """What a model answered. `provider` is what its provider wants to have back."""
+    """What a model answered.
+
+    `provider` is the message as the executor's library has it, told to the model again as it is:
+    {"library", "version", "message"}. `provider_name` says who answered, for example "openai".
+    """
 
     parts: tuple[Part, ...] = ()
     calls: tuple[ModelCall, ...] = ()
@@ -84,6 +92,7 @@ class ModelAnswer:
     model: str = ""
     response_id: str = ""
     provider: Json = None
+    provider_name: str = ""
 
     @property
     def text(self) -> str:

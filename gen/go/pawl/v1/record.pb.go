@@ -1286,8 +1286,8 @@ type Message struct {
 	ToolCallsJson string `protobuf:"bytes,3,opt,name=tool_calls_json,json=toolCallsJson,proto3" json:"tool_calls_json,omitempty"`
 	// For role "tool": which call this answers. Default: empty.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// What the model's provider wants to have back with the message, as JSON, kept as it is:
-	// reasoning items, signatures. Default: empty.
+	// The message as the executor's library has it, as JSON, kept as it is, with reasoning and
+	// signatures; see ModelAnswer. Default: empty.
 	ProviderJson string `protobuf:"bytes,5,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
 	// Why the model would not answer, in its words. Default: empty.
 	Refusal string `protobuf:"bytes,6,opt,name=refusal,proto3" json:"refusal,omitempty"`
@@ -2157,14 +2157,19 @@ func (x *ToolResult) GetCallId() string {
 // ModelCall is one tool call of a model, as it worded it.
 type ModelCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider's id of the call; may be empty.
+	// Id of the call. Executors keep the provider's where it is there and no other call of the
+	// conversation has it, and make one else. May be empty.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the tool, known or not.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its arguments as the model wrote them, JSON or not.
-	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Its arguments. Executors write the text of a JSON object; numbers keep the digits that the
+	// model wrote.
+	Arguments string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// What the model wrote where that is not a JSON object; `arguments` is "{}" then, and the
+	// call is answered with an error. Default: empty.
+	BrokenArguments string `protobuf:"bytes,4,opt,name=broken_arguments,json=brokenArguments,proto3" json:"broken_arguments,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelCall) Reset() {
@@ -2218,6 +2223,13 @@ func (x *ModelCall) GetArguments() string {
 	return ""
 }
 
+func (x *ModelCall) GetBrokenArguments() string {
+	if x != nil {
+		return x.BrokenArguments
+	}
+	return ""
+}
+
 // ModelAnswer is what a model answered. As a message it has the role "assistant", and
 // tool_calls_json is [{"id":…,"name":…,"arguments":"…"},…], fields that are empty included.
 type ModelAnswer struct {
@@ -2236,9 +2248,12 @@ type ModelAnswer struct {
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	// The provider's id of the response. Default: empty.
 	ResponseId string `protobuf:"bytes,6,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
-	// What the provider wants to have back with the message, as JSON, kept as it is.
-	// Default: empty.
-	ProviderJson  string `protobuf:"bytes,7,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
+	// The message as the executor's library has it, as JSON, to be told to the model again as it
+	// is: {"library":"pydantic-ai","version":"…","message":…}; see docs/models.md. Default: empty.
+	ProviderJson string `protobuf:"bytes,7,opt,name=provider_json,json=providerJson,proto3" json:"provider_json,omitempty"`
+	// Provider that answered, as the executor's library names it, for example "openai".
+	// Default: empty, not known.
+	ProviderName  string `protobuf:"bytes,8,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2318,6 +2333,13 @@ func (x *ModelAnswer) GetResponseId() string {
 func (x *ModelAnswer) GetProviderJson() string {
 	if x != nil {
 		return x.ProviderJson
+	}
+	return ""
+}
+
+func (x *ModelAnswer) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
 	}
 	return ""
 }
@@ -6215,7 +6237,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x04role\x18\x01 \x01(\tB$\xbaH!r\x1fR\x04userR\tassistantR\x04toolR\x06systemR\x04role\x12-\n" +
 	"\x05parts\x18\x02 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x12&\n" +
 	"\x0ftool_calls_json\x18\x03 \x01(\tR\rtoolCallsJson\x12*\n" +
-	"\ftool_call_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
+	"\ftool_call_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80 R\n" +
 	"toolCallId\x12#\n" +
 	"\rprovider_json\x18\x05 \x01(\tR\fproviderJson\x12\x18\n" +
 	"\arefusal\x18\x06 \x01(\tR\arefusal\x12-\n" +
@@ -6289,11 +6311,12 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\n" +
 	"ToolResult\x12\x1b\n" +
 	"\x04step\x18\x01 \x01(\rB\a\xbaH\x04*\x02(\x01R\x04step\x12!\n" +
-	"\acall_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06callId\"a\n" +
+	"\acall_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x06callId\"\x8c\x01\n" +
 	"\tModelCall\x12\x18\n" +
-	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x02id\x12\x1c\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x02id\x12\x1c\n" +
 	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"\xaa\x02\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\x12)\n" +
+	"\x10broken_arguments\x18\x04 \x01(\tR\x0fbrokenArguments\"\xd9\x02\n" +
 	"\vModelAnswer\x12-\n" +
 	"\x05parts\x18\x01 \x03(\v2\r.pawl.v1.PartB\b\xbaH\x05\x92\x01\x02\x10@R\x05parts\x123\n" +
 	"\x05calls\x18\x02 \x03(\v2\x12.pawl.v1.ModelCallB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05calls\x12\x18\n" +
@@ -6302,7 +6325,8 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05model\x12)\n" +
 	"\vresponse_id\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
 	"responseId\x12#\n" +
-	"\rprovider_json\x18\a \x01(\tR\fproviderJson\"W\n" +
+	"\rprovider_json\x18\a \x01(\tR\fproviderJson\x12-\n" +
+	"\rprovider_name\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fproviderName\"W\n" +
 	"\vToolCallRef\x12&\n" +
 	"\n" +
 	"model_step\x18\x01 \x01(\rB\a\xbaH\x04*\x02(\x01R\tmodelStep\x12 \n" +

@@ -402,17 +402,19 @@ class ToolResult(_message.Message):
     def __init__(self, step: _Optional[int] = ..., call_id: _Optional[str] = ...) -> None: ...
 
 class ModelCall(_message.Message):
-    __slots__ = ("id", "name", "arguments")
+    __slots__ = ("id", "name", "arguments", "broken_arguments")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    BROKEN_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     arguments: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+    broken_arguments: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ..., broken_arguments: _Optional[str] = ...) -> None: ...
 
 class ModelAnswer(_message.Message):
-    __slots__ = ("parts", "calls", "refusal", "finish_reason", "model", "response_id", "provider_json")
+    __slots__ = ("parts", "calls", "refusal", "finish_reason", "model", "response_id", "provider_json", "provider_name")
     PARTS_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
@@ -420,6 +422,7 @@ class ModelAnswer(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_JSON_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_NAME_FIELD_NUMBER: _ClassVar[int]
     parts: _containers.RepeatedCompositeFieldContainer[Part]
     calls: _containers.RepeatedCompositeFieldContainer[ModelCall]
     refusal: str
@@ -427,7 +430,8 @@ class ModelAnswer(_message.Message):
     model: str
     response_id: str
     provider_json: str
-    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., refusal: _Optional[str] = ..., finish_reason: _Optional[str] = ..., model: _Optional[str] = ..., response_id: _Optional[str] = ..., provider_json: _Optional[str] = ...) -> None: ...
+    provider_name: str
+    def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ..., calls: _Optional[_Iterable[_Union[ModelCall, _Mapping]]] = ..., refusal: _Optional[str] = ..., finish_reason: _Optional[str] = ..., model: _Optional[str] = ..., response_id: _Optional[str] = ..., provider_json: _Optional[str] = ..., provider_name: _Optional[str] = ...) -> None: ...
 
 class ToolCallRef(_message.Message):
     __slots__ = ("model_step", "index")

@@ -21,7 +21,7 @@ func Slim(r *machine.Record) machine.Record {
 		slim := *b
 		slim.Result, slim.Artifacts = nil, nil
 		if b.Answer != nil {
-			slim.Answer = &machine.ModelAnswer{Model: b.Answer.Model, ResponseID: b.Answer.ResponseID, Finish: b.Answer.Finish}
+			slim.Answer = &machine.ModelAnswer{Model: b.Answer.Model, ResponseID: b.Answer.ResponseID, Finish: b.Answer.Finish, ProviderName: b.Answer.ProviderName}
 		}
 		out.Body = &slim
 	case *machine.StepDelegated:

@@ -72,6 +72,7 @@ func answered(s *Span, b *machine.StepResolved) {
 	}
 	s.consumed(&b.Usage)
 	if b.Answer != nil {
+		s.text("gen_ai.provider.name", b.Answer.ProviderName)
 		s.text("gen_ai.response.model", b.Answer.Model)
 		s.text("gen_ai.response.id", b.Answer.ResponseID)
 		s.texts("gen_ai.response.finish_reasons", b.Answer.Finish)

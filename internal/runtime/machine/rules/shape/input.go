@@ -149,7 +149,7 @@ func RequestBytes(r *machine.ModelRequest) int64 {
 func AnswerBytes(a *machine.ModelAnswer) int64 {
 	n := PartsBytes(a.Parts) + int64(len(a.Refusal)+len(a.Provider))
 	for _, call := range a.Calls {
-		n += int64(len(call.ID) + len(call.Name) + len(call.Arguments))
+		n += int64(len(call.ID) + len(call.Name) + len(call.Arguments) + len(call.Broken))
 	}
 	return n
 }

@@ -247,13 +247,19 @@ func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
 }
 
 // Output tells those who watch the run a piece of the turn's output.
-func (t *Turn) Output(ctx context.Context, text string) error {
+func (t *Turn) Output(ctx context.Context, text string) error { return t.show(ctx, text, false) }
+
+// Reasoning tells those who watch the run a piece of what the model thinks: in order with
+// Output, marked, and no part of the turn's output.
+func (t *Turn) Reasoning(ctx context.Context, text string) error { return t.show(ctx, text, true) }
+
+func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
 	s, err := t.w.current(ctx, nil)
 	if err != nil {
 		return err
 	}
 	t.w.mu.Lock()
-	out := &pawlv1.WorkerOutput{Token: t.lease().GetToken(), Offset: t.output, Text: text}
+	out := &pawlv1.WorkerOutput{Token: t.lease().GetToken(), Offset: t.output, Text: text, Reasoning: reasoning}
 	t.output += int64(len(text))
 	t.w.mu.Unlock()
 	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})

@@ -91,6 +91,9 @@ func (l *live) output(out *pawlv1.OutputChunk) {
 	if out.GetReset_() {
 		l.line()
 	}
+	if out.GetReasoning() {
+		return // It is no part of what the turn says.
+	}
 	l.text(out.GetText())
 }
 

@@ -220,7 +220,7 @@ func (l *workLink) control(in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) 
 		out.Answer = &pawlv1.WorkReceipt_Heartbeat{Heartbeat: got}
 		return out, err
 	case *pawlv1.WorkRequest_Output:
-		end, err := l.worker.Output(item.Output.GetToken(), item.Output.GetOffset(), item.Output.GetText(), item.Output.GetReset_())
+		end, err := l.worker.Output(convert.ShownFromProto(item.Output))
 		out.Answer = &pawlv1.WorkReceipt_Output{Output: &pawlv1.OutputProgress{Offset: end}}
 		return out, err
 	case *pawlv1.WorkRequest_Release:

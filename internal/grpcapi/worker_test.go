@@ -451,3 +451,59 @@ func TestOutput(t *testing.T) {
 		t.Fatalf("read %v", got)
 	}
 }
+
+// TestOutputAmongRecords: those who read later, too, get each piece behind the record that was the
+// newest when it was written, and before the next one; and what is reasoning is marked.
+func TestOutputAmongRecords(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.register(ctx)
+	run := r.startWorkers(ctx).GetRun().GetRunId()
+	h := r.hand(ctx, registration("w"))
+	lease := h.turn().GetLease()
+	var offset int64
+	say := func(text string, reasoning bool) {
+		t.Helper()
+		piece := &pawlv1.WorkerOutput{Token: lease.GetToken(), Offset: offset, Text: text, Reasoning: reasoning}
+		if _, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: piece}}); err != nil {
+			t.Fatal(err)
+		}
+		offset += int64(len(text))
+	}
+	write := func(value string) {
+		t.Helper()
+		set := &pawlv1.SetArtifactsRequest{RunId: run, TurnToken: lease.GetToken(), WriteId: value, Artifacts: []*pawlv1.ArtifactWrite{text("note", value)}}
+		if _, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_SetArtifacts{SetArtifacts: set}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("think", true)
+	say("say", false)
+	write("one")
+	say("on", false)
+	write("two")
+	write("three")
+	say("end", true)
+	stream, err := r.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
+		RunId: run, Follow: true, Output: true, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_ARTIFACTS_SET},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"(think)", "say", "one", "on", "two", "three", "(end)"} {
+		item, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := item.GetOutput().GetText()
+		if item.GetOutput().GetReasoning() {
+			got = "(" + got + ")"
+		}
+		if written := item.GetRecord().GetArtifactsSet().GetArtifactsWritten(); len(written) > 0 {
+			got = written[0].GetValue().GetText()
+		}
+		if got != want {
+			t.Fatalf("item %d is %q, want %q", i, got, want)
+		}
+	}
+}

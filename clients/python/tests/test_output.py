@@ -92,6 +92,38 @@ async def test_pieces_as_they_come(own: Sidecar, flavour: str) -> None:
     assert {(c.turn_seq, c.attempt, c.delivery, c.reset) for c in seen} == {(1, 1, 1, False)}
 
 
+async def test_reasoning_is_marked_and_taken_back_too(own: Sidecar) -> None:
+    worker = Worker(address=own.address)
+    seen = asyncio.Event()
+
+    @worker.prompt("calc")
+    async def handle(turn: AsyncTurn) -> Reply:
+        if turn.terminal:
+            return Reply()
+        await turn.reasoning("hm ")
+        await turn.output("half")
+        await asyncio.wait_for(seen.wait(), WAIT)
+        await turn.retract_output(7)
+        await turn.reasoning("so ")
+        await turn.output("whole")
+        return Reply(event="Done")
+
+    async with own.async_client() as client, serving(worker):
+        run = await client.start("steps", variables={"n": 1})
+        chunks = []
+        async for chunk in run.output():
+            chunks.append((chunk.reset, chunk.reasoning, chunk.text))
+            if len(chunks) == 2:
+                seen.set()
+    assert chunks == [
+        (False, True, "hm "),
+        (False, False, "half"),
+        (True, False, ""),
+        (False, True, "so "),
+        (False, False, "whole"),
+    ]
+
+
 async def status(run: AsyncRun) -> RunStatus:
     return (await run.wait(timeout=WAIT)).run.status
 

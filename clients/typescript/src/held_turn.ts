@@ -176,7 +176,11 @@ export class HeldTurn extends Held implements TurnHost {
   }
 
   output(text: string): Promise<void> {
-    return this.#output.write(text);
+    return this.#output.write(text, false);
+  }
+
+  reasoning(text: string): Promise<void> {
+    return this.#output.write(text, true);
   }
 
   retractOutput(bytes: number): Promise<void> {
@@ -190,9 +194,9 @@ export class HeldTurn extends Held implements TurnHost {
     });
   }
 
-  async #send({ offset, text, reset }: SentPiece): Promise<void> {
+  async #send({ offset, ...piece }: SentPiece): Promise<void> {
     await this.#tell(() => {
-      const value = { token: this.lease.token, offset: BigInt(offset), text, reset };
+      const value = { token: this.lease.token, offset: BigInt(offset), ...piece };
       return { item: { case: "output", value } };
     });
   }

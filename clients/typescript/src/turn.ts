@@ -80,6 +80,8 @@ export interface TurnHost {
   setArtifacts(artifacts: Artifacts): Promise<void>;
   /** Shows a piece of output to those who watch. */
   output(text: string): Promise<void>;
+  /** Shows a piece of what the model thinks. */
+  reasoning(text: string): Promise<void>;
   /** Takes back the last bytes of what was shown. */
   retractOutput(bytes: number): Promise<void>;
   /** Keeps a piece of output as a record; durable when it resolves. */
@@ -278,8 +280,16 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   }
 
   /**
-   * Takes back the last bytes (UTF-8) of what `output` showed, whole pieces: those who watch
-   * forget all of the turn, and are shown again what is left.
+   * Shows a piece of what the model thinks, as `output` shows what it says: in order with it,
+   * marked, and no part of the turn's output. Not a record.
+   */
+  reasoning(text: string): Promise<void> {
+    return this.#host.reasoning(text);
+  }
+
+  /**
+   * Takes back the last bytes (UTF-8) of what `output` and `reasoning` showed, whole pieces: those
+   * who watch forget all of the turn, and are shown again what is left.
    */
   retractOutput(bytes: number): Promise<void> {
     return this.#host.retractOutput(bytes);

@@ -50,3 +50,15 @@ test("a failed piece fails its writer, and is sent with the next one", async () 
   await output.write("b");
   expect(receiver.bytes.toString()).toBe("ab");
 });
+
+test("what the model thinks is marked, and is taken back with what it says", async () => {
+  const sent: string[] = [];
+  const output = new TurnOutput(async ({ text, reasoning, reset }) => {
+    sent.push(`${reset ? "reset " : ""}${reasoning ? "thinks" : "says"} ${text}`);
+  });
+  await output.write("a", true);
+  await output.write("b");
+  await output.write("c", true);
+  await output.retract(2);
+  expect(sent).toEqual(["thinks a", "says b", "thinks c", "reset thinks a"]);
+});

@@ -6,6 +6,8 @@ import { PawlError } from "./errors.js";
 interface Piece {
   readonly offset: number;
   readonly text: string;
+  /** It is what the model thinks, not what it says. */
+  readonly reasoning: boolean;
 }
 
 /** A piece on its way; `reset`: whoever watches forgets what was shown before. */
@@ -19,10 +21,10 @@ export type SendPiece = (piece: SentPiece) => Promise<void>;
 /** The contract takes 64 KiB of UTF-8. */
 const PIECE_BYTES = 60 * 1024;
 
-const NOTHING: Piece = { offset: 0, text: "" };
+const NOTHING: Piece = { offset: 0, text: "", reasoning: false };
 
 /**
- * The output of one turn in order. All of it is kept until the turn is over: a sidecar
+ * The output of one turn in order, what the model thinks and what it says. All of it is kept until the turn is over: a sidecar
  * that was restarted has forgotten it, and is told again from the offset that it names.
  */
 export class TurnOutput {
@@ -39,9 +41,9 @@ export class TurnOutput {
   }
 
   /** Adds some text; resolves once it was sent. */
-  write(text: string): Promise<void> {
+  write(text: string, reasoning = false): Promise<void> {
     for (const piece of cut(text)) {
-      this.#pieces.push({ offset: this.#bytes, text: piece });
+      this.#pieces.push({ offset: this.#bytes, text: piece, reasoning });
       this.#bytes += new TextEncoder().encode(piece).length;
     }
     return this.#then(() => this.#flush());

@@ -90,9 +90,16 @@ func RevocationToProto(r *work.Revocation) *pawlv1.Revocation {
 	return out
 }
 
+// ShownFromProto reads a piece that a worker shows.
+func ShownFromProto(in *pawlv1.WorkerOutput) work.Shown {
+	return work.Shown{
+		Token: in.GetToken(), Offset: in.GetOffset(), Text: in.GetText(), Reset: in.GetReset_(), Reasoning: in.GetReasoning(),
+	}
+}
+
 // OutputToProto tells a piece of a turn's text.
 func OutputToProto(c *render.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
-		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset,
+		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset, Reasoning: c.Reasoning,
 	}}}
 }

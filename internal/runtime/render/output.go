@@ -9,6 +9,11 @@ type OutputChunk struct {
 	// Offset is where Text begins in the delivery's output, bytes.
 	Offset int64
 	Text   string
+	// Behind is the run's newest record when the piece came: it is told behind that one and
+	// before any other.
+	Behind uint64
+	// Reasoning: it is what a model thinks, not what the turn says.
+	Reasoning bool
 	// Reset: what was read of an earlier delivery is void, or a part was missed.
 	Reset bool
 }

@@ -241,15 +241,16 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
+		// Pieces that came before the entries are told before them; these are read again.
+		if chunks := w.chunks(); len(chunks) > 0 {
+			return Page{Output: chunks, Cursor: w.at}, nil
+		}
 		rows, err := w.rows(ctx, entries)
 		switch {
 		case err != nil:
 			return Page{}, err
 		case len(rows) > 0:
 			return w.page(rows), nil
-		}
-		if chunks := w.chunks(); len(chunks) > 0 {
-			return Page{Output: chunks, Cursor: w.at}, nil
 		}
 		if turn := w.handed(); turn != 0 {
 			return Page{Handed: turn, Cursor: w.at}, nil
@@ -271,14 +272,11 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 // maxChunks bounds the pieces of output of one page.
 const maxChunks = 16
 
-// chunks are the pieces of output that have come since the last ones.
+// chunks are the pieces of output that are to be told before the next record.
 func (w *Watch) chunks() []render.OutputChunk {
-	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
-		return nil
-	}
 	var chunks []render.OutputChunk
 	for len(chunks) < maxChunks {
-		chunk, ok := w.r.cfg.Live.Output(w.key, w.heard)
+		chunk, ok := w.chunk()
 		if !ok {
 			break
 		}
@@ -286,6 +284,15 @@ func (w *Watch) chunks() []render.OutputChunk {
 		chunks = append(chunks, chunk)
 	}
 	return chunks
+}
+
+// chunk is the next piece of output; false: there is none, or a record comes before it.
+func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
+	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
+		return chunk, false
+	}
+	chunk, ok = w.r.cfg.Live.Output(w.key, w.heard)
+	return chunk, ok && (chunk.Behind <= w.seq || w.over)
 }
 
 // handed is the turn that the watch has told of and that was handed out since; 0 = none.
@@ -372,7 +379,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
-		if len(rows) > 0 && held >= w.room {
+		if len(rows) > 0 && held >= w.room || i > 0 && w.interrupted() {
 			break // the rest is read again
 		}
 		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
@@ -403,6 +410,12 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 		w.seq = entry.First + uint64(len(entry.Records)) - 1
 	}
 	return rows, nil
+}
+
+// interrupted: a piece of output is to be told before the next entry.
+func (w *Watch) interrupted() bool {
+	_, now := w.chunk()
+	return now
 }
 
 // behind: the record was not told before the watch was resumed.

@@ -109,26 +109,43 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 	return extended, lost
 }
 
+// Shown is a piece that a worker shows of a turn.
+type Shown struct {
+	// Token is that of the turn's lease.
+	Token string
+	// Offset is how many bytes were shown before.
+	Offset int64
+	Text   string
+	// Reset: it is the first one, and what was shown before is void.
+	Reset bool
+	// Reasoning: it is what a model thinks.
+	Reasoning bool
+}
+
 // Output adds a piece of the output of a turn that the worker holds and returns
-// the offset of the next one. With reset it is the first one, and what was shown before
-// is void. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT CHUNK_GAP.
-func (w *Worker) Output(token string, offset int64, text string, reset bool) (int64, error) {
+// the offset of the next one. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT
+// CHUNK_GAP.
+func (w *Worker) Output(piece Shown) (int64, error) {
 	sp := w.space
 	sp.mu.Lock()
-	lease := w.turns[token]
+	lease := w.turns[piece.Token]
 	if lease == nil {
 		sp.mu.Unlock()
 		return 0, tokenStale("output.token")
 	}
-	if reset {
+	if piece.Reset {
 		sp.outputs.begin(lease)
 	}
-	end, ok := sp.outputs.add(lease, offset, text)
+	kind := kindOfPiece{reasoning: piece.Reasoning}
+	if run := sp.runs[lease.run]; run != nil {
+		kind.seq = run.seq
+	}
+	end, ok := sp.outputs.add(lease, piece.Offset, piece.Text, kind)
 	sp.mu.Unlock()
 	if !ok {
 		return end, &machine.Refusal{
 			Code: machine.CodeInvalidArgument, Reason: "CHUNK_GAP", Field: "output.offset",
-			Message: fmt.Sprintf("the output has %d bytes; go on from there", end), Limit: end, Got: offset,
+			Message: fmt.Sprintf("the output has %d bytes; go on from there", end), Limit: end, Got: piece.Offset,
 		}
 	}
 	sp.room.cfg.Stir(sp.key(lease.run))

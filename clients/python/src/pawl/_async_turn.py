@@ -113,10 +113,15 @@ class AsyncTurn(TurnView[ReadT], ABC, Generic[AsyncStepsT, WrittenT, ReadT]):
         replaces in the end. One commit a call: for sentences, not for tokens."""
 
     @abstractmethod
+    async def reasoning(self, text: str) -> None:
+        """Shows a piece of what the model thinks, as `output` shows what it says: in order with
+        it, marked, and no part of the turn's output. No record."""
+
+    @abstractmethod
     async def retract_output(self, size: int) -> None:
-        """Takes back the last `size` bytes (UTF-8) of what `output` showed, whole pieces: those
-        who watch forget all of the turn, and are shown again what is left. What is a record
-        stays."""
+        """Takes back the last `size` bytes (UTF-8) of what `output` and `reasoning` showed, whole
+        pieces: those who watch forget all of the turn, and are shown again what is left. What is
+        a record stays."""
 
     @abstractmethod
     async def write_output(self, piece: OutputPiece) -> None:

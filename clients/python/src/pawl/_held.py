@@ -10,6 +10,7 @@ from pawl import _tool_call, _tracing
 from pawl._convert import from_proto, instant, parse_json
 from pawl._errors import SuspendTurn, TurnStaleError
 from pawl._runs import Step, TurnInfo, TurnRef
+from pawl._shown import Shown
 from pawl._values import Json
 from pawl.v1 import worker_pb2
 
@@ -72,11 +73,7 @@ class HeldTurn(Held):
         self.asked = 0
         self.last_answer = 0
         """The MODEL step of this execution's last request to a model, once it is answered."""
-        self.shown = bytearray()
-        """Its output so far, UTF-8; `told`: how much of it the sidecar has."""
-        self.told = 0
-        self.void = False
-        """What was shown before is void: the next piece is the first one of all."""
+        self.shown = Shown()
         self.showing = asyncio.Lock()
         self.written = False
         """A piece of its output is a record."""

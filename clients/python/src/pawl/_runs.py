@@ -450,7 +450,8 @@ class OutputChunk:
 
     It begins at byte `offset` of the output of a `delivery` of the turn. `reset`: forget
     what was read of this turn; it is executed anew, or what precedes the offset is not
-    kept any more. It is no record: the final output is that of TurnCompleted.
+    kept any more. `reasoning`: it is what the model thinks. It is no record: the final output
+    is that of TurnCompleted.
     """
 
     turn_seq: int
@@ -459,13 +460,14 @@ class OutputChunk:
     offset: int
     text: str
     reset: bool
+    reasoning: bool
 
     @property
     def position(self) -> OutputPosition:
         """Behind this piece; give it to `Run.output(after=...)`.
 
         >>> OutputChunk(
-        ...     turn_seq=1, attempt=1, delivery=1, offset=3, text="ä", reset=False
+        ...     turn_seq=1, attempt=1, delivery=1, offset=3, text="ä", reset=False, reasoning=False
         ... ).position.offset
         5
         """

@@ -27,6 +27,7 @@ from pawl._model_requests import (
 from pawl._models import ModelAnswer, ModelFailure, ModelRequest, ProviderLimits
 from pawl._requests import artifacts as wire_artifacts
 from pawl._runs import Step, StepOutcome
+from pawl._shown import Piece
 from pawl._turn import Turn
 from pawl._turn_requests import (
     StepCall,
@@ -39,7 +40,6 @@ from pawl._values import ArtifactLike, Json, OutputPiece, Usage
 from pawl.v1 import run_pb2, worker_pb2
 
 T = TypeVar("T")
-_CHUNK_BYTES = 64 * 1024
 
 
 class WorkTurn(AsyncTurn):
@@ -204,21 +204,18 @@ class WorkTurn(AsyncTurn):
         if durable:
             first, held.written = not held.written, True
             await self.write_output(next_piece(text, first=first))
-        held.shown += text.encode(errors="replace")
-        with self._calling():
-            async with held.showing:
-                while held.told < len(held.shown):
-                    await self._show()
+        held.shown.add(text, reasoning=False)
+        await self._show()
+
+    async def reasoning(self, text: str) -> None:
+        """See `Turn.reasoning`."""
+        self._held.shown.add(text, reasoning=True)
+        await self._show()
 
     async def retract_output(self, size: int) -> None:
         """See `Turn.retract_output`."""
-        held = self._held
-        with self._calling():
-            async with held.showing:
-                del held.shown[max(len(held.shown) - size, 0) :]
-                held.told, held.void = 0, True
-                while held.void or held.told < len(held.shown):
-                    await self._show()
+        self._held.shown.retract(size)
+        await self._show()
 
     async def write_output(self, piece: OutputPiece) -> None:
         """See `Turn.write_output`."""
@@ -232,24 +229,34 @@ class WorkTurn(AsyncTurn):
             )
 
     async def _show(self) -> None:
-        """Sends the next piece of output. What was shown is kept until the turn is over:
-        a sidecar that was restarted has lost it, and is told again from where it is."""
+        """Sends what was shown and not sent yet."""
         held = self._held
-        piece = _piece(held.shown, held.told)
+        with self._calling():
+            async with held.showing:
+                while (piece := held.shown.next()) is not None:
+                    await self._send(piece)
+
+    async def _send(self, piece: Piece) -> None:
+        held = self._held
 
         def make() -> worker_pb2.WorkRequest:
             output = worker_pb2.WorkerOutput(
-                token=held.lease.token, offset=held.told, text=piece.decode(), reset=held.void
+                token=held.lease.token,
+                offset=piece.offset,
+                text=piece.text,
+                reset=piece.reset,
+                reasoning=piece.reasoning,
             )
             return worker_pb2.WorkRequest(output=output)
 
         try:
             await self._link.ask_turn(held, make)
-            held.told, held.void = held.told + len(piece), False
         except PawlError as error:
             if error.reason != "CHUNK_GAP":
                 raise
-            held.told = error.limit or 0
+            held.shown.again(error.limit or 0)
+        else:
+            held.shown.sent(piece)
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
@@ -267,11 +274,6 @@ class WorkTurn(AsyncTurn):
             yield
         finally:
             self._held.waits -= 1
-
-
-def _piece(text: bytearray, start: int) -> bytes:
-    """At most 64 KiB of UTF-8 text from a place on, none of which splits a character."""
-    return text[start : start + _CHUNK_BYTES].decode(errors="ignore").encode()
 
 
 class ThreadTurn(Turn):
@@ -328,6 +330,10 @@ class ThreadTurn(Turn):
     def output(self, text: str, *, durable: bool = False) -> None:
         """See `Turn.output`."""
         self._wait(self._turn.output(text, durable=durable))
+
+    def reasoning(self, text: str) -> None:
+        """See `Turn.reasoning`."""
+        self._wait(self._turn.reasoning(text))
 
     def retract_output(self, size: int) -> None:
         """See `Turn.retract_output`."""

@@ -7600,7 +7600,9 @@ type OutputChunk struct {
 	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	// True: forget what was read of this turn: it is executed anew, or what
 	// precedes the offset is not kept any more.
-	Reset_        bool `protobuf:"varint,6,opt,name=reset,proto3" json:"reset,omitempty"`
+	Reset_ bool `protobuf:"varint,6,opt,name=reset,proto3" json:"reset,omitempty"`
+	// True: the piece is what the model thinks, which is no part of the turn's output.
+	Reasoning     bool `protobuf:"varint,7,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7673,6 +7675,13 @@ func (x *OutputChunk) GetText() string {
 func (x *OutputChunk) GetReset_() bool {
 	if x != nil {
 		return x.Reset_
+	}
+	return false
+}
+
+func (x *OutputChunk) GetReasoning() bool {
+	if x != nil {
+		return x.Reasoning
 	}
 	return false
 }
@@ -11248,14 +11257,15 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x0eOutputPosition\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12#\n" +
 	"\bdelivery\x18\x02 \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\bdelivery\x12\x1f\n" +
-	"\x06offset\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\"\xa0\x01\n" +
+	"\x06offset\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\"\xbe\x01\n" +
 	"\vOutputChunk\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1a\n" +
 	"\bdelivery\x18\x03 \x01(\x05R\bdelivery\x12\x16\n" +
 	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x14\n" +
-	"\x05reset\x18\x06 \x01(\bR\x05reset\"[\n" +
+	"\x05reset\x18\x06 \x01(\bR\x05reset\x12\x1c\n" +
+	"\treasoning\x18\a \x01(\bR\treasoning\"[\n" +
 	"\bSnapshot\x12\x1e\n" +
 	"\x03run\x18\x01 \x01(\v2\f.pawl.v1.RunR\x03run\x12/\n" +
 	"\tartifacts\x18\x02 \x03(\v2\x11.pawl.v1.ArtifactR\tartifacts\"\xe2\x02\n" +

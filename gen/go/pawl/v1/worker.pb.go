@@ -2760,7 +2760,10 @@ type WorkerOutput struct {
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// True: what was shown of the turn before is void, and this is the first piece of what it
 	// shows; the offset is 0, and the text may be empty. Default: false.
-	Reset_        bool `protobuf:"varint,4,opt,name=reset,proto3" json:"reset,omitempty"`
+	Reset_ bool `protobuf:"varint,4,opt,name=reset,proto3" json:"reset,omitempty"`
+	// True: the piece is what the model thinks, not what it says. It counts in the same offsets.
+	// Default: false.
+	Reasoning     bool `protobuf:"varint,5,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2819,6 +2822,13 @@ func (x *WorkerOutput) GetText() string {
 func (x *WorkerOutput) GetReset_() bool {
 	if x != nil {
 		return x.Reset_
+	}
+	return false
+}
+
+func (x *WorkerOutput) GetReasoning() bool {
+	if x != nil {
+		return x.Reasoning
 	}
 	return false
 }
@@ -3248,13 +3258,14 @@ const file_pawl_v1_worker_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\x90N\"\ar\x05\x10\x01(\x80\x02R\x06tokens\"P\n" +
 	"\x0eLeaseExtension\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pawl.v1.TurnLeaseR\x06leases\x12\x12\n" +
-	"\x04lost\x18\x02 \x03(\tR\x04lost\"\x86\x01\n" +
+	"\x04lost\x18\x02 \x03(\tR\x04lost\"\xa4\x01\n" +
 	"\fWorkerOutput\x12 \n" +
 	"\x05token\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x05token\x12\x1f\n" +
 	"\x06offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x06offset\x12\x1d\n" +
 	"\x04text\x18\x03 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x04R\x04text\x12\x14\n" +
-	"\x05reset\x18\x04 \x01(\bR\x05reset\"(\n" +
+	"\x05reset\x18\x04 \x01(\bR\x05reset\x12\x1c\n" +
+	"\treasoning\x18\x05 \x01(\bR\treasoning\"(\n" +
 	"\x0eOutputProgress\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\"v\n" +
 	"\vWorkRelease\x12+\n" +

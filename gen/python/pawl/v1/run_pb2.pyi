@@ -1357,20 +1357,22 @@ class OutputPosition(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., delivery: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class OutputChunk(_message.Message):
-    __slots__ = ("turn_seq", "attempt", "delivery", "offset", "text", "reset")
+    __slots__ = ("turn_seq", "attempt", "delivery", "offset", "text", "reset", "reasoning")
     TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    REASONING_FIELD_NUMBER: _ClassVar[int]
     turn_seq: int
     attempt: int
     delivery: int
     offset: int
     text: str
     reset: bool
-    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., delivery: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., reset: bool = ...) -> None: ...
+    reasoning: bool
+    def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., delivery: _Optional[int] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., reset: bool = ..., reasoning: bool = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ("run", "artifacts")

@@ -429,16 +429,18 @@ class LeaseExtension(_message.Message):
     def __init__(self, leases: _Optional[_Iterable[_Union[TurnLease, _Mapping]]] = ..., lost: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WorkerOutput(_message.Message):
-    __slots__ = ("token", "offset", "text", "reset")
+    __slots__ = ("token", "offset", "text", "reset", "reasoning")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    REASONING_FIELD_NUMBER: _ClassVar[int]
     token: str
     offset: int
     text: str
     reset: bool
-    def __init__(self, token: _Optional[str] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., reset: bool = ...) -> None: ...
+    reasoning: bool
+    def __init__(self, token: _Optional[str] = ..., offset: _Optional[int] = ..., text: _Optional[str] = ..., reset: bool = ..., reasoning: bool = ...) -> None: ...
 
 class OutputProgress(_message.Message):
     __slots__ = ("offset",)

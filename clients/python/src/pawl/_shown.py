@@ -1,0 +1,67 @@
+"""What a turn has shown so far, on its way to those who watch."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+_CHUNK_BYTES = 64 * 1024
+"""The contract takes so much UTF-8 at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece on its way. `reset`: those who watch forget what was shown before."""
+
+    offset: int
+    text: str
+    reasoning: bool
+    reset: bool
+    end: int
+
+
+class Shown:
+    """The text of one turn in order, what the model thinks and what it says. All of it is kept
+    until the turn is over: a sidecar that was restarted has forgotten it, and is told again
+    from the offset that it names."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._kinds: list[tuple[int, bool]] = []
+        """Where text of another kind begins, and whether it is reasoning."""
+        self._told = 0
+        self._void = False
+
+    def add(self, text: str, *, reasoning: bool) -> None:
+        """Adds some text."""
+        if text and (not self._kinds or self._kinds[-1][1] is not reasoning):
+            self._kinds.append((len(self._text), reasoning))
+        self._text += text.encode(errors="replace")
+
+    def retract(self, size: int) -> None:
+        """Takes the last bytes back: what is left is told anew."""
+        del self._text[max(len(self._text) - size, 0) :]
+        self._kinds = [kind for kind in self._kinds if kind[0] < len(self._text)]
+        self._told, self._void = 0, True
+
+    def next(self) -> Piece | None:
+        """The next piece to be told; None: all is."""
+        start = self._told
+        if start >= len(self._text) and not self._void:
+            return None
+        place = bisect.bisect_right(self._kinds, (start, True)) - 1
+        reasoning = place >= 0 and self._kinds[place][1]
+        end = min(start + _CHUNK_BYTES, len(self._text))
+        if place + 1 < len(self._kinds):
+            end = min(end, self._kinds[place + 1][0])
+        # A character that is cut in two is left for the next piece.
+        text = self._text[start:end].decode(errors="ignore")
+        return Piece(start, text, reasoning, self._void, start + len(text.encode()))
+
+    def sent(self, piece: Piece) -> None:
+        """The sidecar has a piece."""
+        self._told, self._void = piece.end, False
+
+    def again(self, offset: int) -> None:
+        """The sidecar has so many bytes and no more."""
+        self._told = offset

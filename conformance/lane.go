@@ -28,8 +28,10 @@ type started struct {
 // result is what became of one scenario; it did not apply if neither.
 type result struct {
 	passed bool
-	err    error
-	took   time.Duration
+	// word stands in the table of one that passed; "": ok.
+	word string
+	err  error
+	took time.Duration
 }
 
 // column is a language's results by scenario, and what became of its journals.

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/conformance/endpoint"
 	"github.com/pawl-dev/pawl/conformance/godriver"
 )
 
@@ -33,6 +37,9 @@ func run(args []string) int {
 	defer context.AfterFunc(ctx, set.processes.kill)()
 	began := time.Now()
 	columns := runLanes(ctx, set)
+	if len(set.cases) > 0 {
+		runAnswers(ctx, set, columns)
+	}
 	if printTable(os.Stdout, set, columns, time.Since(began)) > 0 {
 		return 1
 	}
@@ -47,6 +54,8 @@ type settings struct {
 	binary    string
 	languages []language
 	scenarios []*scenario
+	// cases are of the scripted endpoint.
+	cases     []*endpoint.Case
 	processes *processes
 	// limit bounds the whole.
 	limit time.Duration
@@ -61,10 +70,11 @@ func parse(args []string) (*settings, error) {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
 	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
-	flags.DurationVar(&set.limit, "limit", 10*time.Minute, "longest time of the whole")
+	flags.DurationVar(&set.limit, "limit", 12*time.Minute, "longest time of the whole")
 	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
 	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")
-	only := flags.String("only", "", "regular expression of the scenarios to run (default: all)")
+	only := flags.String("only", "", "regular expression of the scenarios, and of the rows "+answersRow+"CASE, to run (default: all)")
+	parts := flags.String("parts", scenariosPart+","+answersPart, "what to run: the scenarios, and the answers of the scripted endpoint to every executor")
 	names := flags.String("languages", "go,python,typescript", "columns to run")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -79,6 +89,42 @@ func parse(args []string) (*settings, error) {
 	if set.binary, err = binaryOf(set.root, set.binary); err != nil {
 		return nil, err
 	}
-	set.scenarios, err = loadScenarios(set.root, *only)
-	return set, err
+	return set, set.load(*parts, *only)
+}
+
+// Parts of the whole, for the flag.
+const (
+	scenariosPart = "scenarios"
+	answersPart   = "answers"
+)
+
+// load reads what is to be run, of each part what matches.
+func (s *settings) load(parts, only string) (err error) {
+	for part := range strings.SplitSeq(parts, ",") {
+		switch part {
+		case scenariosPart:
+			s.scenarios, err = loadScenarios(s.root, only)
+		case answersPart:
+			s.cases, err = loadCases(only)
+		default:
+			err = fmt.Errorf("parts: %s and %s, not %q", scenariosPart, answersPart, part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(s.scenarios)+len(s.cases) == 0 {
+		return fmt.Errorf("nothing matches %q", only)
+	}
+	return nil
+}
+
+// loadCases are the cases of the scripted endpoint whose rows match.
+func loadCases(only string) ([]*endpoint.Case, error) {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	all, err := endpoint.Cases()
+	return slices.DeleteFunc(all, func(c *endpoint.Case) bool { return !pattern.MatchString(answersRow + c.Name) }), err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -28,7 +29,7 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 			switch r := of(c); {
 			case r.passed:
 				passed++
-				fmt.Fprint(table, "\tok", seconds(set, r))
+				fmt.Fprint(table, "\t", cmp.Or(r.word, "ok"), seconds(set, r))
 			case r.err != nil:
 				failed++
 				faults = append(faults, fmt.Sprintf("FAIL %s in %s: %s", name, c.lang.name, indent(r.err)))
@@ -43,13 +44,16 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	for _, s := range set.scenarios {
 		row(s.Name, func(c *column) result { return c.results[s.Name] })
 	}
+	for _, c := range set.cases {
+		row(answersRow+c.Name, func(col *column) result { return col.results[answersRow+c.Name] })
+	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
 	for _, fault := range faults {
 		fmt.Fprintln(w, fault)
 	}
-	fmt.Fprintf(w, "conformance: %d scenarios in %d languages: %d passed, %d failed, %d do not apply, %.1f s\n",
-		len(set.scenarios), len(columns), passed, failed, not, took.Seconds())
+	fmt.Fprintf(w, "conformance: %d scenarios and %d answers in %d languages: %d passed, %d failed, %d do not apply, %.1f s\n",
+		len(set.scenarios), len(set.cases), len(columns), passed, failed, not, took.Seconds())
 	return failed
 }
 

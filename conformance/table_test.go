@@ -24,7 +24,7 @@ two              FAIL  -
 (journal check)  ok    FAIL
 FAIL two in go: step 1: no
 FAIL (journal check) in python: torn
-conformance: 2 scenarios in 2 languages: 3 passed, 2 failed, 1 do not apply, 1.5 s
+conformance: 2 scenarios and 0 answers in 2 languages: 3 passed, 2 failed, 1 do not apply, 1.5 s
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())

@@ -299,6 +299,11 @@ class Driver:
             done = await client.run(args["pack"], handlers, tools=tools, request_id=name)
             return canon(done.run)
 
+    def model(self, args: Args) -> Any:
+        import endpoints  # The libraries of models: other scenarios do without.
+
+        return endpoints.execute(self._run(args), args, self._ledger)
+
     # Records
 
     def records(self, args: Args) -> Any:

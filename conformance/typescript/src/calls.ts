@@ -13,6 +13,7 @@ import {
 } from "@pawl/client";
 import { canon, given } from "./canon.js";
 import { Control, type ControlArgs, raiseBudget, steer, stopRun } from "./control.js";
+import { execute, type ModelArgs } from "./endpoints.js";
 import { flood } from "./flood.js";
 import { type Asked, askedOf, type Came, outcomeOf, type UsageArgs, usageOf } from "./models.js";
 import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
@@ -20,7 +21,7 @@ import { Tail } from "./tail.js";
 import { type Served, serve } from "./work.js";
 
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
-export interface Args extends ReplyArgs, Script, Came, ControlArgs {
+export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly address?: string;
   readonly token?: string;
   readonly ledger?: string;
@@ -129,6 +130,7 @@ export class Driver {
     request_model: async (args) => canon(await this.#requestModel(args)),
     answer_model: async (args) => canon(await this.#answerModel(args)),
     note_model: async (args) => canon(await this.#noteModel(args)),
+    model: (args) => execute(this.#run(args), args, this.#ledger),
     model_step: async (args) => canon(await this.#run(args).modelStep(args.step ?? 0)),
     fork: (args) => this.#fork(args),
     verify: async (args) => canon(await this.#run(args).verify()),

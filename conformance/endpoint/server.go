@@ -1,0 +1,185 @@
+package endpoint
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Asked is one request that the endpoint got.
+type Asked struct {
+	// At is when.
+	At time.Time
+	// Round is the one that was due, from 0.
+	Round int
+	// Breach says what the endpoint refused; "": nothing.
+	Breach string
+	// Body as it came.
+	Body map[string]any
+}
+
+// talk is a case with one executor.
+type talk struct{ name, executor string }
+
+// Server is a running endpoint.
+type Server struct {
+	// URL has no path. A conversation's base URL is URL/CASE/EXECUTOR.
+	URL string
+
+	http  *http.Server
+	cases map[string]*Case
+
+	mu    sync.Mutex
+	due   map[talk]int
+	asked map[talk][]Asked
+}
+
+// Start listens on a loopback port.
+func Start(cases []*Case) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		URL: "http://" + listener.Addr().String(), cases: map[string]*Case{},
+		due: map[talk]int{}, asked: map[talk][]Asked{},
+	}
+	for _, c := range cases {
+		s.cases[c.Name] = c
+	}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.http.Serve(listener) }() // it ends by Close
+	return s, nil
+}
+
+// Close ends it and its connections.
+func (s *Server) Close() error { return s.http.Close() }
+
+// Base is the base URL of a conversation, as clients of the form want it.
+func (s *Server) Base(c *Case, executor string) string {
+	base := s.URL + "/" + c.Name + "/" + executor
+	if c.Form == Messages {
+		return base
+	}
+	return base + "/v1"
+}
+
+// Asked are the requests of a conversation so far.
+func (s *Server) Asked(name, executor string) []Asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Asked(nil), s.asked[talk{name, executor}]...)
+}
+
+// maxRequest bounds a request, bytes.
+const maxRequest = 256 << 20
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, executor, err := s.whose(r)
+	if err != nil {
+		refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	asked := Asked{At: time.Now()}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err == nil {
+		err = json.Unmarshal(body, &asked.Body)
+	}
+	if err != nil {
+		asked.Breach = "the body is no JSON object: " + err.Error()
+	} else {
+		asked.Breach = breach(c, asked.Body)
+	}
+	round := s.note(talk{c.Name, executor}, c, asked)
+	if asked.Breach != "" {
+		refuse(w, http.StatusBadRequest, asked.Breach)
+		return
+	}
+	round.write(w, c.Form)
+}
+
+// whose is the case and the executor of a path, which has to be the form's.
+func (s *Server) whose(r *http.Request) (*Case, string, error) {
+	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/"), "/", 3)
+	if len(parts) < 3 {
+		return nil, "", errors.New("the path is /CASE/EXECUTOR/…")
+	}
+	c := s.cases[parts[0]]
+	switch {
+	case c == nil:
+		return nil, "", fmt.Errorf("there is no case %s", parts[0])
+	case r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, paths[c.Form]):
+		return nil, "", fmt.Errorf("%s %s: a case of the form %s is POST …%s", r.Method, r.URL.Path, c.Form, paths[c.Form])
+	}
+	return c, parts[1], nil
+}
+
+// note keeps a request, and gives the round that is due. One that is refused uses none up.
+func (s *Server) note(t talk, c *Case, asked Asked) *Round {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked.Round = s.due[t]
+	s.asked[t] = append(s.asked[t], asked)
+	round := c.Rounds[min(asked.Round, len(c.Rounds)-1)]
+	if asked.Breach == "" && !round.Loop {
+		s.due[t]++
+	}
+	return round
+}
+
+// refuse answers with an error in the form that all three have.
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Content-Type", contentTypeOfOtherAnswers)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text(object{"type": "error", "error": object{"message": message, "type": "invalid_request_error", "code": status}}))
+}
+
+// write answers with the round. A client that has gone does not read it.
+func (r *Round) write(w http.ResponseWriter, form Form) {
+	for name, value := range r.Headers {
+		if value == "{date+2}" {
+			value = time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat)
+		}
+		w.Header().Set(name, value)
+	}
+	if r.Status != 0 {
+		w.Header().Set("Content-Type", cmp.Or(r.Type, contentTypeOfOtherAnswers))
+		w.WriteHeader(r.Status)
+		_, _ = io.WriteString(w, cmp.Or(r.Body, `{"error": {"message": "no"}}`))
+		return
+	}
+	w.Header().Set("Content-Type", cmp.Or(r.Type, contentTypeOfStreams))
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w).Flush
+	for _, piece := range r.chunks(r.body(form)) {
+		if _, err := w.Write(piece); err != nil {
+			return
+		}
+		if err := flush(); err != nil {
+			return
+		}
+	}
+	if r.Cut {
+		panic(http.ErrAbortHandler) // closes the connection without the last chunk
+	}
+}
+
+// chunks are the pieces in which a body is sent.
+func (r *Round) chunks(body []byte) [][]byte {
+	if !r.Split {
+		return [][]byte{body}
+	}
+	var all [][]byte
+	for i := range body {
+		all = append(all, body[i:i+1])
+	}
+	return all
+}

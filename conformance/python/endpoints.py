@@ -1,0 +1,62 @@
+"""The verb `model`: a run whose turns a model executes, through the library of this language.
+
+One request is `{run_id, form, base_url, model, serve}`: the run, which was started for its
+caller; `form` is the wire form of the endpoint (chat, messages or responses), `base_url` its
+address as clients of that form take it, `model` its name there, `serve` the tools to serve. Each
+tool appends `{run, tool, step, attempt, payload}` to the ledger as it is called, then: `broken`
+raises, `photo` returns bytes, all others return `{"ok": true}`. The library makes no retries of
+its own. The answer is `{status}`, or what the client raised.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from anthropic import Anthropic
+from canon import canon
+from openai import OpenAI
+
+import pawl
+from pawl.anthropic import MessagesHandler
+from pawl.openai import ChatHandler, ResponsesHandler
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def _handler(form: str, base_url: str, model: str) -> Callable[[pawl.Turn], Any]:
+    if form == "messages":
+        vendor = Anthropic(base_url=base_url, api_key="none", max_retries=0)
+        return MessagesHandler(vendor, model=model)
+    endpoint = OpenAI(base_url=base_url, api_key="none", max_retries=0)
+    return {"chat": ChatHandler, "responses": ResponsesHandler}[form](endpoint, model=model)
+
+
+def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
+    def call(payload: Any) -> Any:
+        made = pawl.current_call()
+        line = {
+            "run": made.run_id,
+            "tool": name,
+            "step": made.step,
+            "attempt": made.attempt,
+            "payload": payload,
+        }
+        file = os.open(ledger, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(file, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(file)
+        if name == "broken":
+            raise RuntimeError("the tool is broken")
+        return _PNG if name == "photo" else {"ok": True}
+
+    return call
+
+
+def execute(run: pawl.Run, args: Mapping[str, Any], ledger: str) -> Any:
+    """Executes a run until it ends."""
+    handler = _handler(args["form"], args["base_url"], args["model"])
+    tools = {name: _tool(name, ledger) for name in args["serve"]}
+    done = run.drive(handler, tools=tools)
+    return {"status": canon(done.run)["status"]}

@@ -76,7 +76,9 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	if before != nil {
 		<-before
 	}
-	receipt, err := l.audited(ctx, in)
+	var receipt *pawlv1.WorkReceipt
+	var err error
+	l.worker.Deliver(run, func() { receipt, err = l.audited(ctx, in) })
 	l.mu.Lock()
 	if close(turn); l.last[run] == turn {
 		delete(l.last, run)

@@ -24,6 +24,28 @@ func (h *hand) unserved() *pawlv1.RunUnserved {
 	return next
 }
 
+// TestAServedTurnComesWithTheReceipt: the turn that a request leads to is queued ahead of the
+// request's receipt, so both go in one message.
+func TestAServedTurnComesWithTheReceipt(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	run := r.start(ctx).GetTurn().GetRunId()
+	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
+	if _, err := h.ask(serveRun(run)); err != nil {
+		t.Fatal(err)
+	}
+	turn := h.turn()
+	for range 20 {
+		if _, err := h.ask(completion(turn, "Again")); err != nil {
+			t.Fatal(err)
+		}
+		if len(h.turns) != 1 {
+			t.Fatalf("with the receipt came %d turns", len(h.turns))
+		}
+		turn = h.turn()
+	}
+}
+
 // TestServeRun: who may start a run serves it over a stream that offers nothing, without the scope
 // work and where workers are off, until the right to it is gone.
 func TestServeRun(t *testing.T) {

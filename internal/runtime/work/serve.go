@@ -92,6 +92,31 @@ func (sp *workShard) release(w *Worker, run string) {
 	}
 }
 
+// Deliver makes a request of the worker about a run, and sends the turns of the run that it
+// leads to before it returns: so they share a message with its receipt.
+func (w *Worker) Deliver(run string, request func()) {
+	sp := w.space
+	sp.mu.Lock()
+	at := sp.runs[run]
+	if !at.servedBy(w) {
+		sp.mu.Unlock()
+		request()
+		return
+	}
+	at.asking++
+	sp.mu.Unlock()
+	defer func() {
+		sp.mu.Lock()
+		given := at.given
+		at.asking, at.given = at.asking-1, nil
+		sp.mu.Unlock()
+		for _, lease := range given {
+			sp.deliverTurn(lease)
+		}
+	}()
+	request()
+}
+
 // servedBy: the worker serves the run.
 func (run *workRun) servedBy(w *Worker) bool {
 	return run != nil && run.serving != nil && run.serving.worker == w

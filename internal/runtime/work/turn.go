@@ -64,6 +64,10 @@ func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
 		token: sp.room.cfg.IDs.Token(), at: sp.now(), served: served,
 	}
 	turn.lease, w.turns[lease.token] = lease, lease
+	if served && run.asking > 0 {
+		run.given = append(run.given, lease)
+		return
+	}
 	go sp.deliverTurn(lease)
 }
 

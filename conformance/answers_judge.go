@@ -195,7 +195,7 @@ func judgeRecorded(e *endpoint.Expect, seen *came) error {
 			if err := normal(ids, call.GetId(), call.GetArguments()); err != nil {
 				return fmt.Errorf("recorded: the answer of step %d: %w", got.GetStep().GetStep(), err)
 			}
-			if brokenArguments(call) != "" {
+			if call.GetBrokenArguments() != "" {
 				broken++
 			}
 		}
@@ -248,15 +248,6 @@ func spoken(answer *pawlv1.ModelAnswer) error {
 		return errors.New("it says nothing")
 	}
 	return nil
-}
-
-// brokenArguments is the field of that name, which older contracts do not have.
-func brokenArguments(call *pawlv1.ModelCall) string {
-	field := call.ProtoReflect().Descriptor().Fields().ByName("broken_arguments")
-	if field == nil {
-		return ""
-	}
-	return call.ProtoReflect().Get(field).String()
 }
 
 // judgeWords: what is recorded of faults has the endpoint's words.

@@ -29,7 +29,9 @@ def _handler(form: str, base_url: str, model: str) -> Callable[[pawl.Turn], Any]
         vendor = Anthropic(base_url=base_url, api_key="none", max_retries=0)
         return MessagesHandler(vendor, model=model)
     endpoint = OpenAI(base_url=base_url, api_key="none", max_retries=0)
-    return {"chat": ChatHandler, "responses": ResponsesHandler}[form](endpoint, model=model)
+    if form == "responses":
+        return ResponsesHandler(endpoint, model=model)
+    return ChatHandler(endpoint, model=model)
 
 
 def _tool(name: str, ledger: str) -> Callable[[Any], Any]:

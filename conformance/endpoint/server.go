@@ -103,7 +103,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, asked.Breach)
 		return
 	}
-	round.write(w, c.Form)
+	round.write(w, c.Form, told(asked.Body))
+}
+
+// told are the names of tools in a request, each behind what a case calls it: {DESCRIPTION}.
+func told(body map[string]any) *strings.Replacer {
+	var pairs []string
+	for _, tool := range list(body["tools"]) {
+		if function, ok := tool["function"].(map[string]any); ok {
+			tool = function
+		}
+		if described := word(tool["description"]); described != "" {
+			pairs = append(pairs, "{"+described+"}", word(tool["name"]))
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // whose is the case and the executor of a path, which has to be the form's.
@@ -143,7 +157,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 }
 
 // write answers with the round. A client that has gone does not read it.
-func (r *Round) write(w http.ResponseWriter, form Form) {
+func (r *Round) write(w http.ResponseWriter, form Form, names *strings.Replacer) {
 	for name, value := range r.Headers {
 		if value == "{date+2}" {
 			value = time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat)
@@ -159,7 +173,7 @@ func (r *Round) write(w http.ResponseWriter, form Form) {
 	w.Header().Set("Content-Type", cmp.Or(r.Type, contentTypeOfStreams))
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w).Flush
-	for _, piece := range r.chunks(r.body(form)) {
+	for _, piece := range r.chunks([]byte(names.Replace(string(r.body(form))))) {
 		if _, err := w.Write(piece); err != nil {
 			return
 		}

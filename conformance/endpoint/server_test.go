@@ -128,6 +128,15 @@ func TestResponses(t *testing.T) {
 	}
 }
 
+// A call of {NAME} has the name by which the tool of that description was told.
+func TestToldNames(t *testing.T) {
+	s, c := scriptOf(t, "why: x\nform: chat\nrounds:\n  - {parts: [{call: '{stock.count}', arguments: '{}'}]}\n")
+	body := `{"stream": true, "tools": [{"type": "function", "function": {"name": "stock_count", "description": "stock.count"}}]}`
+	if _, text, _ := ask(t, s, c, "a", body); !strings.Contains(text, `"name":"stock_count"`) {
+		t.Error(text)
+	}
+}
+
 // All answers of all forms are event streams whose data is JSON, but where a case says otherwise.
 func TestCasesAreJSON(t *testing.T) {
 	cases, err := Cases()

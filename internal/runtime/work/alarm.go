@@ -3,6 +3,7 @@ package work
 import (
 	"container/heap"
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -16,7 +17,9 @@ type alarms struct {
 	clock runtime.Clock
 	mu    sync.Mutex
 	heap  alarmHeap
-	// wake tells the loop that an alarm is due before the one it sleeps for.
+	// until is what the clock's Elapsed is when the loop wakes by itself.
+	until time.Duration
+	// wake tells the loop that an alarm is due before that.
 	wake chan struct{}
 }
 
@@ -28,8 +31,10 @@ type alarm struct {
 	index int
 }
 
+const never = time.Duration(math.MaxInt64)
+
 func newAlarms(clock runtime.Clock) *alarms {
-	return &alarms{clock: clock, wake: make(chan struct{}, 1)}
+	return &alarms{clock: clock, until: never, wake: make(chan struct{}, 1)}
 }
 
 // set calls fire after a while.
@@ -65,7 +70,7 @@ func (a *alarms) cancel(al *alarm) {
 }
 
 func (a *alarms) first(al *alarm) {
-	if al.index != 0 {
+	if al.index != 0 || al.due >= a.until {
 		return
 	}
 	select {
@@ -97,10 +102,12 @@ func (a *alarms) fireDue() (time.Duration, bool) {
 	now := a.clock.Elapsed()
 	for len(a.heap) > 0 {
 		if next := a.heap[0]; next.due > now {
+			a.until = next.due
 			return next.due - now, true
 		}
 		go heap.Pop(&a.heap).(*alarm).fire()
 	}
+	a.until = never
 	return 0, false
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type answers struct {
 	sidecar  *sidecar
 	client   *pawl.Client
 	executor executor
+	recorded *recorded
 	// ledger is the file in which every tool writes down each call that it gets.
 	ledger string
 }
@@ -52,23 +54,44 @@ func runAnswers(ctx context.Context, set *settings, columns []*column) {
 	}
 	defer func() { _ = server.Close() }()
 	var running sync.WaitGroup
+	all := &recorded{}
 	for _, c := range columns {
 		running.Go(func() {
-			if err := runColumn(ctx, set, server, c); err != nil {
+			if err := runColumn(ctx, set, server, c, all); err != nil {
 				c.fail(fmt.Errorf("answers: %w", err))
 			}
 		})
 	}
 	running.Wait()
+	compare(set, columns, all)
+}
+
+// compare adds to each column what it recorded differently from those before it.
+func compare(set *settings, columns []*column, all *recorded) {
+	var names, languages []string
+	for _, c := range set.cases {
+		names = append(names, c.Name)
+	}
+	for _, c := range columns {
+		languages = append(languages, c.lang.name)
+	}
+	found := all.differences(names, languages)
+	for _, c := range columns {
+		r := result{passed: true}
+		if lines := found[c.lang.name]; len(lines) > 0 {
+			r = result{err: errors.New(strings.Join(lines, "\n"))}
+		}
+		c.note(alikeRow, r)
+	}
 }
 
 // runColumn plays the cases of one language, several at once.
-func runColumn(ctx context.Context, set *settings, server *endpoint.Server, c *column) (err error) {
+func runColumn(ctx context.Context, set *settings, server *endpoint.Server, c *column, all *recorded) (err error) {
 	rows, err := readKnown(set.root, c.lang.name)
 	if err != nil {
 		return err
 	}
-	a := &answers{set: set, lang: c.lang.name, endpoint: server}
+	a := &answers{set: set, lang: c.lang.name, endpoint: server, recorded: all}
 	defer func() { err = errors.Join(err, a.close()) }()
 	if err := a.open(c.lang); err != nil {
 		return err
@@ -162,6 +185,9 @@ func (a *answers) play(ctx context.Context, c *endpoint.Case) error {
 	seen, err := a.look(ctx, c, run)
 	if err == nil {
 		err = judgeAnswers(c, seen)
+	}
+	if err == nil {
+		a.recorded.note(c.Name, a.lang, seen)
 	}
 	if err != nil && told != nil {
 		err = fmt.Errorf("%w\nthe executor: %w", err, told)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/conformance/endpoint"
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
 // Each row of what is known to fail names a case that there is.
@@ -43,5 +44,28 @@ func TestKnownJudges(t *testing.T) {
 		if got := rows.judge(test.name, test.err); got.passed != test.passed || (got.err == nil) != test.passed {
 			t.Errorf("%s, %v: %+v", test.name, test.err, got)
 		}
+	}
+}
+
+// What two executors record differently of a case is told of the later one; a case that one of them
+// failed is left out.
+func TestDifferences(t *testing.T) {
+	all := &recorded{}
+	answer := func(text, id string) *came {
+		return &came{models: []*pawlv1.GetModelStepResponse{{Step: &pawlv1.Step{Model: &pawlv1.ModelStep{Answer: &pawlv1.ModelAnswer{
+			Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}},
+			Calls: []*pawlv1.ModelCall{{Id: id, Name: "order", Arguments: `{"a": 1, "b": 2.50}`}},
+		}}}}}}
+	}
+	all.note("same", "go", answer("x", "call_a"))
+	all.note("same", "python", answer("x", "call_b"))
+	all.note("other", "go", answer("x", "call_a"))
+	all.note("other", "python", answer("y", "call_a"))
+	all.note("alone", "python", answer("y", "call_a"))
+	all.note("more", "go", answer("x", "call_a"))
+	all.note("more", "python", &came{})
+	got := all.differences([]string{"same", "other", "alone", "more"}, []string{"go", "python"})
+	if len(got["go"]) != 0 || len(got["python"]) != 2 {
+		t.Errorf("%q", got)
 	}
 }

@@ -47,6 +47,9 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	for _, c := range set.cases {
 		row(answersRow+c.Name, func(col *column) result { return col.results[answersRow+c.Name] })
 	}
+	if len(set.cases) > 0 {
+		row(alikeRow, func(c *column) result { return c.results[alikeRow] })
+	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
 	for _, fault := range faults {

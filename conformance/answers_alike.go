@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// alikeRow names the row of what executors record differently of the same answers.
+const alikeRow = "(answers alike)"
+
+// recorded keeps what each executor recorded of each case, by case and language.
+type recorded struct {
+	mu sync.Mutex
+	of map[string]map[string][]string
+}
+
+// note adds what a language recorded of a case that it passed.
+func (r *recorded) note(name, lang string, seen *came) {
+	var lines []string
+	for _, step := range seen.models {
+		lines = append(lines, peoplesPart(step.GetStep().GetModel().GetAnswer()))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[string]map[string][]string{}
+	}
+	if r.of[name] == nil {
+		r.of[name] = map[string][]string{}
+	}
+	r.of[name][lang] = lines
+}
+
+// peoplesPart is what an answer says to people, in one line: what has to be the same whichever
+// library read it. Ids that an executor makes are its own.
+func peoplesPart(a *pawlv1.ModelAnswer) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "text %q, refusal %q, finish %q, model %q, response %q", textOf(a.GetParts()), a.GetRefusal(), a.GetFinishReason(), a.GetModel(), a.GetResponseId())
+	for _, call := range a.GetCalls() {
+		fmt.Fprintf(&out, ", call %s broken %q", wordOf(call.GetName(), call.GetArguments()), call.GetBrokenArguments())
+	}
+	return out.String()
+}
+
+// differences are those of the languages from the first that has a case, by language.
+func (r *recorded) differences(cases []string, languages []string) map[string][]string {
+	found := map[string][]string{}
+	for _, name := range cases {
+		first := ""
+		for _, lang := range languages {
+			lines, there := r.of[name][lang]
+			switch {
+			case !there:
+			case first == "":
+				first = lang
+			default:
+				if why := differ(r.of[name][first], lines); why != "" {
+					found[lang] = append(found[lang], fmt.Sprintf("%s: %s: %s", name, first, why))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// differ says where two lists differ; "": nowhere.
+func differ(a, b []string) string {
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a) || i >= len(b):
+			return fmt.Sprintf("%d answers, not %d", len(a), len(b))
+		case a[i] != b[i]:
+			return fmt.Sprintf("answer %d:\n  %s\nnot\n  %s", i+1, shortText(a[i]), shortText(b[i]))
+		}
+	}
+	return ""
+}

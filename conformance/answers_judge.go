@@ -51,9 +51,12 @@ func judgeRequests(e *endpoint.Expect, seen *came) error {
 	case e.Requests > 0 && n != e.Requests:
 		return fmt.Errorf("requests: %d, not %d", e.Requests, n)
 	}
-	if e.Pause > 0 && n > 1 {
-		if pause := seen.asked[1].At.Sub(seen.asked[0].At); pause < time.Duration(e.Pause*float64(time.Second)) {
-			return fmt.Errorf("pause: at least %v s before the second request, not %v", e.Pause, pause)
+	for request, seconds := range e.Pauses {
+		if request > n {
+			continue // too few, which is said elsewhere
+		}
+		if pause := seen.asked[request-1].At.Sub(seen.asked[request-2].At); pause < time.Duration(seconds*float64(time.Second)) {
+			return fmt.Errorf("pause: at least %v s before request %d, not %v", seconds, request, pause)
 		}
 	}
 	return nil

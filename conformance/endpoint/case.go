@@ -77,8 +77,8 @@ type Expect struct {
 	Broken int `yaml:"broken"`
 	// Words must be in what is recorded of faults: the endpoint's own.
 	Words []string `yaml:"words"`
-	// Pause is how many seconds are between the first request and the second at least.
-	Pause float64 `yaml:"pause"`
+	// Pauses are how many seconds at least are between a request, from 2, and the one before it.
+	Pauses map[int]float64 `yaml:"pauses"`
 }
 
 // Made is a call of a tool with the arguments that the answer means.

@@ -56,6 +56,9 @@ func runAnswers(ctx context.Context, set *settings, columns []*column) {
 	var running sync.WaitGroup
 	all := &recorded{}
 	for _, c := range columns {
+		if c.mode != (mode{}) {
+			continue // A column a language: the executors have no modes.
+		}
 		running.Go(func() {
 			if err := runColumn(ctx, set, server, c, all); err != nil {
 				c.fail(fmt.Errorf("answers: %w", err))

@@ -144,15 +144,15 @@ func (d *driver) receive(what string, answer <-chan reply) (reply, error) {
 }
 
 // await waits for an event that contains what is wanted, from index from on, and
-// gives the index behind it.
-func (d *driver) await(want map[string]any, from int) (int, map[string]any, error) {
+// gives the index behind it; those of skip are none.
+func (d *driver) await(want map[string]any, from int, skip map[int]bool) (int, map[string]any, error) {
 	deadline := time.After(patience)
 	for {
 		d.mu.Lock()
 		events, news, over := d.events, d.news, d.over
 		d.mu.Unlock()
 		for i := from; i < len(events); i++ {
-			if match("", want, events[i]) == nil {
+			if !skip[i] && match("", want, events[i]) == nil {
 				return i + 1, events[i], nil
 			}
 		}
@@ -165,6 +165,25 @@ func (d *driver) await(want map[string]any, from int) (int, map[string]any, erro
 			return 0, nil, fmt.Errorf("no event %s within %v, only %s\n%s", short(want), patience, short(events[from:]), d.stderr.String())
 		}
 	}
+}
+
+// forget drops the events of a scenario that is over.
+func (d *driver) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = nil
+}
+
+// holds tells whether a handler holds that was not released.
+func (d *driver) holds(released map[string]bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, event := range d.events {
+		if name, _ := event["name"].(string); event["kind"] == "holding" && !released[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // settled gives all events once nothing more can be under way: the process has

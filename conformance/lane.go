@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,11 +14,14 @@ import (
 type lane struct {
 	set  *settings
 	lang language
+	mode mode
 
 	sidecar *sidecar
 	driver  *driver
 	// spare is a driver that was started ahead of its use, as it takes a while.
 	spare chan started
+	// idle are processes that ended their work well, for another scenario.
+	idle []*driver
 }
 
 type started struct {
@@ -30,13 +34,16 @@ type result struct {
 	passed bool
 	// word stands in the table of one that passed; "": ok.
 	word string
+	// same: it executes nothing that differs from another column's.
+	same bool
 	err  error
 	took time.Duration
 }
 
-// column is a language's results by scenario, and what became of its journals.
+// column is the results of a language in one mode by scenario, and what became of its journals.
 type column struct {
 	lang language
+	mode mode
 
 	mu      sync.Mutex
 	results map[string]result
@@ -60,25 +67,27 @@ func (c *column) fail(err error) {
 // sharedFlags are those of the sidecar of a column.
 var sharedFlags = []string{"--allow-tool", "*", "--log-level", "warn"}
 
-// runLanes runs all languages side by side.
+// runLanes runs all languages in all their modes side by side.
 func runLanes(ctx context.Context, set *settings) []*column {
 	var columns []*column
 	var running sync.WaitGroup
 	for _, lang := range set.languages {
-		c := &column{lang: lang, results: map[string]result{}}
-		columns = append(columns, c)
-		todo := make(chan *scenario, len(set.scenarios))
-		for _, s := range set.scenarios {
-			if s.appliesTo(lang.name) {
-				todo <- s
+		for _, m := range lang.modes {
+			c := &column{lang: lang, mode: m, results: map[string]result{}}
+			columns = append(columns, c)
+			todo := make(chan *scenario, len(set.scenarios))
+			for _, s := range set.scenarios {
+				if s.applies(lang, m) {
+					todo <- s
+				}
 			}
-		}
-		close(todo)
-		for range min(set.lanes, len(todo)) {
-			running.Go(func() {
-				l := &lane{set: set, lang: lang, spare: make(chan started, 1)}
-				l.run(ctx, todo, c)
-			})
+			close(todo)
+			for range min(set.lanes, len(todo)) {
+				running.Go(func() {
+					l := &lane{set: set, lang: lang, mode: m, spare: make(chan started, 1)}
+					l.run(ctx, todo, c)
+				})
+			}
 		}
 	}
 	running.Wait()
@@ -105,12 +114,18 @@ func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 
 // play runs one scenario.
 func (l *lane) play(s *scenario) (err error) {
-	p := &play{lane: l, scenario: s, sidecar: l.sidecar, pack: s.id, workers: map[string]*worker{}, calls: map[string]call{}, speakers: map[string]*driver{}, known: map[string]string{}}
-	defer func() { err = errors.Join(err, p.close()) }()
+	p := &play{
+		lane: l, scenario: s, sidecar: l.sidecar, pack: s.id, id: rand.Text(),
+		workers: map[string]*worker{}, calls: map[string]call{}, speakers: map[string]*driver{}, known: map[string]string{},
+	}
+	defer func() { err = errors.Join(err, p.close(err == nil)) }()
 	if err := p.open(); err != nil {
 		return err
 	}
 	for i, st := range s.steps {
+		if !l.mode.takes(st.only) {
+			continue
+		}
 		if err := p.make(st); err != nil {
 			return fmt.Errorf("step %d, %s: %w", i+1, st.verb, err)
 		}
@@ -126,8 +141,19 @@ func (l *lane) ahead() {
 	}()
 }
 
-// take gives a driver that was started ahead, and starts the next.
+// give takes a process that ended its work well, for another scenario.
+func (l *lane) give(d *driver) {
+	d.forget()
+	l.idle = append(l.idle, d)
+}
+
+// take gives a process that is idle, or one that was started ahead, and starts the next.
 func (l *lane) take() (*driver, error) {
+	if n := len(l.idle); n > 0 {
+		d := l.idle[n-1]
+		l.idle = l.idle[:n-1]
+		return d, nil
+	}
 	got := <-l.spare
 	l.ahead()
 	return got.driver, got.err
@@ -157,6 +183,9 @@ func (l *lane) dismiss() error {
 
 func (l *lane) close() {
 	_ = l.dismiss()
+	for _, d := range l.idle {
+		_ = d.kill()
+	}
 	if got := <-l.spare; got.driver != nil {
 		_ = got.driver.kill()
 	}

@@ -12,6 +12,7 @@ import (
 type language struct {
 	name    string
 	command []string
+	modes   []mode
 }
 
 // languagesOf gives the languages of a comma-separated list.
@@ -26,9 +27,9 @@ func languagesOf(root, names string) ([]language, error) {
 	}
 	here := filepath.Join(root, "conformance")
 	all := []language{
-		{"go", []string{self, "driver"}},
-		{"python", []string{filepath.Join(root, "clients/python/.venv/bin/python"), filepath.Join(here, "python")}},
-		{"typescript", []string{"node", filepath.Join(here, "typescript/dist/driver.js")}},
+		{"go", []string{self, "driver"}, allModes[:2]},
+		{"python", []string{filepath.Join(root, "clients/python/.venv/bin/python"), filepath.Join(here, "python")}, allModes},
+		{"typescript", []string{"node", filepath.Join(here, "typescript/dist/driver.js")}, allModes[:2]},
 	}
 	var chosen []language
 	for name := range strings.SplitSeq(names, ",") {

@@ -17,8 +17,12 @@ type play struct {
 	own bool
 	via way
 	// pack is the id of the pack, known at the latest when it is registered.
-	pack    string
+	pack string
+	// id is part of the ids of the starts, of which each play has its own.
+	id      string
 	workers map[string]*worker
+	// runs are those that processes of the scenario are to execute by name.
+	runs []*servedRun
 	// calls are those that are not waited for yet, by name.
 	calls map[string]call
 	// speakers are the processes of other principals by name, known the ids of the runs that they started.
@@ -36,7 +40,9 @@ type way interface {
 
 // call is a call of the driver under way.
 type call struct {
-	step   step
+	step step
+	// args are those that were sent.
+	args   map[string]any
 	driver *driver
 	answer <-chan reply
 }
@@ -97,7 +103,9 @@ func (p *play) reset(d *driver, principal string) error {
 	if principal == "" {
 		token = p.sidecar.token
 	}
-	r, err := d.call("reset", map[string]any{"address": p.address(), "token": token, "ledger": p.entries})
+	r, err := d.call("reset", map[string]any{
+		"address": p.address(), "token": token, "ledger": p.entries, "serves": p.lane.mode.serves, "async": p.lane.mode.async,
+	})
 	if err != nil {
 		return err
 	}
@@ -114,21 +122,22 @@ func (p *play) make(s step) error {
 		if err != nil || s.verb == "join" {
 			return err
 		}
-		return judge(s, reply{Result: got})
+		return p.judge(s, reply{Result: got})
 	}
 	d, err := p.speaker(s)
 	if err != nil {
 		return err
 	}
-	answer, err := d.send(s.verb, p.arguments(s))
+	args := p.arguments(s)
+	answer, err := d.send(s.verb, args)
 	if err != nil {
 		return errors.Join(err, p.lane.dismiss())
 	}
 	if s.later != "" {
-		p.calls[s.later] = call{s, d, answer}
+		p.calls[s.later] = call{s, args, d, answer}
 		return nil
 	}
-	return p.finish(call{s, d, answer})
+	return p.finish(call{s, args, d, answer})
 }
 
 // speaker is the process that makes a call: the one of the principal that `by` names, else the main one.
@@ -154,8 +163,12 @@ func (p *play) arguments(s step) map[string]any {
 	switch s.verb {
 	case "register":
 		fill(args, map[string]any{"content": p.scenario.document, "filename": p.scenario.filename})
-	case "start", "drive":
+	case "start":
 		fill(args, map[string]any{"pack": p.pack})
+		if p.serves(s) {
+			args["execution"] = "caller"
+			fill(args, map[string]any{"id": p.id + "-" + aliasOf(s, "as")})
+		}
 	}
 	if id := p.known[aliasOf(s, "run")]; id != "" && s.verb != "start" {
 		fill(args, map[string]any{"run_id": id})
@@ -181,11 +194,25 @@ func (p *play) finish(c call) error {
 		fields, _ := r.Result.(map[string]any)
 		p.pack, _ = fields["id"].(string)
 	}
-	if c.step.verb == "start" && r.Error == nil && c.step.args["by"] != nil {
+	if c.step.verb == "start" && r.Error == nil {
 		fields, _ := r.Result.(map[string]any)
-		p.known[aliasOf(c.step, "as")], _ = fields["run_id"].(string)
+		id, _ := fields["run_id"].(string)
+		if c.step.args["by"] != nil {
+			p.known[aliasOf(c.step, "as")] = id
+		}
+		if p.serves(c.step) {
+			if err := p.toServe(id, c.args); err != nil {
+				return err
+			}
+		}
 	}
-	return judge(c.step, r)
+	return p.judge(c.step, r)
+}
+
+// judge is judge, of names of workers as they are in the mode.
+func (p *play) judge(s step, r reply) error {
+	s.expect = p.lane.mode.named(s.expect)
+	return judge(s, r)
 }
 
 // judge compares an answer with what is expected of it.
@@ -254,14 +281,14 @@ func (p *play) cut(step) (any, error) {
 	return map[string]any{"connections": float64(r.cut())}, nil
 }
 
-// close ends what the scenario began.
-func (p *play) close() error {
+// close ends what the scenario began; well: nothing failed.
+func (p *play) close(well bool) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
-		faults = append(faults, p.workers[name].driver.kill())
+		faults = append(faults, p.workers[name].end(p.lane, well))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.speakers)) {
-		faults = append(faults, p.speakers[name].kill())
+		p.lane.give(p.speakers[name])
 	}
 	if len(p.calls) > 0 {
 		// Whatever is still under way in the driver must not reach the next scenario.

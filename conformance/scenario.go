@@ -22,7 +22,9 @@ type scenario struct {
 	Source string `yaml:"source"`
 	// Languages that it applies to. Default: all.
 	Languages []string `yaml:"languages"`
-	// Why it does not apply to the others; required with Languages.
+	// Only says in which kind of mode it is played: worker or run. Default: in both.
+	Only string `yaml:"only"`
+	// Why it does not apply to the others; required with Languages and with Only.
 	Because string `yaml:"because"`
 	// Flags of a sidecar of its own. Default: none, it shares its column's.
 	Flags []string `yaml:"flags"`
@@ -109,8 +111,10 @@ func (s *scenario) check() error {
 		return fmt.Errorf("pack is required")
 	case !slices.Contains([]string{"", viaRelay, viaNewer}, s.Via):
 		return fmt.Errorf("via: %s or %s, not %q", viaRelay, viaNewer, s.Via)
-	case (len(s.Languages) > 0) != (s.Because != ""):
-		return fmt.Errorf("languages and because belong together")
+	case (len(s.Languages) > 0 || s.Only != "") != (s.Because != ""):
+		return fmt.Errorf("languages, or only, and because belong together")
+	case !slices.Contains([]string{"", onlyWorker, onlyRun}, s.Only):
+		return fmt.Errorf("only: %s or %s, not %q", onlyWorker, onlyRun, s.Only)
 	}
 	return nil
 }

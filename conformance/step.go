@@ -13,6 +13,8 @@ type step struct {
 	args map[string]any
 	// later names a call that is not waited for; a join with that name does.
 	later string
+	// only: it is made in one kind of mode, for the reason of because.
+	only, because string
 	// expect must be contained in the result; fault in the error. Neither: no error.
 	expect, fault any
 }
@@ -20,7 +22,7 @@ type step struct {
 // driverVerbs are made by the driver of the language through its own client.
 // docs/conformance.md says what each of them does.
 var driverVerbs = []string{
-	"answer_model", "approvals", "artifacts", "cancel", "complete", "decide", "drive", "emit", "fail", "flood", "fork", "info", "input", "model_step",
+	"answer_model", "approvals", "artifacts", "cancel", "complete", "decide", "emit", "fail", "flood", "fork", "info", "input", "model_step",
 	"note_model", "output", "pause", "raise_budget", "records", "register", "request", "request_model", "resolve", "resume", "set",
 	"start", "steer", "stop_run", "suspend", "turn", "verify", "wait", "watch", "watched",
 }
@@ -36,7 +38,6 @@ var runnerVerbs = map[string]func(*play, step) (any, error){
 	"join":       (*play).join,
 	"kill":       (*play).killWorker,
 	"ledger":     (*play).ledger,
-	"program":    (*play).program,
 	"release":    (*play).release,
 	"restart":    (*play).restart,
 	"stop":       (*play).stopWorker,
@@ -63,11 +64,21 @@ func parseStep(fields map[string]any) (step, error) {
 			s.fault = value
 		case "later":
 			s.later, _ = value.(string)
+		case "only":
+			s.only, _ = value.(string)
+		case "because":
+			s.because, _ = value.(string)
 		default:
 			if err := s.take(key, value); err != nil {
 				return s, err
 			}
 		}
+	}
+	if s.only != "" && s.only != onlyWorker && s.only != onlyRun {
+		return s, fmt.Errorf("only: %s or %s, not %q", onlyWorker, onlyRun, s.only)
+	}
+	if (s.only == "") != (s.because == "") {
+		return s, fmt.Errorf("only and because belong together")
 	}
 	if s.verb == "" {
 		return s, fmt.Errorf("no verb; there are %s", strings.Join(verbs(), ", "))

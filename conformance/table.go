@@ -12,7 +12,7 @@ import (
 // journalRow names the row of what `sidecar check` says of all that was stored.
 const journalRow = "(journal check)"
 
-// printTable writes one row a scenario and one column a language, then what
+// printTable writes one row a scenario and one column a language and mode, then what
 // failed, then the counts. It gives the number of failures.
 func printTable(w io.Writer, set *settings, columns []*column, took time.Duration) int {
 	passed, failed, not := 0, 0, 0
@@ -20,7 +20,7 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "scenario")
 	for _, c := range columns {
-		fmt.Fprintf(table, "\t%s", c.lang.name)
+		fmt.Fprintf(table, "\t%s %s", c.lang.name, c.mode)
 	}
 	fmt.Fprintln(table)
 	row := func(name string, of func(*column) result) {
@@ -32,20 +32,28 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 				fmt.Fprint(table, "\t", cmp.Or(r.word, "ok"), seconds(set, r))
 			case r.err != nil:
 				failed++
-				faults = append(faults, fmt.Sprintf("FAIL %s in %s: %s", name, c.lang.name, indent(r.err)))
+				faults = append(faults, fmt.Sprintf("FAIL %s in %s %s: %s", name, c.lang.name, c.mode, indent(r.err)))
 				fmt.Fprint(table, "\tFAIL", seconds(set, r))
 			default:
 				not++
-				fmt.Fprint(table, "\t-")
+				fmt.Fprint(table, "\t", absent(r))
 			}
 		}
 		fmt.Fprintln(table)
 	}
 	for _, s := range set.scenarios {
-		row(s.Name, func(c *column) result { return c.results[s.Name] })
+		row(s.Name, func(c *column) result {
+			r := c.results[s.Name]
+			r.same = c.mode.serves && !s.executes()
+			return r
+		})
 	}
 	for _, c := range set.cases {
-		row(answersRow+c.Name, func(col *column) result { return col.results[answersRow+c.Name] })
+		row(answersRow+c.Name, func(col *column) result {
+			r := col.results[answersRow+c.Name]
+			r.same = col.mode != (mode{})
+			return r
+		})
 	}
 	if len(set.cases) > 0 {
 		row(alikeRow, func(c *column) result { return c.results[alikeRow] })
@@ -55,9 +63,18 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	for _, fault := range faults {
 		fmt.Fprintln(w, fault)
 	}
-	fmt.Fprintf(w, "conformance: %d scenarios and %d answers in %d languages: %d passed, %d failed, %d do not apply, %.1f s\n",
+	fmt.Fprintf(w, "conformance: %d scenarios and %d answers in %d columns: %d passed, %d failed, %d do not apply, %.1f s\n",
 		len(set.scenarios), len(set.cases), len(columns), passed, failed, not, took.Seconds())
 	return failed
+}
+
+// absent is what a cell shows without a result: "=": it is the same as with workers; "-": the
+// scenario says why it does not apply.
+func absent(r result) string {
+	if r.same {
+		return "="
+	}
+	return "-"
 }
 
 func seconds(set *settings, r result) string {

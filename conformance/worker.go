@@ -1,16 +1,27 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"syscall"
+	"time"
 )
 
 // worker is a process of the scenario's language that executes turns and steps.
 type worker struct {
 	driver *driver
-	// seen is how many of its events were awaited.
+	// seen is how many of its events were awaited; told are the errors among those that were.
 	seen int
+	told map[int]bool
+	// released are the points at which its handlers hold no more.
+	released map[string]bool
+	// number says the how many-th of the scenario it is, from 1.
+	number int
+	// by is the name of its principal; nil: the scenario's own.
+	by any
+	// executes: it executes turns. gone: it executes nothing any more.
+	executes, gone bool
 }
 
 // defaultWorker is the name of a worker that is given none.
@@ -32,7 +43,7 @@ func (p *play) launch(name string, s step) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.workers[name] = &worker{driver: d}
+	p.workers[name] = &worker{driver: d, told: map[int]bool{}, released: map[string]bool{}, number: len(p.workers) + 1, by: s.args["by"], executes: executesTurns(s)}
 	by, _ := s.args["by"].(string)
 	return d, p.reset(d, by)
 }
@@ -50,29 +61,14 @@ func (p *play) worker(s step) (any, error) {
 	if err == nil && r.Error != nil {
 		err = fmt.Errorf("%s", short(r.Error))
 	}
+	if err == nil && p.lane.mode.serves {
+		if s.args["take_over"] == true {
+			err = p.takeOver()
+		} else {
+			err = p.assign()
+		}
+	}
 	return r.Result, err
-}
-
-// program starts a process that drives the run of a start's id, a new one or one that another
-// process began. It is not waited for: join with its name does that.
-func (p *play) program(s step) (any, error) {
-	name := nameOf(s, "name")
-	d, err := p.launch(name, s)
-	if err != nil {
-		return nil, err
-	}
-	args := maps.Clone(s.args)
-	fill(args, map[string]any{"pack": p.pack})
-	begun, err := d.call("start", map[string]any{"pack": p.pack, "id": args["id"]})
-	if err != nil {
-		return nil, err
-	}
-	if begun.Error != nil {
-		return nil, fmt.Errorf("%s", short(begun.Error))
-	}
-	answer, err := d.send("drive", args)
-	p.calls[name] = call{s, d, answer}
-	return begun.Result, err
 }
 
 func (p *play) workerOf(s step, key string) (*worker, error) {
@@ -83,7 +79,8 @@ func (p *play) workerOf(s step, key string) (*worker, error) {
 	return w, nil
 }
 
-// await waits for an event of a worker, behind the last one that was awaited.
+// await waits for an event of a worker, behind the last one that was awaited. An error has no
+// place in that order: a worker tells it at once, and what serves a run when that is over.
 func (p *play) await(s step) (any, error) {
 	w, err := p.workerOf(s, "worker")
 	if err != nil {
@@ -95,7 +92,12 @@ func (p *play) await(s step) (any, error) {
 			want[key] = value
 		}
 	}
-	seen, event, err := w.driver.await(want, w.seen)
+	if want["kind"] == "error" {
+		at, event, err := w.driver.await(want, 0, w.told)
+		w.told[at-1] = true
+		return event, err
+	}
+	seen, event, err := w.driver.await(want, w.seen, nil)
 	if err == nil {
 		w.seen = seen
 	}
@@ -108,11 +110,16 @@ func (p *play) killWorker(s step) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, w.driver.kill()
+	return nil, errors.Join(w.driver.kill(), p.leave(w))
 }
 
 // freeze stops a worker's process as it is: it neither works nor sends heartbeats.
-func (p *play) freeze(s step) (any, error) { return nil, p.signal(s, syscall.SIGSTOP) }
+func (p *play) freeze(s step) (any, error) {
+	if err := p.signal(s, syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	return nil, p.leave(p.workers[nameOf(s, "name")])
+}
 
 // thaw lets it go on.
 func (p *play) thaw(s step) (any, error) { return nil, p.signal(s, syscall.SIGCONT) }
@@ -126,10 +133,45 @@ func (p *play) signal(s step, signal syscall.Signal) error {
 }
 
 // stopWorker drains a worker.
-func (p *play) stopWorker(s step) (any, error) { return p.tell(s, "name", "stop") }
+func (p *play) stopWorker(s step) (any, error) {
+	got, err := p.tell(s, "name", "stop")
+	if err != nil {
+		return nil, err
+	}
+	return got, p.leave(p.workers[nameOf(s, "name")])
+}
 
 // release lets a handler of a worker go on that holds.
-func (p *play) release(s step) (any, error) { return p.tell(s, "worker", "release") }
+func (p *play) release(s step) (any, error) {
+	got, err := p.tell(s, "worker", "release")
+	if name, ok := s.args["name"].(string); ok && err == nil {
+		p.workers[nameOf(s, "worker")].released[name] = true
+	}
+	return got, err
+}
+
+// end lets a process end its work for another scenario, or kills it where that may take long.
+func (w *worker) end(l *lane, well bool) error {
+	if !well || w.gone || w.driver.holds(w.released) {
+		return w.driver.kill()
+	}
+	answer, err := w.driver.send("stop", nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case r, ok := <-answer:
+		if ok && r.Error == nil {
+			l.give(w.driver)
+			return nil
+		}
+	case <-time.After(soon): // It waits for what nobody gives.
+	}
+	return w.driver.kill()
+}
+
+// soon is how long a process may take to end its work, so that it is used again.
+const soon = 500 * time.Millisecond
 
 func (p *play) tell(s step, key, op string) (any, error) {
 	w, err := p.workerOf(s, key)

@@ -254,15 +254,16 @@ type serving struct {
 	err   error
 }
 
-// errClosed is what calls get of a client that was closed.
-var errClosed = errors.New("pawl: the client was closed")
+// ErrClosed is the error of [Run.Serve] and [Client.Run] where the client was closed: before, or in the
+// midst of it. The run goes on where it is served next.
+var ErrClosed = errors.New("pawl: the client was closed")
 
 // worker is the client's own worker; the first run that is served begins it.
 func (c *Client) worker() (*serving, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	if c.serving != nil {
 		select {

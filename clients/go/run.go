@@ -92,7 +92,7 @@ func (r *Run) Wait(ctx context.Context, until pawlv1.WaitUntil) (*pawlv1.Run, er
 // outside, and returns it as it is then. All runs that a client serves share one stream. When
 // ctx ends the run is given up, and another process may go on with it; a turn or tool that was
 // lost is executed again, or not, as the pack says. Errors: [ErrServed], [ErrTakenOver],
-// [ErrNotServed], those of ServeRun, that of ctx.
+// [ErrNotServed], [ErrNoTurnFunc], [ErrClosed], those of ServeRun, that of ctx.
 func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, error) {
 	s, err := r.c.worker()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, 
 	if _, err := s.w.Serve(ctx, r.id, with); err != nil {
 		if errors.Is(err, ErrStopped) {
 			<-s.ended
-			err = errors.Join(s.err, errClosedBy(r.c))
+			err = errors.Join(s.err, closedBy(r.c))
 		}
 		if e := ErrorOf(err); e != nil {
 			return nil, e
@@ -111,12 +111,12 @@ func (r *Run) Serve(ctx context.Context, with Serving) (*pawlv1.GetRunResponse, 
 	return r.Info(ctx)
 }
 
-// errClosedBy is errClosed where the client was closed.
-func errClosedBy(c *Client) error {
+// closedBy is ErrClosed where the client was closed.
+func closedBy(c *Client) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errClosed
+		return ErrClosed
 	}
 	return nil
 }

@@ -17,6 +17,10 @@ type Serving struct {
 	// Tools executes steps by their tools; "*" takes those that have no function of their
 	// own. Steps of other tools go to other workers. Default: none.
 	Tools map[string]ToolFunc
+	// OnError is told what went wrong in a function of the run, or with its answer; it is called
+	// from several goroutines. A mistake of the program is the error of the serving instead.
+	// Default: nobody is told.
+	OnError func(error)
 }
 
 // Errors of [Worker.Serve].
@@ -28,6 +32,8 @@ var (
 	// ErrNotServed: the sidecar does not let the worker serve the run any more: it was deleted,
 	// or the principal has lost the right to it.
 	ErrNotServed = errors.New("the run is not this worker's to serve any more")
+	// ErrNoTurnFunc: the program has no function for a prompt of the run.
+	ErrNoTurnFunc = errors.New("no function for the prompt")
 	// ErrStopped: [Worker.Run] has returned.
 	ErrStopped = errors.New("the worker has stopped")
 )
@@ -39,7 +45,28 @@ type served struct {
 	// Guarded by the worker's mutex.
 	taken bool
 	// over gets why the worker serves it no more.
-	over chan pawlv1.UnservedCause
+	over chan ending
+}
+
+// ending is why a run is served no more: what the sidecar says, or a mistake of the program.
+type ending struct {
+	cause   pawlv1.UnservedCause
+	mistake error
+}
+
+// end says why the run is served no more; the first word counts.
+func (r *served) end(why ending) {
+	select {
+	case r.over <- why:
+	default:
+	}
+}
+
+// told reports what went wrong in a function of the run, or with its answer.
+func (r *served) told(err error) {
+	if r != nil && r.OnError != nil {
+		r.OnError(err)
+	}
 }
 
 // Serve executes a run of EXECUTION_CALLER until it ends or waits for something from outside:
@@ -47,7 +74,12 @@ type served struct {
 // When ctx ends it gives the run up and returns the error of ctx; turns that are under way are
 // stopped, and another worker may go on with the run.
 //
-// Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrStopped, those of ServeRun, that of ctx.
+// A mistake of the program ends the serving at once, and no attempt of the turn is used up: a prompt
+// without function (ErrNoTurnFunc), a completion with an event or an artifact that the state does not
+// have, or with an artifact of another type.
+//
+// Errors: ErrServed, ErrTakenOver, ErrNotServed, ErrNoTurnFunc, ErrStopped, those of ServeRun and of a
+// completion with a mistake, that of ctx.
 func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -58,7 +90,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 		case <-ctx.Done():
 		}
 	}()
-	run := &served{Serving: with, over: make(chan pawlv1.UnservedCause, 1)}
+	run := &served{Serving: with, over: make(chan ending, 1)}
 	w.mu.Lock()
 	if w.served[runID] != nil {
 		w.mu.Unlock()
@@ -75,8 +107,12 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 		return false, fmt.Errorf("serve run %s: %w", runID, err)
 	}
 	select {
-	case cause := <-run.over:
-		switch cause {
+	case why := <-run.over:
+		if why.mistake != nil {
+			w.release(runID)
+			return false, fmt.Errorf("serve run %s: %w", runID, why.mistake)
+		}
+		switch why.cause {
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_ENDED:
 			return true, nil
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_WAITS:
@@ -141,10 +177,7 @@ func (w *Worker) unserved(in *pawlv1.RunUnserved) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if run := w.served[in.GetRunId()]; run != nil {
-		select {
-		case run.over <- in.GetCause():
-		default:
-		}
+		run.end(ending{cause: in.GetCause()})
 	}
 }
 

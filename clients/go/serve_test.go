@@ -128,6 +128,51 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
+// TestServeMistakes: a mistake of the program is the error of the serving, at once, and uses up no
+// attempt; other failures are told and tried again.
+func TestServeMistakes(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	w := s.serving(ctx, "app")
+	completes := func(done pawl.Completion) pawl.Serving {
+		return pawl.Serving{Turn: func(context.Context, *pawl.Turn) (pawl.Completion, error) { return done, nil }}
+	}
+	other := []*pawlv1.ArtifactWrite{{Name: "no", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: "x"}}}}
+	for name, c := range map[string]struct {
+		with   pawl.Serving
+		reason string
+		is     error
+	}{
+		"no function for the prompt": {pawl.Serving{}, "", pawl.ErrNoTurnFunc},
+		"no such event":              {completes(pawl.Completion{Event: "Nope"}), "UNKNOWN_EVENT", nil},
+		"no such artifact":           {completes(pawl.Completion{Event: "More", Artifacts: other}), "UNDECLARED_ARTIFACT", nil},
+		"await with an event":        {completes(pawl.Completion{Event: "More", Await: pawlv1.Awaiting_AWAITING_INPUT}), "AWAIT_WITH_EVENT", nil},
+	} {
+		run := s.startOwn(ctx)
+		_, err := w.Serve(ctx, run, c.with)
+		if err == nil || c.is != nil && !errors.Is(err, c.is) || c.reason != "" && pawl.ReasonOf(err) != c.reason {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := s.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run})
+		if err != nil || got.GetRun().GetTurn().GetAttempt() != 1 {
+			t.Errorf("%s: then %v, %v", name, got.GetRun(), err)
+		}
+	}
+	told, run := make(chan error, 8), s.startOwn(ctx)
+	failing := pawl.Serving{
+		Turn:    func(context.Context, *pawl.Turn) (pawl.Completion, error) { return pawl.Completion{}, errBroken },
+		OnError: func(err error) { told <- err },
+	}
+	if ended, err := w.Serve(ctx, run, failing); err != nil || !ended {
+		t.Errorf("a function that fails: ended %t, %v", ended, err)
+	}
+	if err := <-told; !errors.Is(err, errBroken) {
+		t.Errorf("told %v", err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
 // A process starts a run and executes it to its end; the sidecar keeps every turn and call.
 func ExampleWorker_Serve() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -20,9 +20,9 @@ type Step struct {
 	held   *pawlv1.StepLease
 	w      *Worker
 	cancel context.CancelFunc
-	// do executes it; served: the worker serves its run, and it takes none of its capacity.
-	do     ToolFunc
-	served bool
+	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
+	do  ToolFunc
+	run *served
 	// spent is told with the answer; nil = the pack's word.
 	spent *pawlv1.Usage
 }
@@ -49,7 +49,7 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if st.do, st.served = w.toolFunc(a.GetLease()); w.over || st.do == nil {
+	if st.do, st.run = w.toolFunc(a.GetLease()); w.over || st.do == nil {
 		cancel()
 		return w.over
 	}
@@ -70,6 +70,7 @@ func (s *Step) execute(ctx context.Context) {
 	if ctx.Err() == nil {
 		if err != nil {
 			s.w.told(err)
+			s.run.told(err)
 		}
 		s.report(ctx, string(result), err)
 	}
@@ -77,25 +78,25 @@ func (s *Step) execute(ctx context.Context) {
 	delete(s.w.steps, s.lease().GetToken())
 	session, stopped := s.w.session, s.w.stopped
 	s.w.mu.Unlock()
-	if session != nil && !stopped && !s.served {
+	if session != nil && !stopped && s.run == nil {
 		session.credits(0, 1)
 	}
 }
 
-// toolFunc finds what executes a step, and whether the worker serves its run; nil: nothing does.
+// toolFunc finds what executes a step, and its run if the worker serves it; nil: nothing does.
 // It is called under mu.
-func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, ofServed bool) {
+func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
 	if run := w.served[lease.GetRunId()]; run != nil {
 		if do = run.tool(lease.GetTool()); do != nil {
-			return do, true
+			return do, run
 		}
 	}
 	for _, f := range []ToolFunc{w.cfg.Tools[lease.GetTool()], w.cfg.Tools["*"]} {
 		if f != nil {
-			return f, false
+			return f, nil
 		}
 	}
-	return nil, false
+	return nil, nil
 }
 
 // report answers the step, again and again while the connection breaks on it and while the

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,9 +23,9 @@ type Turn struct {
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
-	// do executes it; served: the worker serves its run, and it takes none of its capacity.
-	do     TurnFunc
-	served bool
+	// do executes it; run: the worker serves its run, and it takes none of its capacity; nil: not.
+	do  TurnFunc
+	run *served
 	// All below is guarded by the worker's mutex.
 	//
 	// held is the lease now: another one after the worker connected again.
@@ -61,7 +62,7 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.do, t.served = w.turnFunc(a)
+	t.do, t.run = w.turnFunc(a)
 	if w.over || t.do == nil {
 		cancel()
 		return w.over
@@ -82,7 +83,10 @@ func (t *Turn) execute(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		err = t.complete(ctx, &done)
+		if err = t.complete(ctx, &done); t.run != nil && wrongCompletion(err) {
+			t.mistaken(err)
+			return
+		}
 	case errors.Is(err, ErrSuspended):
 		if err = t.suspend(ctx); err != nil && reasonOf(err) == "NOTHING_PENDING" {
 			t.execute(ctx) // the last answer came meanwhile
@@ -93,7 +97,26 @@ func (t *Turn) execute(ctx context.Context) {
 		t.w.drop(t)
 		return
 	}
+	if t.run != nil && errors.Is(err, ErrNoTurnFunc) {
+		t.mistaken(err)
+		return
+	}
 	t.fail(ctx, err)
+}
+
+// mistaken ends the serving of the run by a mistake of the program, which no further attempt mends.
+func (t *Turn) mistaken(mistake error) {
+	t.run.end(ending{mistake: mistake})
+	t.w.drop(t)
+}
+
+// wrongCompletion tells whether a completion was refused for what the program says by name or type.
+func wrongCompletion(err error) bool {
+	switch ReasonOf(err) {
+	case "UNKNOWN_EVENT", "UNDECLARED_ARTIFACT", "DUPLICATE_ARTIFACT", "ARTIFACT_TYPE", "AWAIT_WITH_EVENT":
+		return true
+	}
+	return false
 }
 
 // complete ends the turn.
@@ -111,6 +134,7 @@ func (t *Turn) complete(ctx context.Context, done *Completion) error {
 // fail reports a failed execution, or a completion that was refused.
 func (t *Turn) fail(ctx context.Context, cause error) {
 	t.w.told(cause)
+	t.run.told(cause)
 	fault, final, reject := faultOf(cause)
 	failure, ok := errors.AsType[*Failure](cause)
 	rejects := ok && failure.RejectsAnswer && !final
@@ -265,32 +289,32 @@ func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
 	return s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Output{Output: out}})
 }
 
-// turnFunc finds what executes a turn, and whether the worker serves its run; nil: it offers
+// turnFunc finds what executes a turn, and its run if the worker serves it; nil: it offers
 // nothing for it and serves the run no more. It is called under mu.
-func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, ofServed bool) {
+func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, of *served) {
 	if run := w.served[a.GetLease().GetRunId()]; run != nil {
 		if do = run.turn(a.GetTurn().GetPrompt()); do == nil {
 			do = noTurnFunc
 		}
-		return do, true
+		return do, run
 	}
 	for _, f := range []TurnFunc{
 		w.cfg.Prompts[a.GetTurn().GetPrompt()], w.cfg.Agents[a.GetAgent()], w.cfg.Prompts["*"], w.cfg.Agents["*"],
 	} {
 		if f != nil {
-			return f, false
+			return f, nil
 		}
 	}
-	return nil, false
+	return nil, nil
 }
 
 func noTurnFunc(_ context.Context, t *Turn) (Completion, error) {
-	return Completion{}, &Failure{Code: "NO_HANDLER", Message: "prompt " + t.Assignment.GetTurn().GetPrompt()}
+	return Completion{}, fmt.Errorf("%w %s", ErrNoTurnFunc, t.Assignment.GetTurn().GetPrompt())
 }
 
 // credit is that for a turn which is done; none once the worker stops, and of a served run.
 func (t *Turn) credit() *pawlv1.WorkCredits {
-	if t.w.stopped || t.served {
+	if t.w.stopped || t.run != nil {
 		return nil
 	}
 	return &pawlv1.WorkCredits{Turns: 1}

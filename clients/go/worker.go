@@ -327,12 +327,12 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 	w.turns, w.steps = turns, steps
 	free, freeSteps := w.cfg.Turns, w.cfg.Steps
 	for _, t := range turns {
-		if !t.served {
+		if t.run == nil {
 			free--
 		}
 	}
 	for _, st := range steps {
-		if !st.served {
+		if st.run == nil {
 			freeSteps--
 		}
 	}

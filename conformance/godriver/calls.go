@@ -24,7 +24,8 @@ func (d *driver) register(ctx context.Context, a args) (any, error) {
 	return canon(got.GetPack()), nil
 }
 
-func (d *driver) start(ctx context.Context, a args) (any, error) {
+// startOf is the request by which a run is started.
+func startOf(a args) *pawlv1.StartRunRequest {
 	req := &pawlv1.StartRunRequest{
 		Pack: a.Pack, Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: a.Labels, RequestId: or(a.ID),
 		Input: partsOf(a.Input), MaxSteps: a.MaxSteps,
@@ -39,13 +40,14 @@ func (d *driver) start(ctx context.Context, a args) (any, error) {
 		req.Entry = &pawlv1.StartRunRequest_State{State: a.State}
 	}
 	if a.Variables != nil {
-		text, err := json.Marshal(a.Variables)
-		if err != nil {
-			return nil, err
-		}
+		text, _ := json.Marshal(a.Variables) // They came as JSON.
 		req.VariablesJson = string(text)
 	}
-	got, err := again(ctx, d.client().StartRun, req)
+	return req
+}
+
+func (d *driver) start(ctx context.Context, a args) (any, error) {
+	got, err := again(ctx, d.client().StartRun, startOf(a))
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,9 @@ type driver struct {
 	// drain ends the worker.
 	drain context.CancelFunc
 	ended chan struct{}
+	// serves: processes serve runs by their names, by server.
+	serves bool
+	server *server
 }
 
 type verb func(*driver, context.Context, args) (any, error)
@@ -50,7 +53,6 @@ var table = map[string]verb{
 	"cancel":        (*driver).cancel,
 	"complete":      (*driver).complete,
 	"decide":        (*driver).decide,
-	"drive":         (*driver).drive,
 	"emit":          (*driver).emit,
 	"fail":          (*driver).fail,
 	"flood":         (*driver).flood,
@@ -71,6 +73,7 @@ var table = map[string]verb{
 	"reset":         (*driver).reset,
 	"resolve":       (*driver).resolve,
 	"resume":        (*driver).resume,
+	"serve":         (*driver).serve,
 	"set":           (*driver).set,
 	"start":         (*driver).start,
 	"steer":         (*driver).steer,
@@ -115,10 +118,11 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	if d.conn != nil {
 		_ = d.conn.Close()
 	}
-	d.conn, d.address, d.ledger = conn, a.Address, a.Ledger
+	d.conn, d.address, d.ledger, d.serves = conn, a.Address, a.Ledger, a.Serves
 	d.runs, d.turns, d.tails = map[string]string{}, map[string]*pawlv1.GetTurnResponse{}, map[string]*tail{}
 	d.digests = map[seen]string{}
 	d.holds = newHolds()
+	d.drain, d.ended, d.server = nil, nil, nil
 	return nil, nil
 }
 

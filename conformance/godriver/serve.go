@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	pawl "github.com/pawl-dev/pawl/clients/go"
 )
 
 // request is one line of the runner.
@@ -66,6 +70,13 @@ func (d *driver) answer(r request) {
 func faultOf(err error) map[string]any {
 	st := status.Convert(err)
 	fault := map[string]any{"code": codeName(st.Code()), "message": st.Message(), "reason": "", "metadata": map[string]string{}}
+	// Errors that the client makes itself.
+	switch {
+	case errors.Is(err, pawl.ErrClosed):
+		fault["code"] = codeName(codes.Canceled)
+	case errors.Is(err, pawl.ErrTakenOver):
+		fault["reason"] = "RUN_TAKEN_OVER"
+	}
 	for _, detail := range st.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
 			fault["reason"], fault["metadata"] = info.GetReason(), info.GetMetadata()

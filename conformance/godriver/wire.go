@@ -19,6 +19,8 @@ type args struct {
 	Pack      string            `json:"pack"`
 	Content   string            `json:"content"`
 	Filename  string            `json:"filename"`
+	Serves    bool              `json:"serves"`
+	Attach    bool              `json:"attach"`
 	Run       string            `json:"run"`
 	RunID     string            `json:"run_id"`
 	As        string            `json:"as"`

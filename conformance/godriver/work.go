@@ -8,17 +8,29 @@ import (
 	pawl "github.com/pawl-dev/pawl/clients/go"
 )
 
-// worker begins to work.
+// worker begins to work, or to serve runs, as the mode says.
 func (d *driver) worker(_ context.Context, a args) (any, error) {
-	p := d.player(a.script)
+	d.mu.Lock()
+	serves := d.serves && len(a.Turns)+len(a.Agents) > 0
+	d.mu.Unlock()
+	if !serves {
+		return nil, d.work(d.player(a.script), a)
+	}
+	s, err := d.newServer(a)
+	d.mu.Lock()
+	d.server = s
+	d.mu.Unlock()
+	return nil, err
+}
+
+// work begins to work.
+func (d *driver) work(p *player, a args) error {
 	capacity := max(a.Capacity, 1)
 	cfg := pawl.WorkerConfig{
 		Conn: d.conn, ID: named(a.WorkerID, a.Name), Packs: a.Packs, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
 		Prompts: turnFuncs(p, "turn ", a.Turns), Agents: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools),
-		Grace: time.Duration(a.GraceMS) * time.Millisecond,
-		OnError: func(err error) {
-			d.out.event(joined(map[string]any{"kind": "error"}, faultOf(err)))
-		},
+		Grace:   time.Duration(a.GraceMS) * time.Millisecond,
+		OnError: d.erred,
 	}
 	if len(a.Turns)+len(a.Agents) > 0 {
 		cfg.Turns = capacity
@@ -28,7 +40,7 @@ func (d *driver) worker(_ context.Context, a args) (any, error) {
 	}
 	w, err := pawl.NewWorker(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, drain := context.WithCancel(context.Background())
 	d.mu.Lock()
@@ -44,16 +56,23 @@ func (d *driver) worker(_ context.Context, a args) (any, error) {
 		d.out.event(fields)
 		close(ended)
 	}()
-	return nil, nil
+	return nil
 }
 
-// stop drains the worker.
+// stop drains the worker, or gives up the runs that are served.
 func (d *driver) stop(context.Context, args) (any, error) {
 	d.mu.Lock()
-	drain, ended := d.drain, d.ended
+	drain, ended, s := d.drain, d.ended, d.server
 	d.mu.Unlock()
-	drain()
-	<-ended
+	if drain != nil {
+		drain()
+		<-ended
+	}
+	if s != nil {
+		err := s.client.Close()
+		s.ends.Wait()
+		return nil, err
+	}
 	return nil, nil
 }
 

@@ -1,6 +1,5 @@
 """The verbs, each by the client's own call."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,9 @@ import models
 from canon import canon, fault
 from flood import flood
 from lines import event
+from loops import Blocking, Looping
 from script import Holds, Player, artifacts, reply
-from work import serve
+from work import Server, Worker, started
 
 import pawl
 
@@ -25,8 +25,8 @@ class Driver:
 
     def __init__(self) -> None:
         self._client: pawl.Client | None = None
-        self._worker: pawl.Worker | None = None
-        self._served = threading.Event()
+        self._worker: Worker | Server | None = None
+        self._loop: Blocking | Looping | None = None
 
     def ping(self, args: Args) -> None:
         """Answers."""
@@ -37,7 +37,12 @@ class Driver:
             self._client.close()
         self._address, self._token_given = args["address"], args.get("token") or None
         self._ledger: str = args["ledger"]
-        self._client = pawl.Client(address=self._address, token=self._token_given)
+        self._serves: bool = args.get("serves", False)
+        self._worker = None
+        if self._loop is None:
+            self._loop = Looping() if args.get("async") else Blocking()
+        # The asynchronous client is called as the blocking one.
+        self._client = self._loop.client(address=self._address, token=self._token_given)
         self._runs: dict[str, pawl.Run] = {}
         self._turns: dict[str, pawl.TurnInfo] = {}
         self._tails: dict[str, Tail] = {}
@@ -61,16 +66,7 @@ class Driver:
 
     def start(self, args: Args) -> Any:
         begin = self.client.start if args.get("execution") == "workers" else self.client.open
-        run = begin(
-            args["pack"],
-            agent=args.get("agent", ""),
-            state=args.get("state", ""),
-            variables=args.get("variables"),
-            input=args.get("input"),
-            labels=args.get("labels"),
-            request_id=args.get("id", ""),
-            max_steps=args.get("max_steps", 0),
-        )
+        run = begin(args["pack"], **started(args))
         alias = next((name for name, known in self._runs.items() if known.id == run.id), "")
         self._runs[args.get("as", "run")] = run
         return {**canon(run.info()), "alias": alias}
@@ -277,28 +273,6 @@ class Driver:
     def verify(self, args: Args) -> Any:
         return canon(self._run(args).verify())
 
-    def drive(self, args: Args) -> Any:
-        if args.get("mode") == "async":
-            return asyncio.run(self._drive_async(args))
-        player = Player(args, self._holds, self._ledger)
-        run = self._run(args)
-        handlers = {name: player.turn("turn", name) for name in args.get("turns", {})}
-        tools = {name: player.tool(name) for name in args.get("tools", {})}
-        if args.get("mode") == "run":
-            # The run that was started with this id, found again by the call that starts runs.
-            done = self.client.run(args["pack"], handlers, tools=tools, request_id=args["id"])
-            return canon(done.run)
-        return canon(run.drive(handlers, tools=tools).run)
-
-    async def _drive_async(self, args: Args) -> Any:
-        player = Player(args, self._holds, self._ledger)
-        handlers = {name: player.async_turn(name) for name in args.get("turns", {})}
-        tools = {name: player.tool(name) for name in args.get("tools", {})}
-        async with pawl.AsyncClient(address=self._address, token=self._token_given) as client:
-            name = args["id"]
-            done = await client.run(args["pack"], handlers, tools=tools, request_id=name)
-            return canon(done.run)
-
     def model(self, args: Args) -> Any:
         import endpoints  # The libraries of models: other scenarios do without.
 
@@ -334,18 +308,24 @@ class Driver:
     # Workers
 
     def worker(self, args: Args) -> None:
-        self._worker = serve(
-            args, self._address, self._token_given, self._holds, self._ledger, self._served
-        )
+        assert self._loop is not None
+        player = Player(args, self._holds, self._ledger, self._loop)
+        if self._serves and ("turns" in args or "agents" in args):
+            self._worker = Server(args, player, self._address, self._token_given, self._loop)
+        else:
+            kinds = ("turns", "agents", "tools")
+            self._worker = Worker(args, player, self._address, self._token_given, *kinds)
+
+    def serve(self, args: Args) -> None:
+        assert isinstance(self._worker, Server)
+        self._worker.serve(args)
 
     def release(self, args: Args) -> None:
         self._holds.release(args["name"])
 
     def stop(self, args: Args) -> None:
         assert self._worker is not None
-        self._worker.stop()
-        if not self._served.wait(_PATIENCE):
-            raise TimeoutError("the worker did not drain")
+        self._worker.stop(_PATIENCE)
 
     def flood(self, args: Args) -> Any:
         return flood(self._address, args)

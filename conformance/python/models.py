@@ -1,17 +1,19 @@
 """Calls of models as scenarios have them, and the rounds that handlers make."""
 
 import itertools
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from canon import canon
 from lines import event
+from loops import ready
 
 import pawl
 
 Fields = Mapping[str, Any]
+Hold = Callable[[str], Awaitable[None]]
+Pause = Callable[[float], Awaitable[None]]
 
 
 def usage(given: Fields | None) -> pawl.Usage | None:
@@ -60,10 +62,10 @@ def came(given: Fields) -> pawl.ModelAnswer | pawl.ModelFailure:
     return pawl.ModelAnswer(parts=parts, calls=calls, **answer)
 
 
-def make(turn: pawl.Turn, rounds: list[Fields], hold: Callable[[str], None]) -> None:
+async def make(turn: Any, rounds: list[Fields], hold: Hold, pause: Pause) -> None:
     """Makes the rounds of a turn, from 1, and the tool calls of their answers."""
     for number, act in enumerate(rounds, 1):
-        step = _round(turn, number, act, hold)
+        step = await _round(turn, number, act, hold, pause)
         calls = [
             pawl.StepCall(
                 call["tool"],
@@ -72,7 +74,7 @@ def make(turn: pawl.Turn, rounds: list[Fields], hold: Callable[[str], None]) -> 
             )
             for index, call in enumerate(act.get("calls", ()))
         ]
-        for index, outcome in enumerate(turn.calls(calls)):
+        for index, outcome in enumerate(await ready(turn.calls(calls))):
             _called(index, calls[index].tool, outcome)
 
 
@@ -90,9 +92,10 @@ def _called(index: int, tool: str, outcome: pawl.StepOutcome) -> None:
     )
 
 
-def _round(turn: pawl.Turn, number: int, act: Fields, hold: Callable[[str], None]) -> int:
+async def _round(turn: Any, number: int, act: Fields, hold: Hold, pause: Pause) -> int:
     """Asks for a call, makes it if it is open, and gives its step."""
-    got = turn.request_model(number, asked(act["ask"]), bound=usage(act.get("bound")))
+    asking = turn.request_model(number, asked(act["ask"]), bound=usage(act.get("bound")))
+    got: pawl.RequestedModel = await ready(asking)
     step = got.step
     model = step.model if step else None
     event(
@@ -112,21 +115,22 @@ def _round(turn: pawl.Turn, number: int, act: Fields, hold: Callable[[str], None
     if step.status is pawl.StepStatus.ERROR:
         raise pawl.FailTurnError(step.error.code if step.error else "ERROR")
     if step.status is pawl.StepStatus.PENDING:
-        _answer(turn, step, act, hold)
+        await _answer(turn, step, act, hold, pause)
     return step.step
 
 
-def _answer(turn: pawl.Turn, step: pawl.Step, act: Fields, hold: Callable[[str], None]) -> None:
+async def _answer(turn: Any, step: pawl.Step, act: Fields, hold: Hold, pause: Pause) -> None:
     """Tells what the model said, attempt by attempt."""
     if "note" in act:
-        turn.note_model(step.step, step.attempt, act["note"])
+        await ready(turn.note_model(step.step, step.attempt, act["note"]))
     if "hold" in act:
-        hold(act["hold"])
+        await hold(act["hold"])
     attempt, told = step.attempt, act["told"]
     for number in itertools.count():
         entry = told[min(number, len(told) - 1)]
         outcome = came(entry)
-        got = turn.answer_model(step.step, attempt, outcome, usage=usage(entry.get("usage")))
+        telling = turn.answer_model(step.step, attempt, outcome, usage=usage(entry.get("usage")))
+        got: pawl.AnsweredModel = await ready(telling)
         wait = got.wait.total_seconds() if got.wait else 0
         event(
             "told",
@@ -141,4 +145,4 @@ def _answer(turn: pawl.Turn, step: pawl.Step, act: Fields, hold: Callable[[str],
         if got.next == 0:
             raise pawl.FailTurnError(outcome.error.code)
         attempt = got.next
-        time.sleep(wait)
+        await pause(wait)

@@ -5,19 +5,18 @@ import base64
 import json
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from datetime import datetime, timezone
 from typing import Any
 
 import models
 from canon import canon, fault
 from lines import event
+from loops import Blocking, Looping, ready
 
 import pawl
-
-_PATIENCE = 120.0
 
 
 class Holds:
@@ -25,28 +24,26 @@ class Holds:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._points: dict[str, threading.Event] = {}
+        self._points: dict[str, Future[None]] = {}
 
-    def _point(self, name: str) -> threading.Event:
+    def point(self, name: str) -> Future[None]:
+        """What is done once those go on that wait there."""
         with self._lock:
-            return self._points.setdefault(name, threading.Event())
+            return self._points.setdefault(name, Future())
 
     def release(self, name: str) -> None:
         """Lets those go on that wait at a point, and all that come to it."""
-        self._point(name).set()
-
-    def wait(self, name: str) -> None:
-        """Waits at a point."""
-        event("holding", name=name)
-        if not self._point(name).wait(_PATIENCE):
-            raise TimeoutError(f"{name} was not released")
+        if not (point := self.point(name)).done():
+            point.set_result(None)
 
 
 class Player:
     """Plays a script and reports what it does."""
 
-    def __init__(self, script: Mapping[str, Any], holds: Holds, ledger: str) -> None:
-        self._script, self._holds, self._ledger = script, holds, ledger
+    def __init__(
+        self, script: Mapping[str, Any], holds: Holds, ledger: str, loop: Blocking | Looping
+    ) -> None:
+        self._script, self._holds, self._ledger, self._loop = script, holds, ledger, loop
         self._lock = threading.Lock()
         self._count: Counter[str] = Counter()
 
@@ -57,10 +54,22 @@ class Player:
             self._count[kind + name] += 1
         return acts[min(number, len(acts) - 1)]
 
-    def turn(self, kind: str, name: str) -> Callable[[pawl.Turn], Any]:
-        """The handler of a prompt or agent."""
+    def handlers(self, *kinds: str) -> dict[str, Callable[..., Any]]:
+        """The handlers of prompts, agents or tools."""
+        make = {"turns": self._turn, "agents": self._turn, "tools": self._tool}
+        return {
+            name: self._loop.handler(make[kind](kind.removesuffix("s"), name))
+            for kind in kinds
+            for name in self._script.get(kind, {})
+        }
 
-        def handle(turn: pawl.Turn) -> Any:
+    async def _hold(self, name: str) -> None:
+        event("holding", name=name)
+        await self._loop.wait(self._holds.point(name))
+
+    def _turn(self, kind: str, name: str) -> Callable[..., Any]:
+
+        async def handle(turn: Any) -> Any:
             act = self._next(kind, name)
             event(
                 "turn",
@@ -70,15 +79,15 @@ class Player:
                 attempt=turn.attempt,
                 steps=canon(turn.steps),
             )
-            models.make(turn, act.get("rounds", []), self._holds.wait)
+            await models.make(turn, act.get("rounds", []), self._hold, self._loop.pause)
             for call in act.get("steps", ()):
-                self._step(turn, call)
+                await self._step(turn, call)
             if "set" in act:
-                turn.set_artifacts(artifacts(act["set"]))
+                await ready(turn.set_artifacts(artifacts(act["set"])))
             if "partial" in act:
-                turn.output(act["partial"])
+                await ready(turn.output(act["partial"]))
             if "hold" in act:
-                self._holds.wait(act["hold"])
+                await self._hold(act["hold"])
             if "raise" in act:
                 raise RuntimeError(act["raise"])
             if "fail" in act:
@@ -92,35 +101,22 @@ class Player:
 
         return handle
 
-    def async_turn(self, name: str) -> Callable[[pawl.AsyncTurn], Any]:
-        """The handler of a prompt in a loop of asyncio: its steps, then the reply."""
-
-        async def handle(turn: pawl.AsyncTurn) -> pawl.Reply:
-            act = self._next("turn", name)
-            for call in act.get("steps", ()):
-                try:
-                    await turn.step(call["tool"], _payload(call), key=call.get("key", ""))
-                except pawl.PawlError:
-                    if not call.get("catch"):
-                        raise
-            return reply(act)
-
-        return handle
-
-    def _step(self, turn: pawl.Turn, call: Mapping[str, Any]) -> None:
+    async def _step(self, turn: Any, call: Mapping[str, Any]) -> None:
         try:
-            result = turn.step(call["tool"], _payload(call), key=call.get("key", ""))
+            result = await ready(turn.step(call["tool"], _payload(call), key=call.get("key", "")))
             event("stepped", tool=call["tool"], result=result, error="")
         except pawl.PawlError as error:
             event("stepped", tool=call["tool"], result=None, error=fault(error)["reason"])
             if not call.get("catch"):
                 raise
 
-    def tool(self, name: str) -> Callable[[Any], Any]:
-        """The handler of a tool, in a worker or in a run that is driven here."""
-        return lambda payload: self._make(name, payload, pawl.current_call())
+    def _tool(self, kind: str, name: str) -> Callable[..., Any]:
+        async def make(payload: Any) -> Any:
+            return await self._make(name, payload, pawl.current_call())
 
-    def _make(self, name: str, payload: Any, call: pawl.ToolCall) -> Any:
+        return make
+
+    async def _make(self, name: str, payload: Any, call: pawl.ToolCall) -> Any:
         act = self._next("tool", name)
         event(
             "tool",
@@ -132,10 +128,10 @@ class Player:
         )
         self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload)
         if "late" in act:
-            _outlast(call)
+            await self._outlast(call)
             event("late", tool=name)
         if "hold" in act:
-            self._holds.wait(act["hold"])
+            await self._hold(act["hold"])
         if "raise" in act:
             raise RuntimeError(act["raise"])
         if "error" in act:
@@ -144,6 +140,12 @@ class Player:
                 raise pawl.FailStepError(code, message, unknown=True)
             raise pawl.FailTurnError(code, message)
         return act.get("result")
+
+    async def _outlast(self, call: pawl.ToolCall) -> None:
+        """Waits until the deadline of a call has passed."""
+        assert call.deadline
+        while (left := (call.deadline - datetime.now(timezone.utc)).total_seconds()) > 0:
+            await self._loop.pause(left)
 
     def _enter(self, **line: Any) -> None:
         """Writes down outside that a tool was called, in one write."""
@@ -157,13 +159,6 @@ class Player:
 def _payload(call: Mapping[str, Any]) -> Any:
     """The payload of a call; `payload_json` is read as this language reads numbers."""
     return json.loads(call["payload_json"]) if "payload_json" in call else call.get("payload", {})
-
-
-def _outlast(call: pawl.ToolCall) -> None:
-    """Waits until the deadline of a call has passed."""
-    assert call.deadline
-    while (left := (call.deadline - datetime.now(timezone.utc)).total_seconds()) > 0:
-        time.sleep(left)
 
 
 def reply(act: Mapping[str, Any]) -> pawl.Reply:

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import STEPS
 from pawl import (
+    ArtifactError,
     AsyncClient,
     AsyncTurn,
     CallCancelledError,
@@ -34,6 +35,7 @@ from pawl import (
     Turn,
     TurnView,
     UnavailableError,
+    UnknownEventError,
 )
 from pawl._link import Link, Offer
 from pawl._served import Served, handlers_of
@@ -140,17 +142,35 @@ async def test_links_that_break(shared: Sidecar, flavour: str) -> None:
     [
         (lambda turn: "done", HandlerError, "BAD_REPLY"),
         ({"nobody": count_to(1)}, FailTurnError, ""),
+        (lambda turn: Reply(event="Nope"), UnknownEventError, "UNKNOWN_EVENT"),
+        (
+            lambda turn: Reply(event="Done", artifacts={"no": 1}),
+            ArtifactError,
+            "UNDECLARED_ARTIFACT",
+        ),
+        (lambda turn: Reply(event="Done", artifacts={"log": b"x"}), ArtifactError, "ARTIFACT_TYPE"),
+        (lambda: Reply(), TypeError, ""),
+        (lambda turn, more: Reply(), TypeError, ""),
     ],
-    ids=["no reply", "no handler"],
+    ids=[
+        "no reply",
+        "no handler",
+        "no such event",
+        "no such artifact",
+        "another type",
+        "takes nothing",
+        "takes more",
+    ],
 )
 async def test_mistakes_are_raised_at_once(
     shared: Sidecar, flavour: str, handler: Any, error: type[Exception], reason: str
 ) -> None:
     """A mistake in the program uses up no attempt, and the run can be driven again."""
-    request_id = f"mistake-{flavour}-{error.__name__}"
+    request_id = f"mistake-{flavour}-{error.__name__}-{reason}"
     with pytest.raises(error) as caught:
         await drive(flavour, 1, handler, address=shared.address, request_id=request_id)
     assert getattr(caught.value, "reason", "") == reason or not reason
+    assert "\n" not in str(caught.value)
     with shared.client() as client:
         again = client.run("steps", count_to(1), variables=N, request_id=request_id)
         check([again], 1)

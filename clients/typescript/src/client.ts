@@ -203,8 +203,9 @@ export class PawlClient extends BaseClient {
    * Rejects with RUN_TAKEN_OVER when another process drives the run (with the same `requestId`),
    * with RUN_DRIVEN where this client does already, with a PawlError of kind "cancelled" after
    * `signal` or `close`; at once and without using up an attempt, with BAD_REPLY for a handler
-   * that returns no Reply, NO_HANDLER for a prompt that the map has not, and a TypeError for a
-   * handler or tool that is no function.
+   * that returns no Reply, NO_HANDLER for a prompt that the map has not, UNKNOWN_EVENT,
+   * UNDECLARED_ARTIFACT or ARTIFACT_TYPE for a Reply that the state does not take, and a TypeError
+   * for a handler or tool that is no function, and for a handler that takes more than a Turn.
    */
   async run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
     pack: string | PackName<P>,

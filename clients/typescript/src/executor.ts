@@ -1,7 +1,14 @@
 /** Executing what a worker holds, and reporting what became of it. */
 
 import { PawlError } from "./errors.js";
-import { faultOf, isFailTurn, isMistake, refusedResult, stoppedFault } from "./handler_fault.js";
+import {
+  faultOf,
+  isFailTurn,
+  isMistake,
+  isWrongReply,
+  refusedResult,
+  stoppedFault,
+} from "./handler_fault.js";
 import type { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { Ask, HeldTurn } from "./held_turn.js";
@@ -81,6 +88,7 @@ export class Executor {
     const turn = new Turn(held, held.info, held.handling, held);
     const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
     const reply = replyOf(await held.execute(this.limits.handlerTimeoutMs, work));
+    held.returned = true;
     const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
     held.answering = true;
     await this.#host.ask(() => {
@@ -99,7 +107,8 @@ export class Executor {
     if (await held.isSuspended()) {
       return;
     }
-    if (isMistake(error) && this.#host.mistaken) {
+    const mistake = isMistake(error) || (held.returned && isWrongReply(error));
+    if (mistake && this.#host.mistaken) {
       this.#host.mistaken(error);
       return;
     }

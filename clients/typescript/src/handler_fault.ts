@@ -82,6 +82,19 @@ export function isMistake(error: unknown): boolean {
   return PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
 }
 
+/** Whether a completion is refused for what the program says by name or type. */
+export function isWrongReply(error: unknown): boolean {
+  return PawlError.is(error, ...WRONG);
+}
+
+const WRONG = [
+  "UNKNOWN_EVENT",
+  "UNDECLARED_ARTIFACT",
+  "DUPLICATE_ARTIFACT",
+  "ARTIFACT_TYPE",
+  "AWAIT_WITH_EVENT",
+];
+
 /** Whether a handler failed its turn by `failTurn`. */
 export function isFailTurn(error: unknown): boolean {
   return PawlError.is(error) && error.kind === "fail_turn";

@@ -50,10 +50,12 @@ export class HandlerTable {
   }
 
   prompt(name: string, handler: Handler): void {
+    takesTurn(`handler of prompt ${name}`, handler);
     add(this.#prompts, name, handler);
   }
 
   agent(name: string, handler: Handler): void {
+    takesTurn(`handler of agent ${name}`, handler);
     add(this.#agents, name, handler);
   }
 
@@ -88,6 +90,13 @@ export class HandlerTable {
     const result = (await held.execute(limitMs, work)) ?? null;
     fits(result, entry.result, RESULT_INVALID, `result of ${tool}`);
     return result;
+  }
+}
+
+/** Throws a TypeError for a function that cannot do with a Turn alone. */
+export function takesTurn(what: string, handler: Handler): void {
+  if (handler.length > 1) {
+    throw new TypeError(`${what}: it is called with a Turn, and takes ${handler.length} values`);
   }
 }
 

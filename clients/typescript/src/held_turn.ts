@@ -52,6 +52,8 @@ export class HeldTurn extends Held implements TurnHost {
   lastAnswer = 0;
   /** Its handler has returned, and the answer is on its way. */
   answering = false;
+  /** Its handler has returned a reply. */
+  returned = false;
   readonly #ask: Ask;
   readonly #denials: Denials;
   readonly #awaited = new AwaitedSteps();

@@ -38,7 +38,7 @@ export class ServedRun implements Wanted {
   #newest = 0n;
   #output: readonly Part[] | undefined;
 
-  /** Throws a TypeError where a handler or a tool is no function. */
+  /** Throws a TypeError where a handler or a tool is no function, or a handler takes more than a Turn. */
   constructor(
     readonly runId: string,
     handler: Handlers,

@@ -18,7 +18,7 @@ import { flood } from "./flood.js";
 import { type Asked, askedOf, type Came, outcomeOf, type UsageArgs, usageOf } from "./models.js";
 import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
 import { Tail } from "./tail.js";
-import { type Served, serve } from "./work.js";
+import { Server, type Served, serve } from "./work.js";
 
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
 export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
@@ -65,7 +65,8 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly after_seq?: number;
   readonly at_seq?: number;
   readonly count?: number;
-  readonly mode?: string;
+  readonly serves?: boolean;
+  readonly attach?: boolean;
   readonly beats?: number;
 }
 
@@ -83,12 +84,14 @@ const WAIT_SECONDS = 45;
 export class Driver {
   #client: PawlClient | undefined;
   #address = "";
+  #tokenGiven: string | undefined;
   #ledger = "";
   #runs = new Map<string, Run>();
   #turns = new Map<string, TurnInfo>();
   #tails = new Map<string, Tail>();
   #holds = new Holds();
   #control: Control | undefined;
+  #serves = false;
   #served: Served | undefined;
 
   /** Every verb by its name. */
@@ -134,7 +137,6 @@ export class Driver {
     model_step: async (args) => canon(await this.#run(args).modelStep(args.step ?? 0)),
     fork: (args) => this.#fork(args),
     verify: async (args) => canon(await this.#run(args).verify()),
-    drive: (args) => this.#drive(args),
     pause: async (args) => canon(await this.#run(args).pause(args.note, { id: args.id })),
     resume: async (args) => canon(await this.#run(args).resume(args.note, { id: args.id })),
     cancel: async (args) => canon(await this.#run(args).cancel(args.note, { id: args.id })),
@@ -155,8 +157,12 @@ export class Driver {
       this.#tails.set(name, new Tail(records));
     },
     watched: ({ name = "watch", count = 0 }) => this.#tails.get(name)?.wait(count),
-    worker: (args) => {
-      this.#served = serve(this.#clientNow, args, this.#holds, this.#ledger);
+    worker: (args) => this.#work(args),
+    serve: (args) => {
+      if (!(this.#served instanceof Server)) {
+        throw new RangeError("nothing serves runs");
+      }
+      this.#served.serve(args, startOf(args));
     },
     release: ({ name = "" }) => this.#holds.release(name),
     stop: () => this.#served?.stop(),
@@ -171,11 +177,14 @@ export class Driver {
   }
 
   /** Points the driver at a sidecar and forgets all names. */
-  #reset({ address = "", token, ledger = "" }: Args): void {
+  #reset({ address = "", token, ledger = "", serves = false }: Args): void {
     this.#client?.close();
     this.#address = address;
+    this.#tokenGiven = token || undefined;
     this.#ledger = ledger;
-    this.#client = new PawlClient({ address, token: token || undefined });
+    this.#serves = serves;
+    this.#served = undefined;
+    this.#client = new PawlClient({ address, token: this.#tokenGiven });
     this.#runs = new Map();
     this.#turns = new Map();
     this.#tails = new Map();
@@ -192,13 +201,8 @@ export class Driver {
   }
 
   async #start(args: Args): Promise<unknown> {
-    const { agent, state, variables, input, labels } = args;
     const how = args.execution === "workers" ? "start" : "open";
-    const run = await this.#clientNow[how](args.pack ?? "", {
-      ...{ agent, state, variables, input, labels },
-      requestId: args.id,
-      maxSteps: args.max_steps,
-    });
+    const run = await this.#clientNow[how](args.pack ?? "", startOf(args));
     const alias = [...this.#runs].find(([, known]) => known.id === run.id)?.[0] ?? "";
     this.#runs.set(args.as ?? "run", run);
     return { ...(canon(await run.info()) as object), alias };
@@ -283,21 +287,15 @@ export class Driver {
     return canon(await copy.info());
   }
 
-  async #drive(args: Args): Promise<unknown> {
-    const player = new Player(args, this.#holds, this.#ledger);
-    const handlers = Object.keys(args.turns ?? {}).map((name) => [
-      name,
-      player.turn("turns", name),
-    ]);
-    const tools = Object.keys(args.tools ?? {}).map((name) => [name, player.tool(name)]);
-    const options = { tools: Object.fromEntries(tools) };
-    const turns = Object.fromEntries(handlers);
-    if (args.mode === "run") {
-      // The run that was started with this id, found again by the call that starts runs.
-      const started = { ...options, requestId: args.id };
-      return canon((await this.#clientNow.run(args.pack ?? "", turns, started)).run);
+  /** Begins to work, or to serve runs, as the mode says. */
+  #work(args: Args): void {
+    if (this.#serves && (args.turns || args.agents)) {
+      // Closing it gives the runs up, and the driver's own calls go on.
+      const client = new PawlClient({ address: this.#address, token: this.#tokenGiven });
+      this.#served = new Server(client, args, this.#holds, this.#ledger);
+    } else {
+      this.#served = serve(this.#clientNow, args, new Player(args, this.#holds, this.#ledger));
     }
-    return canon((await this.#run(args).drive(turns, options)).run);
   }
 
   async #wait(args: Args): Promise<unknown> {
@@ -326,6 +324,12 @@ export class Driver {
     }
     return { records };
   }
+}
+
+/** What a run is started with, besides its pack. */
+function startOf(args: Args) {
+  const { agent, state, variables, input, labels, id, max_steps } = args;
+  return { agent, state, variables, input, labels, requestId: id, maxSteps: max_steps };
 }
 
 function callsOf({ calls = [] }: Args): StepCall[] {

@@ -116,7 +116,9 @@ function snake(name: string): string {
 /** An error; one that the client made without a reason has its kind. */
 export function fault(error: unknown): Shape {
   if (error instanceof PawlError) {
-    const { code, message, metadata } = error;
+    const { message, metadata } = error;
+    // A call that the program itself ended has no code of the sidecar's.
+    const code = error.code || (error.kind === "cancelled" ? "CANCELLED" : "");
     return { code, reason: error.reason || (code ? "" : error.kind), message, metadata };
   }
   const known = error instanceof Error ? error : new Error(String(error));

@@ -122,8 +122,17 @@ export class Player {
     return acts[Math.min(number, acts.length - 1)] as Act;
   }
 
-  /** The handler of a prompt or agent. */
-  turn(kind: "turns" | "agents", name: string): (turn: Turn) => Promise<Reply> {
+  /** The handlers of prompts, or of agents. */
+  turns(kind: "turns" | "agents"): Record<string, (turn: Turn) => Promise<Reply>> {
+    return named(this.script[kind], (name) => this.#turn(kind, name));
+  }
+
+  /** The handlers of tools. */
+  tools(): Record<string, (payload: Json, call: ToolCall) => Promise<Json>> {
+    return named(this.script.tools, (name) => this.#tool(name));
+  }
+
+  #turn(kind: "turns" | "agents", name: string): (turn: Turn) => Promise<Reply> {
     return async (turn) => {
       const act = this.#next(kind, name, this.script[kind]?.[name]);
       const { prompt, state, visit, attempt } = turn;
@@ -169,8 +178,7 @@ export class Player {
     }
   }
 
-  /** The handler of a tool, in a worker or in a run that is driven here. */
-  tool(name: string): (payload: Json, call: ToolCall) => Promise<Json> {
+  #tool(name: string): (payload: Json, call: ToolCall) => Promise<Json> {
     return async (payload, call) => {
       const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
       const { step, attempt, idempotencyKey: idempotency_key } = call;
@@ -194,6 +202,11 @@ export class Player {
       return act.result ?? null;
     };
   }
+}
+
+/** What is made of each name. */
+function named<Made>(acts: object = {}, make: (name: string) => Made): Record<string, Made> {
+  return Object.fromEntries(Object.keys(acts).map((name) => [name, make(name)]));
 }
 
 /** Waits until a moment has passed: a timer may fire a little before it. */

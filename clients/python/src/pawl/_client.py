@@ -158,8 +158,10 @@ class Client(Caller):
         Raises RunTakenOverError: another process drives the run, say one with the same
         `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
         (once one did, the run and its answers wait for it, however long it is away);
-        HandlerError, FailTurnError (NO_HANDLER): what a handler returned is no Reply, or no
-        handler is there for a prompt: the attempt is not used up; StateError (FORKED): the
+        HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError
+        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE): what a handler returned is no Reply, no handler is
+        there for a prompt, or the reply has an event or artifact that the state does not have,
+        or one of another type: the attempt is not used up; StateError (FORKED): the
         process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())

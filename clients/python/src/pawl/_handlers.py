@@ -78,13 +78,27 @@ class Handlers:
 
 
 def into(handlers: dict[str, TurnEntry], name: str) -> Callable[[F], F]:
-    """A decorator that registers a handler of turns."""
+    """A decorator that registers a handler of turns. It raises TypeError for a function that
+    cannot be called with a Turn."""
 
     def register(function: F) -> F:
+        takes_turn(f"handler {name!r}", function)
         put(handlers, name, TurnEntry(function, awaits(function)))
         return function
 
     return register
+
+
+def takes_turn(what: str, function: Callable[..., Any]) -> None:
+    """Raises TypeError: the function cannot be called with a Turn alone."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # Of C, or otherwise without a signature.
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise TypeError(f"{what}: it is called with a Turn, and it takes {signature}") from None
 
 
 def put(handlers: dict[str, Any], name: str, handler: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pawl._errors import HandlerError, NotFoundError, RunTakenOverError
-from pawl._handlers import Handlers, ToolEntry, TurnEntry, awaits
+from pawl._handlers import Handlers, ToolEntry, TurnEntry, awaits, takes_turn
 from pawl._typed import local
 from pawl._values import Part
 from pawl.v1 import worker_pb2
@@ -78,8 +78,8 @@ def handlers_of(
     """What executes a run. Functions are called in threads, coroutine functions in the event
     loop of an asynchronous client; what a function returns there is awaited if need be.
 
-    Raises TypeError: no function, or a coroutine function for a blocking client; ValueError: a
-    tool cannot be called with what is sent.
+    Raises TypeError: no function, a handler that cannot be called with a Turn, or a coroutine
+    function for a blocking client; ValueError: a tool cannot be called with what is sent.
     """
     prompts = handler if isinstance(handler, Mapping) else {"*": handler}
     entries = {name: _turns(f"handler {name!r}", each, blocking) for name, each in prompts.items()}
@@ -93,6 +93,7 @@ def handlers_of(
 
 def _turns(what: str, function: Callable[[Any], Any], blocking: bool) -> TurnEntry:
     _check(what, function, blocking)
+    takes_turn(what, function)
     if blocking:
         return TurnEntry(_only(function), awaits=False)
     return TurnEntry(function, awaits=True, plain=not awaits(function))

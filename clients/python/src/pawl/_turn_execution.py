@@ -8,6 +8,7 @@ from pawl import _tracing
 from pawl._errors import (
     FailTurnError,
     HandlerError,
+    PawlError,
     RunTerminalError,
     SuspendTurn,
     TurnStaleError,
@@ -28,11 +29,26 @@ from pawl.v1 import worker_pb2
 _LOST = (TurnStaleError, TurnTokenError, RunTerminalError)
 
 
-def _mistake(error: Exception) -> bool:
-    """Whether it is a mistake in the program, which no further attempt mends."""
+_WRONG = frozenset(
+    {
+        "UNKNOWN_EVENT",
+        "UNDECLARED_ARTIFACT",
+        "DUPLICATE_ARTIFACT",
+        "ARTIFACT_TYPE",
+        "AWAIT_WITH_EVENT",
+    }
+)
+"""Reasons of a completion that is refused for what the program says by name or type."""
+
+
+def _mistake(error: Exception, completing: bool) -> bool:
+    """Whether it is a mistake in the program, which no further attempt mends. `completing`: the
+    handler returned, and the sidecar refused its reply."""
     if isinstance(error, HandlerError):
         return error.reason == "BAD_REPLY"
-    return isinstance(error, FailTurnError) and error.reason == "NO_HANDLER"
+    if isinstance(error, FailTurnError):
+        return error.reason == "NO_HANDLER"
+    return completing and isinstance(error, PawlError) and error.reason in _WRONG
 
 
 class TurnExecution:
@@ -51,12 +67,13 @@ class TurnExecution:
 
     async def execute(self) -> None:
         """Executes it; the worker's place for it is free again afterwards."""
-        held, credited = self._held, False
+        held, credited, completing = self._held, False, False
         try:
             reply = reply_of(await self._handle())
             if not (held.revoked or held.suspended):
                 # The credit travels with the completion: one round trip to the next turn.
                 credited = not (self._link.stopping or held.served)
+                completing = True
                 await self._complete(reply, credited)
                 if held.served is not None:
                     held.served.completed(held.lease.turn_seq, parts_of(reply.output))
@@ -69,7 +86,7 @@ class TurnExecution:
             # The credit may have been lost with the completion. One too many does no
             # harm: the capacity bounds what is held.
             credited = False
-            await self._fail(error)
+            await self._fail(error, completing)
         finally:
             self._link.turns.pop(held.lease.token, None)
         if not (credited or held.served):
@@ -96,10 +113,10 @@ class TurnExecution:
             ),
         )
 
-    async def _fail(self, error: Exception) -> None:
+    async def _fail(self, error: Exception, completing: bool) -> None:
         held, request_id = self._held, new_id()
         if held.served is not None:
-            if _mistake(error):
+            if _mistake(error, completing):
                 held.served.fail(error)
                 return
             if not (held.revoked and isinstance(error, _LOST)):

@@ -1,0 +1,82 @@
+package main
+
+import "slices"
+
+// mode is how the processes of a scenario execute runs: a scenario says what they do once, and is
+// played in every mode.
+type mode struct {
+	// serves: by client.run and run.drive, which serve runs by name; else by a worker.
+	serves bool
+	// async: by the asynchronous client, in coroutines.
+	async bool
+}
+
+// Values of `only`.
+const (
+	onlyWorker = "worker"
+	onlyRun    = "run"
+)
+
+// allModes are those of a language that has an asynchronous client beside the blocking one.
+var allModes = []mode{{}, {serves: true}, {async: true}, {serves: true, async: true}}
+
+func (m mode) String() string {
+	text := onlyWorker
+	if m.serves {
+		text = onlyRun
+	}
+	if m.async {
+		text += "/async"
+	}
+	return text
+}
+
+// takes tells whether what is only for one kind of mode is for this one.
+func (m mode) takes(only string) bool {
+	return only == "" || m.serves == (only == onlyRun)
+}
+
+// applies tells whether a scenario is played in a column. A scenario whose processes execute no
+// turns is the same in both kinds of mode, and is played with the workers.
+func (s *scenario) applies(lang language, m mode) bool {
+	if !s.appliesTo(lang.name) || !m.takes(s.Only) {
+		return false
+	}
+	return s.executes() || !m.serves
+}
+
+// executes tells whether a process of the scenario executes turns.
+func (s *scenario) executes() bool {
+	return slices.ContainsFunc(s.steps, executesTurns)
+}
+
+// executesTurns tells whether a step starts a process that executes turns.
+func executesTurns(s step) bool {
+	return s.verb == "worker" && (s.args["turns"] != nil || s.args["agents"] != nil)
+}
+
+// named gives an expectation as it is in the mode: {$worker: NAME} is the name of a worker, and
+// where runs are served whatever id the client has.
+func (m mode) named(want any) any {
+	switch want := want.(type) {
+	case map[string]any:
+		if name, ok := want["$worker"]; ok {
+			if m.serves {
+				return map[string]any{"$set": true}
+			}
+			return name
+		}
+		other := map[string]any{}
+		for key, value := range want {
+			other[key] = m.named(value)
+		}
+		return other
+	case []any:
+		other := make([]any, len(want))
+		for i := range want {
+			other[i] = m.named(want[i])
+		}
+		return other
+	}
+	return want
+}

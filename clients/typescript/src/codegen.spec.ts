@@ -15,14 +15,14 @@ const example = join(root, "examples/agentic-loop/agentic_loop.ts");
 
 const RIGHT = `
 import { type Handler, PawlClient, type Turn } from "@pawl/client";
-import { chatHandler } from "@pawl/client/openai";
+import { modelHandler } from "@pawl/client/models";
 import { script } from "@pawl/client/testing";
 import { agenticLoopPack, type AgenticLoopPack } from "./agentic_loop.js";
 import { awkwardPack } from "./awkward.js";
 import { evaluatorOptimizerPack, type AcceptsArguments } from "./evaluator_optimizer.js";
 
 declare const client: PawlClient;
-declare const chat: ReturnType<typeof chatHandler>;
+declare const chat: ReturnType<typeof modelHandler>;
 
 const worker = client.worker({ packs: [agenticLoopPack] });
 worker.prompt("actor", async (turn) => {

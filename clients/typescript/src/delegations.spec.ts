@@ -1,11 +1,10 @@
 /** Agents that one answer of a model asks for are asked together. */
 
-import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { Gate, serving, useSidecar } from "./fixture.js";
+import { chat } from "./fixture_models.js";
 import { chatEvents, Provider } from "./fixture_provider.js";
 import { RunStatus, textOf } from "./index.js";
-import { chatHandler } from "./openai.js";
 
 const AGENTS = ["one", "two", "three"];
 
@@ -40,11 +39,10 @@ test("three agents of one answer are under way at the same time", async () => {
     given: { message: `Go, ${name}` },
   }));
   await using provider = await Provider.start(chatEvents("", ...calls), chatEvents("All three."));
-  const endpoint = new OpenAI({ baseURL: provider.url, apiKey: "none", maxRetries: 0 });
   const begun: string[] = [];
   const together = new Gate();
   const worker = shared.client.worker({ packs: ["team"], turns: 5 });
-  worker.prompt("lead", chatHandler(endpoint, { model: "m" }));
+  worker.prompt("lead", chat(provider.url));
   for (const agent of AGENTS) {
     worker.prompt(agent, async () => {
       begun.push(agent);

@@ -63,8 +63,7 @@ const VALUES: { readonly [entry: string]: readonly string[] } = {
     "json",
     "textOf",
   ],
-  anthropic: ["messagesHandler"],
-  openai: ["chatHandler", "responsesHandler"],
+  models: ["modelHandler"],
   testing: ["Sidecar", "script", "sidecarPath"],
 };
 
@@ -191,8 +190,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "Winner",
     "WriteOptions",
   ],
-  anthropic: ["ModelOptions"],
-  openai: ["ChatOptions", "ResponsesOptions"],
+  models: ["LanguageModel", "ModelOptions", "Output"],
   testing: ["Answer", "Script", "SidecarOptions"],
 };
 

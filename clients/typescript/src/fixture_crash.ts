@@ -1,21 +1,18 @@
 /**
- * A process that executes runs by a model and is killed in the midst of it: a worker, one whose
- * model answers in the background, or an app that drives runs of its own. Arguments: what it is, the sidecar's address, the URL
+ * A process that executes runs by a model and is killed in the midst of it: a worker, or an app
+ * that drives runs of its own. Arguments: what it is, the sidecar's address, the URL
  * of the endpoint, and for an app the request ids of its runs.
  */
 
-import OpenAI from "openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { type Json, PawlClient, type ToolCall } from "./index.js";
-import { chatHandler, responsesHandler } from "./openai.js";
+import { modelHandler } from "./model_handler.js";
 
 const [role = "", address = "", url = "", ...requestIds] = process.argv.slice(2);
 const quiet = { info: () => undefined, warn: () => undefined };
 const client = new PawlClient({ address, log: quiet });
-const endpoint = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 });
-const handler =
-  role === "background"
-    ? responsesHandler(endpoint, { model: "m", background: true })
-    : chatHandler(endpoint, { model: "m" });
+const endpoint = createOpenAICompatible({ name: "endpoint", baseURL: `${url}/v1` });
+const handler = modelHandler(endpoint("m"));
 
 /** Has its effect elsewhere, under the key of the call. */
 async function charge(payload: Json, { idempotencyKey }: ToolCall): Promise<Json> {
@@ -24,12 +21,7 @@ async function charge(payload: Json, { idempotencyKey }: ToolCall): Promise<Json
   return (await response.json()) as Json;
 }
 
-if (role === "background") {
-  await client
-    .worker({ packs: ["steps"] })
-    .prompt("*", handler)
-    .run();
-} else if (role === "worker") {
+if (role === "worker") {
   const worker = client.worker({ packs: ["shop"], turns: 3, steps: 6 });
   await worker.prompt("*", handler).tool("charge", charge).run();
 } else {

@@ -3,7 +3,16 @@
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
-import type { ChatCompletionCreateParamsStreaming } from "openai/resources/chat/completions";
+
+/** A request of chat completions, as far as specs look at it. */
+export interface ChatRequest {
+  readonly messages: readonly { readonly role: string; readonly content?: unknown }[];
+  readonly tools?: readonly {
+    readonly type: string;
+    readonly function: { readonly name: string };
+  }[];
+  readonly [field: string]: unknown;
+}
 
 /** A recorded answer: a status with a body, or the pieces of a stream. */
 interface Recording {
@@ -21,7 +30,7 @@ const recordings = JSON.parse(readFileSync(file, "utf8")) as { [name: string]: R
 
 /** Answers each request with the next recording by name, the last one again and again. */
 export class Endpoint {
-  readonly requests: ChatCompletionCreateParamsStreaming[] = [];
+  readonly requests: ChatRequest[] = [];
   readonly #names: string[];
   readonly #server: Server;
   #ended = 0;
@@ -57,7 +66,7 @@ export class Endpoint {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.requests.push((await json(request)) as ChatCompletionCreateParamsStreaming);
+    this.requests.push((await json(request)) as ChatRequest);
     const name = (this.#names.length > 1 ? this.#names.shift() : this.#names[0]) ?? "";
     const recording = recordings[name];
     if (!recording) {

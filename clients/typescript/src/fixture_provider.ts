@@ -107,7 +107,9 @@ export function chatEvents(text: string, ...calls: readonly Calling[]): Events {
 
 /** An answer of Responses, with a thought before it. */
 export function responseEvents(text: string, ...calls: readonly Calling[]): Events {
-  const output: object[] = [{ type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" }];
+  const output: Events[number][] = [
+    { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" },
+  ];
   if (text) {
     const content = [{ type: "output_text", text, annotations: [] }];
     output.push({ type: "message", id: "msg_1", role: "assistant", status: "completed", content });
@@ -123,12 +125,24 @@ export function responseEvents(text: string, ...calls: readonly Calling[]): Even
     output_tokens_details: { reasoning_tokens: 2 },
     total_tokens: 13,
   };
-  const response = { id: "resp_1", model: "m", status: "completed", output, usage };
-  const deltas = text ? [{ type: "response.output_text.delta", delta: text }] : [];
+  const response = { id: "resp_1", model: "m", created_at: 1, status: "completed" };
+  const items: Events = output.flatMap((item, output_index): Events => {
+    const delta = {
+      type: "response.output_text.delta",
+      item_id: "msg_1",
+      output_index,
+      delta: text,
+    };
+    return [
+      { type: "response.output_item.added", output_index, item: { ...item, arguments: "" } },
+      ...(item.type === "message" ? [delta] : []),
+      { type: "response.output_item.done", output_index, item },
+    ];
+  });
   return [
     { type: "response.created", response: { ...response, status: "in_progress", output: [] } },
-    ...deltas,
-    { type: "response.completed", response },
+    ...items,
+    { type: "response.completed", response: { ...response, output, usage } },
   ];
 }
 

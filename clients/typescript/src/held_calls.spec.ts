@@ -7,11 +7,11 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { PawlClient } from "./client.js";
 import { Connection } from "./connection.js";
 import { all, QUIET } from "./fixture.js";
+import { chat } from "./fixture_models.js";
 import { Ledger, refunds } from "./fixture_paying.js";
 import { Program } from "./fixture_program.js";
 import { type Calling, chatEvents, Provider } from "./fixture_provider.js";
@@ -26,7 +26,6 @@ import {
   WaitUntil,
 } from "./index.js";
 import { nodeTransport } from "./node_transport.js";
-import { chatHandler } from "./openai.js";
 import { Sidecar } from "./testing.js";
 
 /** Refunds above 100 wait for a person, for so many seconds. */
@@ -139,8 +138,7 @@ const MODES: { readonly [name: string]: Mode } = {
     const leave = { id: "l", name: "leave_state", given: { event: "Done" } };
     const answers = [chatEvents("", ...calls), chatEvents("", leave), chatEvents("Bye.")];
     await using provider = await Provider.start(...answers);
-    const vendor = new OpenAI({ baseURL: provider.url, apiKey: "none", maxRetries: 0 });
-    const handler = chatHandler(vendor, { model: "m" });
+    const handler = chat(provider.url);
     const options = { tools: { refund: tool }, requestId: name };
     const { status } = await client.run(pack, handler, options);
     const said = provider.got[1]?.body.messages as { role: string; content: string }[];

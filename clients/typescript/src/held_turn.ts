@@ -25,7 +25,7 @@ import type {
 import { Held } from "./held.js";
 import { Idleness } from "./idleness.js";
 import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
-import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
+import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
 import { type Plain, plain } from "./plain.js";
 import { type OutputPiece, pieceOf, type TurnRef, turnTarget } from "./request.js";
 import { newId } from "./retry.js";

@@ -56,7 +56,7 @@ export type {
   ModelView,
   ProviderLimits,
   ToolCallRef,
-} from "./models.js";
+} from "./model_step.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";
 export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Plain } from "./plain.js";

@@ -1,8 +1,11 @@
 /** How a model leaves a state, or asks the person: functions that are no tools of the pack. */
 
-import type { Offer } from "./dialect.js";
+import type { Offer } from "./ask.js";
 import { parseExact } from "./exact_json.js";
 import { toJsonText } from "./json_text.js";
+import type { ModelCall } from "./model_step.js";
+import { faultOf } from "./normal.js";
+import { asProperty } from "./output_form.js";
 import type { Json } from "./plain.js";
 import type { Turn } from "./turn.js";
 import { type ArtifactLike, json } from "./values.js";
@@ -17,7 +20,12 @@ function free(name: string, { tools }: Pick<Turn, "tools">): string {
 
 /** How a model left, or what it is told is wrong with its arguments. */
 export type Left =
-  | { readonly event: string; readonly artifacts: { readonly [name: string]: ArtifactLike } }
+  | {
+      readonly event: string;
+      readonly artifacts: { readonly [name: string]: ArtifactLike };
+      /** Where the function has one. */
+      readonly output?: Json;
+    }
   | { readonly fault: string };
 
 type Slot = Turn["artifactSlots"][number];
@@ -32,9 +40,12 @@ export class Leave {
   readonly name: string;
   readonly #events: readonly string[];
   readonly #slots: ReadonlyMap<string, Slot>;
+  /** Schema of the value that goes along; undefined: none does. */
+  readonly #output: Json | undefined;
 
-  constructor({ tools, allowedEvents, artifactSlots }: Turn) {
+  constructor({ tools, allowedEvents, artifactSlots }: Turn, output?: Json) {
     this.name = free(LEAVE, { tools });
+    this.#output = output;
     this.#events = allowedEvents;
     const written = artifactSlots.filter((slot) => isText(slot) || isJson(slot));
     this.#slots = new Map(written.map((slot) => [slot.name, slot]));
@@ -56,28 +67,32 @@ export class Leave {
         additionalProperties: false,
       };
     }
+    if (this.#output !== undefined) {
+      properties.output = asProperty(this.#output, "output");
+    }
     const description = "Ends this state. Choose the event that says how it went.";
     const parameters = {
       type: "object",
       properties,
-      required: ["event"],
+      required: this.#output === undefined ? ["event"] : ["event", "output"],
       additionalProperties: false,
     };
     return { name: this.name, description, parameters };
   }
 
   /** Reads the arguments of a call. */
-  read(text: string): Left {
-    const given = objectOf(text);
+  read(call: ModelCall): Left {
+    const given = argumentsOf(call);
     if (typeof given === "string") {
       return { fault: given };
     }
-    const stray = Object.keys(given).find((name) => name !== "event" && name !== "artifacts");
+    const own = ["event", "artifacts", ...(this.#output === undefined ? [] : ["output"])];
+    const stray = Object.keys(given).find((name) => !own.includes(name));
     if (stray !== undefined) {
       const place = this.#slots.has(stray) ? "; it belongs under artifacts" : "";
-      return { fault: `${stray}: no property of ${this.name}, only event and artifacts${place}` };
+      return { fault: `${stray}: no property of ${this.name}, only ${own.join(" and ")}${place}` };
     }
-    const { event, artifacts: writes = {} } = given;
+    const { event, artifacts: writes = {}, output } = given;
     if (typeof event !== "string" || !this.#events.includes(event)) {
       const shown = shownOf(event);
       return { fault: `event: one of ${this.#events.join(", ")}, not ${shown}` };
@@ -85,7 +100,11 @@ export class Leave {
     if (!isObject(writes ?? {})) {
       return { fault: "artifacts: not an object" };
     }
-    return this.#writes(event, (writes ?? {}) as { [name: string]: Json });
+    if (this.#output !== undefined && output === undefined) {
+      return { fault: "output: it is required" };
+    }
+    const left = this.#writes(event, (writes ?? {}) as { [name: string]: Json });
+    return "fault" in left || output === undefined ? left : { ...left, output };
   }
 
   #writes(event: string, writes: { readonly [name: string]: Json }): Left {
@@ -131,8 +150,8 @@ export class Asking {
   }
 
   /** Reads the arguments of a call. */
-  read(text: string): Asked {
-    const given = objectOf(text);
+  read(call: ModelCall): Asked {
+    const given = argumentsOf(call);
     if (typeof given === "string") {
       return { fault: given };
     }
@@ -147,16 +166,14 @@ export class Asking {
   }
 }
 
-/** The object in JSON text, or what is wrong with it. */
-export function objectOf(text: string): { readonly [key: string]: Json } | string {
-  let value: unknown;
-  try {
-    value = parseExact(text || "{}");
-    // JavaScript reads more than there is in JSON: halves of characters.
-    toJsonText(value, "the arguments");
-  } catch (error) {
-    return `the arguments are no JSON: ${error instanceof Error ? error.message : error}`;
+/** The object that the arguments of a call are, or what is wrong with what the model wrote. */
+export function argumentsOf(call: ModelCall): { readonly [key: string]: Json } | string {
+  const wrote = call.brokenArguments || call.arguments;
+  const fault = faultOf(wrote);
+  if (fault !== undefined) {
+    return fault;
   }
+  const value = parseExact(wrote || "{}");
   return isObject(value) ? value : "the arguments are no object";
 }
 

@@ -1,7 +1,6 @@
 /** What a call of a model may consume at most, as far as that can be known before. */
 
-import type { Ask, Said } from "./dialect.js";
-import { callsOf, textIn } from "./dialect.js";
+import { type Ask, callsOf, type Said, textIn } from "./ask.js";
 import { toJsonText } from "./json_text.js";
 import type { Usage } from "./reply.js";
 
@@ -24,14 +23,9 @@ export function boundOf(ask: Ask, last: Usage, fresh: readonly Said[]): Usage {
   return { inputTokens: read, outputTokens: mostOf(ask) || OUTPUT_TOKENS };
 }
 
-/** Tokens of an answer that the program says in `extra`, else the pack; 0: neither says any. */
-export function mostOf({ parameters, extra }: Pick<Ask, "parameters" | "extra">): number {
-  const given = [
-    extra.max_tokens,
-    extra.max_output_tokens,
-    extra.max_completion_tokens,
-    parameters.max_tokens,
-  ];
+/** Tokens of an answer that the program says in its settings, else the pack; 0: neither does. */
+export function mostOf({ parameters, settings }: Pick<Ask, "parameters" | "settings">): number {
+  const given = [settings.maxOutputTokens, parameters.max_tokens];
   const said = given.find((most) => Number.isSafeInteger(most) && Number(most) >= 1);
   return said === undefined ? 0 : Number(said);
 }

@@ -3,11 +3,10 @@
  * counts as the bound; against a real sidecar, in each form of an endpoint.
  */
 
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
+import { createOpenAI } from "@ai-sdk/openai";
 import { describe, expect, test } from "vitest";
-import { messagesHandler } from "./anthropic.js";
 import { stepsPack, useSidecar } from "./fixture.js";
+import { MODELS, type ModelAt } from "./fixture_models.js";
 import {
   chatEvents,
   type Events,
@@ -15,9 +14,8 @@ import {
   Provider,
   responseEvents,
 } from "./fixture_provider.js";
-import { type Handler, type Json, RunStatus } from "./index.js";
-import type { ModelOptions } from "./model_handler.js";
-import { chatHandler, responsesHandler } from "./openai.js";
+import type { Json } from "./index.js";
+import { modelHandler } from "./models.js";
 
 const shared = useSidecar();
 const BOUND = 4096;
@@ -25,34 +23,30 @@ const NAMES = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 interface Kind {
   readonly events: (text: string) => Events;
-  readonly handler: (url: string, options?: Partial<ModelOptions>) => Handler;
+  readonly model: ModelAt;
   readonly own: string;
   readonly read: string;
   readonly said: string;
 }
 
-const openai = (baseURL: string) => new OpenAI({ baseURL, apiKey: "k", maxRetries: 0 });
 const KINDS: { readonly [name: string]: Kind } = {
   chat: {
     events: chatEvents,
-    handler: (url, options) => chatHandler(openai(url), { model: "m", ...options }),
+    model: MODELS["chat completions"],
     own: "max_tokens",
     read: "prompt_tokens",
     said: "completion_tokens",
   },
   responses: {
     events: responseEvents,
-    handler: (url, options) => responsesHandler(openai(url), { model: "m", ...options }),
+    model: MODELS.responses,
     own: "max_output_tokens",
     read: "input_tokens",
     said: "output_tokens",
   },
   messages: {
     events: messageEvents,
-    handler: (baseURL, options) => {
-      const endpoint = new Anthropic({ baseURL, apiKey: "k", maxRetries: 0 });
-      return messagesHandler(endpoint, { model: "m", ...options });
-    },
+    model: MODELS.messages,
     own: "max_tokens",
     read: "input_tokens",
     said: "output_tokens",
@@ -185,8 +179,8 @@ describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
     const id = `bound-${kind}-${CASES.indexOf(one)}`;
     const pack = await registered(id, parameters, { retry: 1, ...bounds });
     await using provider = await Provider.start(counting(form, told));
-    const given = extra === undefined ? {} : { [form.own]: extra };
-    const handler = form.handler(provider.url, { maxRounds: 2, extra: given });
+    const settings: { [name: string]: number } = extra ? { maxOutputTokens: extra } : {};
+    const handler = modelHandler(form.model(provider.url), { maxRounds: 2, settings });
     const { run } = await shared.client.run(pack, handler, how);
     expect(provider.got.length).toBe(asked);
     const most = one.sent || (kind === "messages" && asked > 0 ? BOUND : 0); // It wants a number.
@@ -203,32 +197,13 @@ describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
   });
 });
 
-test("an endpoint that asks for the newer name gets it", async () => {
-  const pack = await registered("bound-newer", {}, budget(9000));
-  const leave = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 1 } } };
-  await using provider = await Provider.start(
-    { status: 400, message: "Use 'max_completion_tokens' instead of 'max_tokens'." },
-    chatEvents("", leave),
-    chatEvents("Bye."),
-  );
-  const handler = KINDS.chat?.handler(provider.url);
-  const result = await shared.client.run(pack, handler as Handler, how);
-  expect(result.status).toBe(RunStatus.COMPLETED);
-  const names = provider.got.map(({ body }) => Object.keys(sent(body)).join());
-  expect(names).toEqual(["max_tokens", "max_completion_tokens", "max_completion_tokens"]);
-});
-
-test("OpenAI itself is told by the newer name", async () => {
-  const pack = await registered("bound-openai", few, {});
-  const bodies: string[] = [];
-  const endpoint = new OpenAI({
-    apiKey: "k",
-    maxRetries: 0,
-    fetch: async (_, init) => {
-      bodies.push(String(init?.body));
-      return new Response("{}", { status: 404 });
-    },
-  });
-  await shared.client.run(pack, chatHandler(endpoint, { model: "m" }), how);
-  expect(sent(JSON.parse(bodies[0] ?? "{}"))).toEqual({ max_completion_tokens: 100 });
+test.each([
+  ["gpt-4o", "max_tokens"],
+  ["gpt-5-mini", "max_completion_tokens"],
+])("chat completions of OpenAI are told of it by the name that %s takes", async (model, own) => {
+  const pack = await registered(`bound-${model}`, few, {});
+  await using provider = await Provider.start(404);
+  const openai = createOpenAI({ baseURL: provider.url, apiKey: "k" });
+  await shared.client.run(pack, modelHandler(openai.chat(model)), how);
+  expect(sent(provider.got[0]?.body ?? {})).toEqual({ [own]: 100 });
 });

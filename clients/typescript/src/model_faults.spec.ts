@@ -1,21 +1,15 @@
 /** What endpoints of models do wrong, and what becomes of it; against a real sidecar. */
 
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import { messagesHandler } from "./anthropic.js";
 import { all, Gate, serving, stepsPack, useSidecar } from "./fixture.js";
+import { chat, KEY, MODELS } from "./fixture_models.js";
 import { chatEvents, type Events, messageEvents, Provider, send } from "./fixture_provider.js";
 import { type Json, type OutputChunk, PawlError, RecordKind, RunStatus, textOf } from "./index.js";
-import { chatHandler, responsesHandler } from "./openai.js";
+import { modelHandler } from "./models.js";
 
 const shared = useSidecar();
-const KEY = "sk-secret";
 const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const variables = { n: 1 };
-
-const openai = (url: string) => new OpenAI({ baseURL: url, apiKey: KEY, maxRetries: 0 });
-const chat = (url: string) => chatHandler(openai(url), { model: "m" });
 
 const plainly = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
 
@@ -59,10 +53,13 @@ describe("an answer", () => {
       output: [],
       error: { code: `naïve ${KEY} `.repeat(40), message: `no ${KEY}` },
     };
-    await using provider = await Provider.start([{ type: "response.failed", response }]);
-    const handler = responsesHandler(openai(provider.url), { model: "m" });
+    await using provider = await Provider.start([
+      { type: "response.failed", sequence_number: 1, response },
+    ]);
+    const handler = modelHandler(MODELS.responses(provider.url));
     const result = await shared.client.run("steps", handler, { variables });
-    expect(result.errors).toMatchObject([{ reason: expect.stringMatching(/^MODEL_NA_VE_/) }, {}]);
+    expect(result.errors).toMatchObject([{ reason: "MODEL_500" }, { reason: "MODEL_500" }]);
+    expect(String(result.errors[0])).toContain("no [key]");
     const run = shared.client.attach(result.run.runId);
     expect(JSON.stringify(await all(run.records()), plainly)).not.toContain(KEY);
   });
@@ -114,8 +111,7 @@ describe("an answer", () => {
       return type === "thinking_delta" ? { ...event, delta: thought } : event;
     });
     await using provider = await Provider.start(events, messageEvents("Bye."));
-    const endpoint = new Anthropic({ baseURL: provider.url, apiKey: KEY, maxRetries: 0 });
-    const handler = messagesHandler(endpoint, { model: "m" });
+    const handler = modelHandler(MODELS.messages(provider.url));
     const result = await shared.client.run("steps", handler, { variables });
     expect(result.errors).toMatchObject([{ reason: "ANSWER_TOO_LARGE", retryable: false }]);
     // What it consumed until then is counted.
@@ -131,8 +127,6 @@ describe("an answer", () => {
 });
 
 describe("by messages", () => {
-  const endpoint = (baseURL: string) => new Anthropic({ baseURL, apiKey: KEY, maxRetries: 0 });
-
   test("arguments that come whole are taken", async () => {
     const whole = messageEvents("", LEAVE).map((event) => {
       const { type, ...block } = (event.content_block ?? {}) as { type?: string };
@@ -143,7 +137,7 @@ describe("by messages", () => {
       return kind === "input_json_delta" ? { ...replaced, delta: nothing } : replaced;
     });
     await using provider = await Provider.start(whole, messageEvents("Bye."));
-    const handler = messagesHandler(endpoint(provider.url), { model: "m" });
+    const handler = modelHandler(MODELS.messages(provider.url));
     const result = await shared.client.run("steps", handler, { variables });
     expect([result.status, result.artifacts]).toEqual([RunStatus.COMPLETED, { sum: 12 }]);
   });
@@ -157,7 +151,7 @@ describe("by messages", () => {
       return block?.id === "s1" ? { ...event, content_block: used } : event;
     });
     await using provider = await Provider.start(own, messageEvents("", LEAVE), messageEvents("."));
-    const handler = messagesHandler(endpoint(provider.url), { model: "m" });
+    const handler = modelHandler(MODELS.messages(provider.url));
     const tools = { add: () => 3 };
     const result = await shared.client.run("steps", handler, { variables, tools });
     expect(result.status).toBe(RunStatus.COMPLETED);

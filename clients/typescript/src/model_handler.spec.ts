@@ -2,7 +2,6 @@
 
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
-import { type Ask, type Dialect, Draft, ended, speech } from "./dialect.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import {
   AnswerModelResponseSchema,
@@ -10,45 +9,44 @@ import {
   GetTurnResponseSchema,
   RequestModelResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
+import type { LanguageModel, StreamPart } from "./language_model.js";
 import { modelHandler } from "./model_handler.js";
-import type { ModelTold } from "./models.js";
+import type { ModelTold } from "./model_step.js";
 import { plain } from "./plain.js";
 import { Turn, type TurnHost } from "./turn.js";
 
-class OneWord extends Draft<string> {
-  #text = "";
-
-  take(piece: string): string {
-    this.#text += piece;
-    return piece;
-  }
-
-  end() {
-    return ended({ content: this.#text, finishReason: "stop" });
-  }
-}
-
-/** A provider that is unavailable so often. */
-class Scripted implements Dialect {
-  readonly own = [];
-  readonly format = "format";
-  readonly lasting = false;
-  readonly asked: Ask[] = [];
+/** A model that is unavailable so often. */
+class Scripted implements LanguageModel {
+  readonly specificationVersion = "v4";
+  readonly provider = "scripted";
+  readonly modelId = "m";
+  asked = 0;
 
   constructor(private failures: number) {}
 
-  async start(ask: Ask) {
-    this.asked.push(ask);
+  async doStream() {
+    this.asked += 1;
     this.failures -= 1;
     if (this.failures >= 0) {
-      throw Object.assign(new Error("away"), { status: 503 });
+      throw Object.assign(new Error("away"), { statusCode: 503 });
     }
-    return speech(["Hello."], new OneWord());
+    const parts: StreamPart[] = [
+      { type: "text-start", id: "1" },
+      { type: "text-delta", id: "1", delta: "Hello." },
+      { type: "finish", finishReason: { unified: "stop" } },
+    ];
+    return { stream: new Blob([]).stream().pipeThrough(emitting(parts)) };
   }
+}
 
-  discreet(text: string): string {
-    return text;
-  }
+function emitting(parts: readonly StreamPart[]): TransformStream<unknown, StreamPart> {
+  return new TransformStream({
+    flush: (controller) => {
+      for (const part of parts) {
+        controller.enqueue(part);
+      }
+    },
+  });
 }
 
 /** A holder whose first answer to what is told is that another execution has the turn. */
@@ -82,12 +80,12 @@ test.each([
   "%s is told to a sidecar that was restarted",
   async (_, failures, recorded, text, attempts, calls) => {
     const told: ModelTold[] = [];
-    const dialect = new Scripted(failures);
+    const model = new Scripted(failures);
     const info = plain(GetTurnResponseSchema, create(GetTurnResponseSchema, { terminal: true }));
     const wanted = { signal: new AbortController().signal };
     const turn = new Turn(restarted(told, recorded), info, wanted);
-    expect(await modelHandler(dialect, { model: "m" })(turn)).toMatchObject({ output: text });
+    expect(await modelHandler(model)(turn)).toMatchObject({ output: text });
     expect(told.map(({ attempt }) => attempt)).toEqual(attempts);
-    expect(dialect.asked).toHaveLength(calls);
+    expect(model.asked).toBe(calls);
   },
 );

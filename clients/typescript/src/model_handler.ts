@@ -1,27 +1,36 @@
-/** Turns executed by a model, each of whose answers is a record. */
+/**
+ * Turns executed by a model, each of whose answers is a record. Models are those of the AI SDK's
+ * providers, of `ai` 6 and 7: install the one of your endpoint (`npm install @ai-sdk/openai`).
+ *
+ *     import { openai } from "@ai-sdk/openai";
+ *     import { PawlClient } from "@pawl/client";
+ *     import { modelHandler } from "@pawl/client/models";
+ *
+ *     using client = new PawlClient();
+ *     const handler = modelHandler(openai("gpt-5-mini"));
+ *     await client.run("my-pack", handler, { tools: { run_tests: () => ({ passed: true }) } });
+ */
 
-import { checkForm } from "./answer_form.js";
-import {
-  brokenBy,
-  type Dialect,
-  failureOf,
-  isFinal,
-  type Speech,
-  unusable,
-  type Values,
-} from "./dialect.js";
+import type { Values } from "./ask.js";
+import { type Mended, mended, NO_ID } from "./endpoint_fetch.js";
 import { failTurn, PawlError } from "./errors.js";
-import { type ModelAnswer as Answered, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
+import { PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
+import type { LanguageModel, StreamPart } from "./language_model.js";
+import { type Log, STDERR } from "./log.js";
+import { brokenBy, type Failed, failureOf, headersOf, isFinal, unusable } from "./model_fault.js";
 import type {
   ModelAnswer,
-  ModelCall,
   ModelFailure,
   ModelOutcome,
   ModelRound,
   ProviderLimits,
-} from "./models.js";
-import { type Json, type Plain, plain } from "./plain.js";
+} from "./model_step.js";
+import { Draft, type Piece } from "./model_stream.js";
+import { normal } from "./normal.js";
+import { type Output, outputsOf } from "./output_form.js";
+import { plain } from "./plain.js";
+import { envelope, Prompter, parameterOf } from "./prompt.js";
 import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
@@ -29,12 +38,17 @@ import { type Heard, type Manner, Talk } from "./talk.js";
 import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
 import { partsOf, textOf } from "./values.js";
-import { wholeIn } from "./whole.js";
+import { whole } from "./whole.js";
+
+export type { LanguageModel } from "./language_model.js";
 
 /** How a turn is executed by a model. */
 export interface ModelOptions {
-  /** Name of the model, as the endpoint knows it. Required. */
-  readonly model: string;
+  /**
+   * What the pack and the records call the model: `model_overrides`, `x_pawl.prices`. Default:
+   * the name in `model`, its `modelId`.
+   */
+  readonly name?: string;
   /**
    * Most answers of the model in one turn, before one more that is for leaving the state.
    * Default 16; the pack's tool_policy.max_rounds may lower it.
@@ -46,42 +60,79 @@ export interface ModelOptions {
    * hybrid or external.
    */
   readonly chat?: boolean;
-  /** Further fields of the provider's request, as they are. Default: none. */
-  readonly extra?: Values;
   /**
-   * A JSON Schema: where a text is an answer (in states that no call leaves, and in a chat) the
-   * model is asked for JSON that fits, and told of what does not; the output is that JSON.
+   * Settings of the call beside those of the pack, by the names of the AI SDK:
+   * `{ temperature: 0, providerOptions: { openai: { reasoningEffort: "low" } } }`. They are
+   * recorded with the parameters. Default: none.
    */
-  readonly responseSchema?: Json;
+  readonly settings?: Values;
+  /**
+   * The answer as a value: a schema of zod or of another library with Standard JSON Schema, a
+   * JSON Schema, or one of them for each prompt by its id. The turn's output is the value as
+   * JSON. In states with a way out the function that leaves them has it as `output`, which is
+   * required; elsewhere the provider is asked for JSON that fits. The model is told what does
+   * not fit, and asked again. Default: text.
+   */
+  readonly output?: Output | { readonly [prompt: string]: Output };
+  /** Hears of messages that are not read here. Default: standard error. */
+  readonly log?: Log;
 }
 
 const MAX_ROUNDS = 16;
 
 /**
- * A turn handler. `noted` are words that are recorded with the parameters. Throws a RangeError
- * for options that make no sense.
+ * A turn handler that asks a model. The endpoint and its key are as the provider's package reads
+ * them. The calls of a round, their bounds and their repetition are the sidecar's: the SDK
+ * repeats nothing. Codes of failures are in docs/models.md. Throws a RangeError for options that
+ * make no sense.
+ *
+ *     worker.prompt("coder", modelHandler(anthropic("claude-sonnet-4-5"), { maxRounds: 30 }));
  */
-export function modelHandler(
-  dialect: Dialect,
-  options: ModelOptions,
-  noted: Values = {},
-): UntypedHandler {
-  const { model, maxRounds = MAX_ROUNDS, chat, extra = {}, responseSchema: schema } = options;
-  if (!model) {
-    throw new RangeError("model: a name, not empty");
+export function modelHandler(model: LanguageModel, options: ModelOptions = {}): UntypedHandler {
+  const { name = model?.modelId, maxRounds = MAX_ROUNDS, chat, settings = {}, output } = options;
+  const { log = STDERR } = options;
+  if (typeof model?.doStream !== "function" || typeof model.provider !== "string") {
+    throw new RangeError('model: a model of the AI SDK, as openai("gpt-5-mini") is one');
+  }
+  if (!name) {
+    throw new RangeError("name: not empty");
   }
   if (!Number.isInteger(maxRounds) || maxRounds < 1) {
     throw new RangeError(`maxRounds: a whole number from 1 on, not ${maxRounds}`);
   }
-  checkForm(schema);
-  const own = schema === undefined ? dialect.own : [...dialect.own, dialect.format];
-  const taken = own.find((name) => Object.hasOwn(extra, name));
+  const taken = Object.keys(settings).find((setting) => OWN.includes(setting));
   if (taken !== undefined) {
-    throw new RangeError(`extra.${taken}: what the handler says itself`);
+    throw new RangeError(`settings.${taken}: what the handler says itself`);
   }
-  const manner = { model, maxRounds, chat, extra, schema, noted };
-  return async (turn) => new Execution(turn, dialect, manner).reply();
+  const manner = { model: name, maxRounds, chat, settings, output: outputsOf(output) };
+  const strange = warning(log, model);
+  return async (turn) => new Execution(turn, model, manner, strange).reply();
 }
+
+/** Warns once of each library whose messages are not read here. */
+function warning(log: Log, { specificationVersion }: LanguageModel): (library: string) => void {
+  const known = new Set<string>();
+  return (library) => {
+    if (!known.has(library)) {
+      known.add(library);
+      log.warn(
+        `messages that ${library} recorded are told to the model as their text and calls: ` +
+          `this is ai ${specificationVersion}`,
+      );
+    }
+  };
+}
+
+/** Options of a call that no `settings` may have: what else would say them, and what has keys. */
+const OWN = [
+  "prompt",
+  "tools",
+  "toolChoice",
+  "responseFormat",
+  "abortSignal",
+  "headers",
+  "includeRawChunks",
+];
 
 /** What came of a call of the model, and what it consumed. */
 interface Came {
@@ -104,17 +155,22 @@ interface Asked extends Open {
 /** The execution of one turn. */
 class Execution {
   readonly #turn: Turn;
-  readonly #dialect: Dialect;
+  readonly #model: LanguageModel;
   readonly #talk: Talk;
   readonly #shown: Shown;
-  /** The provider's id of the response that is being made, where it can be fetched. */
-  #responseId = "";
   /** Records that the conversation has because a request had to contain them. */
   readonly #heeded = new Set<number>();
+  readonly #strange: (library: string) => void;
 
-  constructor(turn: Turn, dialect: Dialect, manner: Manner) {
+  constructor(
+    turn: Turn,
+    model: LanguageModel,
+    manner: Manner,
+    strange: (library: string) => void,
+  ) {
     this.#turn = turn;
-    this.#dialect = dialect;
+    this.#model = model;
+    this.#strange = strange;
     this.#talk = new Talk(turn, manner);
     this.#shown = new Shown(turn);
   }
@@ -124,7 +180,7 @@ class Execution {
     while (!talk.reply) {
       const heard = await this.#round();
       this.#shown.settle();
-      const calls = talk.heard(heard);
+      const calls = await talk.heard(heard);
       if (calls.length > 0) {
         talk.answered(calls, await this.#turn.calls(calls));
       }
@@ -143,7 +199,7 @@ class Execution {
     const open = await again();
     const recorded = recordedOf(open);
     if (recorded) {
-      await this.#shown.add(textOf(recorded.parts));
+      await this.#shown.add({ text: textOf(recorded.parts) });
       return recorded;
     }
     return this.#answer(open, again);
@@ -161,13 +217,11 @@ class Execution {
 
   /** Makes the call until it is answered, or has used up its attempts. */
   async #answer(open: Open, again: () => Promise<Asked>): Promise<Heard> {
-    const { notBefore, responseId = "" } = open.step.model ?? {};
-    this.#responseId = responseId;
-    await this.#until(notBefore);
+    await this.#until(open.step.model?.notBefore);
     const { deadline } = open.step;
     const allowedMs = deadline && allowedBy(deadline.getTime() - Date.now());
     for (let { attempt } = open.step; ; ) {
-      const came = await this.#call(open, attempt, allowedMs);
+      const came = await this.#call(open, allowedMs);
       const heard = await this.#tell(open, attempt, came, again);
       if (typeof heard !== "number") {
         return heard;
@@ -178,88 +232,107 @@ class Execution {
   }
 
   /** Makes the call once, and shows the text as it comes in. */
-  async #call(open: Open, attempt: number, allowedMs: number | undefined): Promise<Came> {
+  async #call(open: Open, allowedMs: number | undefined): Promise<Came> {
     const { signal } = this.#turn;
     const limit = allowedMs === undefined ? undefined : deadlineAfter(Math.round(allowedMs));
     const either = limit ? AbortSignal.any([signal, limit.signal]) : signal;
+    const draft = new Draft();
     let outcome: ModelOutcome;
     let usage: Usage = {}; // What the provider was not at work on consumed nothing.
     let limits: ProviderLimits | undefined;
+    const endpoint = mended(this.#model);
     try {
-      const reserved = Number(open.step.model?.maxOutputTokens ?? 0);
-      const ask = this.#talk.ask(reserved);
-      const speech = await this.#dialect.start(ask, either, this.#responseId);
-      ({ limits } = speech);
-      outcome = await this.#listen(speech, open, attempt, either);
-      ({ usage } = speech.draft);
+      const { stream, headers, prompter } = await this.#start(endpoint, open, either);
+      limits = limitsIn(headers);
+      const failed = await this.#listen(stream, draft, open, either);
+      ({ usage } = draft);
+      outcome = failed ?? this.#answered(draft, prompter);
     } catch (error) {
       outcome = failureOf(error);
-      limits = limitsIn((error as { headers?: unknown } | null)?.headers);
+      limits = limitsIn(headersOf(error));
     }
     limit?.cancel();
     signal.throwIfAborted();
     if (limit?.signal.aborted && !("answer" in outcome)) {
-      outcome = unusable(
-        "MODEL_TIMEOUT",
-        `no whole answer within ${Math.round(allowedMs ?? 0)} ms`,
-      );
-    }
-    const code = "failure" in outcome ? outcome.failure.error.code : "";
-    if (code && !LOST.includes(code)) {
-      this.#responseId = ""; // It has come to its end.
-    }
-    if (code && this.#responseId) {
-      usage = {}; // The attempt that fetches the response reports it.
-    } else if (code === "MODEL_TIMEOUT") {
+      const text = `no whole answer within ${Math.round(allowedMs ?? 0)} ms`;
+      outcome = unusable("MODEL_TIMEOUT", text);
       usage = { estimated: true, ...usage };
     }
-    return { outcome: this.#discreet(outcome), usage, limits };
+    return { outcome: discreet(outcome, endpoint.keys), usage, limits };
   }
 
+  /** Begins the call. */
+  async #start({ model, own }: Mended, open: Open, abortSignal: AbortSignal) {
+    const ask = this.#talk.ask(Number(open.step.model?.maxOutputTokens ?? 0));
+    const prompter = new Prompter(model, ask, !own, this.#strange);
+    const options = { ...prompter.options(ask), abortSignal };
+    const { stream, response } = await model.doStream(options as never);
+    const headers = response?.headers && new Headers(response.headers);
+    return { stream: stream as ReadableStream<StreamPart>, headers, prompter };
+  }
+
+  /** Reads the stream; gives why it is no answer. */
   async #listen(
-    { draft, texts }: Speech,
-    { step, maxBytes }: Open,
-    attempt: number,
+    stream: ReadableStream<StreamPart>,
+    draft: Draft,
+    { maxBytes }: Open,
     signal: AbortSignal,
-  ): Promise<ModelOutcome> {
+  ): Promise<Failed | undefined> {
+    const reader = stream.getReader();
     try {
       for (;;) {
-        const { done, value } = await texts.next();
+        const { done, value } = await reader.read();
+        signal.throwIfAborted();
         if (done) {
-          // A package ends the stream without a word when the signal is aborted.
-          signal.throwIfAborted();
-          return draft.end();
+          return draft.unfinished();
         }
+        const shown = draft.take(value);
         if (draft.size > maxBytes) {
           const message = `the answer has more than ${maxBytes} bytes`;
           return { failure: { error: { code: "ANSWER_TOO_LARGE", message }, final: true } };
         }
-        await this.#note(step.step, attempt, draft.responseId);
-        await this.#shown.add(value);
+        const passed = draft.passedOver.map(parameterOf).find((name) => name !== undefined);
+        if (passed !== undefined) {
+          const message = `parameters.${passed}: ${this.#model.provider} has no such parameter`;
+          return { failure: { error: { code: "PARAMETER_UNSUPPORTED", message }, final: true } };
+        }
+        await this.#shown.add(shown);
       }
     } catch (error) {
       return brokenBy(error);
     } finally {
-      await texts.return().catch(() => undefined);
+      void reader.cancel().catch(() => undefined);
     }
   }
 
-  /** Keeps the id of a response that can be fetched. What that fails of, the answer tells. */
-  async #note(step: number, attempt: number, responseId: string): Promise<void> {
-    if (this.#dialect.lasting && responseId && responseId !== this.#responseId) {
-      this.#responseId = responseId;
-      await this.#turn.noteModel(step, attempt, responseId).catch(() => undefined);
+  /** The answer, normal, under the names of the pack. */
+  #answered(draft: Draft, prompter: Prompter): ModelOutcome {
+    const { round } = this.#talk;
+    const given = draft.blocks.map((block) => {
+      const { toolName, toolCallId } = block;
+      return {
+        ...block,
+        ...(toolName === undefined ? {} : { toolName: prompter.ours(toolName) }),
+        ...(toolCallId?.startsWith(NO_ID) ? { toolCallId: "" } : {}),
+      };
+    });
+    const made = normal(given, "", { round, known: this.#talk.callIds() });
+    const { unified, raw } = draft.finish ?? {};
+    const finishReason = raw === "pause_turn" ? raw : (unified ?? "").replaceAll("-", "_");
+    if (!made) {
+      return unusable("ANSWER_EMPTY", "the answer has no text and no call");
     }
-  }
-
-  #discreet(outcome: ModelOutcome): ModelOutcome {
-    if ("answer" in outcome) {
-      return wholeIn(outcome);
-    }
-    const { error } = outcome.failure;
-    const message = this.#dialect.discreet(error.message ?? "").slice(0, MOST_MESSAGE);
-    const code = this.#dialect.discreet(error.code);
-    return { failure: { ...outcome.failure, error: { ...error, code, message } } };
+    const { texts, calls, blocks } = made;
+    const answer: ModelAnswer = {
+      content: texts.length > 0 ? texts : undefined,
+      calls,
+      finishReason,
+      model: draft.model || this.#model.modelId,
+      responseId: draft.responseId,
+      provider: envelope(this.#model, blocks),
+      providerName: this.#model.provider,
+    };
+    return { answer };
   }
 
   /** Tells what came of a call; gives what was heard, or the attempt to make next. */
@@ -315,7 +388,6 @@ class Execution {
       return attempt;
     }
     if (open.grown) {
-      this.#responseId = "";
       return attempt;
     }
     const counted: Usage = { countedBefore: true };
@@ -340,11 +412,21 @@ function allowedBy(leftMs: number): number {
   return Math.max(1, leftMs - Math.min(leftMs / 10, 1000));
 }
 
+/** What is recorded of an outcome: without keys, which an endpoint may repeat. */
+function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOutcome {
+  if ("answer" in outcome) {
+    return outcome;
+  }
+  const { error } = outcome.failure;
+  const without = (text: string) => {
+    return [...keys].reduce((left, key) => left.replaceAll(key, "[key]"), whole(text));
+  };
+  const message = without(error.message ?? "").slice(0, MOST_MESSAGE);
+  return { failure: { ...outcome.failure, error: { code: without(error.code), message } } };
+}
+
 /** Bounds what of an endpoint's words is told. */
 const MOST_MESSAGE = 4096;
-
-/** Failures after which a response may still be made. */
-const LOST = ["STREAM_TRUNCATED", "MODEL_UNREACHABLE", "MODEL_TIMEOUT"];
 
 type Told = Awaited<ReturnType<Turn["answerModel"]>>;
 
@@ -363,7 +445,7 @@ class Shown {
   }
 
   /** Shows a text. That it failed says nothing of the model, whose answer is recorded first. */
-  async add(piece: string): Promise<void> {
+  async add({ text: piece = "" }: Piece): Promise<void> {
     const all = this.#half + piece;
     const text = all.replace(/[\ud800-\udbff]$/, "");
     this.#half = all.slice(text.length);
@@ -422,19 +504,16 @@ function recordedOf({ step }: Open): Heard | undefined {
 
 /** An answer that came just now, as the record has it. */
 function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
-  const { content, calls = [], provider, refusal = "" } = answer;
+  const { content, calls = [], provider, refusal = "", finishReason = "" } = answer;
   const parts = partsOf(content).map((part) => plain(PartSchema, part));
-  return heardOf(step, { parts, calls, provider, refusal }, usage, false);
+  return heardOf(step, { parts, calls, provider, refusal, finishReason }, usage, false);
 }
 
-type Words = Pick<Plain<Answered>, "parts" | "provider" | "refusal"> & {
-  readonly calls: readonly ModelCall[];
-};
+type Words = Pick<Heard, "parts" | "calls" | "provider" | "refusal" | "finishReason">;
 
 function heardOf({ step }: Step, words: Words, usage: Usage, replayed: boolean): Heard {
-  const { parts, calls, provider, refusal } = words;
-  const own = calls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }));
-  return { step, parts, calls: own, provider, refusal, usage, replayed };
+  const { parts, calls, provider, refusal, finishReason } = words;
+  return { step, parts, calls, provider, refusal, finishReason, usage, replayed };
 }
 
 /** What an answer is that the sidecar does not take: none; it was paid for all the same. */

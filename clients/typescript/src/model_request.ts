@@ -22,7 +22,7 @@ import type {
   ModelRequest,
   ModelTold,
   ProviderLimits,
-} from "./models.js";
+} from "./model_step.js";
 import { faultRequest, type TurnRef, turnTarget, usageOf } from "./request.js";
 import type { StepCall } from "./turn.js";
 import { messageOf, partsOf } from "./values.js";

@@ -1,11 +1,11 @@
 /** Turns executed by a chat endpoint, from recordings, against a real sidecar. */
 
-import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { all, useSidecar } from "./fixture.js";
-import { Endpoint } from "./fixture_endpoint.js";
+import { type ChatRequest, Endpoint } from "./fixture_endpoint.js";
+import { chat, MODELS } from "./fixture_models.js";
 import { type Json, PawlError, RecordKind, RunStatus, textOf } from "./index.js";
-import { chatHandler } from "./openai.js";
+import { modelHandler } from "./model_handler.js";
 
 const shared = useSidecar();
 
@@ -14,14 +14,10 @@ const add = (payload: Json) => {
   return a + b;
 };
 
-function modelAt(baseURL: string): OpenAI {
-  return new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-}
-
 /** Runs the pack with a model that answers with these recordings. */
 async function played(names: readonly string[], maxRounds?: number) {
   await using endpoint = await Endpoint.start(...names);
-  const handler = chatHandler(modelAt(endpoint.url), { model: "gpt-5-mini", maxRounds });
+  const handler = chat(endpoint.url, { maxRounds });
   const options = { tools: { add }, variables: { n: 1 }, input: "Add 2 and 3." };
   const result = await shared.client.run("steps", handler, options);
   return { result, requests: endpoint.requests };
@@ -30,7 +26,7 @@ async function played(names: readonly string[], maxRounds?: number) {
 const reasons = (errors: readonly unknown[]) =>
   errors.map((error) => (PawlError.is(error) ? error.reason : error));
 
-const toolMessages = (request: { messages: { role: string; content?: unknown }[] } | undefined) =>
+const toolMessages = (request: ChatRequest | undefined) =>
   (request?.messages ?? []).flatMap(({ role, content }) => (role === "tool" ? [content] : []));
 
 describe("a model", () => {
@@ -114,9 +110,8 @@ describe("a model", () => {
     ["refusal", "REFUSED"],
     ["filtered", "CONTENT_FILTER"],
     ["length", "TRUNCATED"],
-    ["cut_short", "STREAM_TRUNCATED"],
     ["broken", "STREAM_TRUNCATED"],
-    ["error_in_stream", "STREAM_TRUNCATED"],
+    ["error_in_stream", "MODEL_SERVER_ERROR"],
     ["rate_limited", "MODEL_RATE_LIMITED"],
     ["server_error", "MODEL_503"],
   ])("is asked again after %s, in the same turn", async (name, reason) => {
@@ -168,7 +163,7 @@ describe("a model", () => {
   });
 
   test("that nobody answers for fails the attempt", async () => {
-    const handler = chatHandler(modelAt("http://127.0.0.1:1/v1"), { model: "m" });
+    const handler = chat("http://127.0.0.1:1/v1");
     const result = await shared.client.run("steps", handler, { variables: { n: 1 } });
     expect(reasons(result.errors)).toEqual(["MODEL_UNREACHABLE", "MODEL_UNREACHABLE"]);
   });
@@ -178,7 +173,7 @@ test("a signal ends the request in the midst of an answer", async () => {
   await using endpoint = await Endpoint.start("stuck");
   const run = await shared.client.open("steps", { variables: { n: 1 } });
   const stop = new AbortController();
-  const handler = chatHandler(modelAt(endpoint.url), { model: "m" });
+  const handler = chat(endpoint.url);
   const driven = run.drive(
     (turn) => {
       turn.output = async () => stop.abort(new Error("enough"));
@@ -196,7 +191,7 @@ test("a signal ends the request in the midst of an answer", async () => {
 
 test("a worker executes the turns of a model", async () => {
   await using endpoint = await Endpoint.start("add", "leave", "text");
-  const handler = chatHandler(modelAt(endpoint.url), { model: "gpt-5-mini" });
+  const handler = chat(endpoint.url);
   const worker = shared.client.worker({ packs: ["steps"] }).prompt("calc", handler);
   const served = worker.tool("add", add).serve();
   try {
@@ -210,7 +205,11 @@ test("a worker executes the turns of a model", async () => {
 });
 
 test("options that make no sense are refused by name", () => {
-  const model = modelAt("http://127.0.0.1:1/v1");
-  expect(() => chatHandler(model, { model: "" })).toThrow("model: a name");
-  expect(() => chatHandler(model, { model: "m", maxRounds: 0 })).toThrow("maxRounds: a whole");
+  const model = MODELS["chat completions"]("http://127.0.0.1:1/v1");
+  expect(() => modelHandler("gpt-5-mini" as never)).toThrow("model: a model of the AI SDK");
+  expect(() => modelHandler(undefined as never)).toThrow("model: a model of the AI SDK");
+  expect(() => modelHandler(model, { name: "" })).toThrow("name: not empty");
+  expect(() => modelHandler(model, { maxRounds: 0 })).toThrow("maxRounds: a whole");
+  const settings = { headers: { authorization: "x" } };
+  expect(() => modelHandler(model, { settings })).toThrow("settings.headers");
 });

@@ -3,11 +3,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
 import { afterAll, expect, test } from "vitest";
-import { messagesHandler } from "./anthropic.js";
 import { useSidecar } from "./fixture.js";
+import { MODELS, type ModelAt } from "./fixture_models.js";
 import {
   chatEvents,
   type Events,
@@ -16,9 +14,8 @@ import {
   responseEvents,
 } from "./fixture_provider.js";
 import { toldRequest } from "./model_request.js";
-import { type ChatOptions, chatHandler, responsesHandler } from "./openai.js";
-import { limitsIn, opened } from "./provider_limits.js";
-import type { UntypedHandler } from "./turn.js";
+import { modelHandler } from "./models.js";
+import { limitsIn } from "./provider_limits.js";
 
 const told = (headers: { [name: string]: string }) => limitsIn(new Headers(headers));
 
@@ -67,10 +64,9 @@ test.each([
   expect(told(headers)).toBeUndefined();
 });
 
-test("what is no header, and a stand-in without a response, tell nothing", async () => {
+test("what is no header tells nothing", () => {
   expect(limitsIn(undefined)).toBeUndefined();
   expect(limitsIn({ "x-ratelimit-remaining-tokens": "5" })).toBeUndefined();
-  expect(await opened(Promise.resolve("x"))).toEqual({ stream: "x", limits: undefined });
 });
 
 test("what is not told stays unset on the wire", () => {
@@ -94,14 +90,10 @@ writeFileSync(
 );
 const shared = useSidecar({ flags: [`--limits=${join(operator, "limits")}`] });
 
-type Make = (url: string, options: ChatOptions) => UntypedHandler;
-
-const openai = (baseURL: string) => new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-const anthropic = (baseURL: string) => new Anthropic({ baseURL, apiKey: "none", maxRetries: 0 });
-const VENDORS: [vendor: string, make: Make, answer: Events][] = [
-  ["chat", (url, options) => chatHandler(openai(url), options), chatEvents("Hello.")],
-  ["responses", (url, options) => responsesHandler(openai(url), options), responseEvents("Hello.")],
-  ["messages", (url, options) => messagesHandler(anthropic(url), options), messageEvents("Hello.")],
+const VENDORS: [vendor: string, make: ModelAt, answer: Events][] = [
+  ["chat", MODELS["chat completions"], chatEvents("Hello.")],
+  ["responses", MODELS.responses, responseEvents("Hello.")],
+  ["messages", MODELS.messages, messageEvents("Hello.")],
 ];
 
 /** All of one's requests are used up for a while. */
@@ -135,7 +127,7 @@ test.each(VENDORS)(
       await shared.client.registerPack(pack(model));
       await using provider = await Provider.start(answer);
       provider.headers = usedUp(vendor);
-      const handler = make(provider.url, { model });
+      const handler = modelHandler(make(provider.url, model));
       const first = await shared.client.run(model, handler, { input: "Hi." });
       expect(first.output === undefined || provider.got.length === 1).toBe(true);
 

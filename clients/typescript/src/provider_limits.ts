@@ -1,6 +1,6 @@
 /** What providers tell of their own limits, in the headers of a response or of an error. */
 
-import type { ProviderLimits } from "./models.js";
+import type { ProviderLimits } from "./model_step.js";
 
 /**
  * How headers name what is left (remaining) of requests and of tokens, and when all of it is
@@ -66,20 +66,4 @@ function resetIn(text: string): number | undefined {
 /** The contract takes from 0 to a day. */
 function within(ms: number): number {
   return Math.min(Math.max(ms, 0), 86_400_000);
-}
-
-/** A call of a provider's package, which has the response besides what it is waited for. */
-type Made<T> = PromiseLike<T> & {
-  readonly withResponse?: () => Promise<{ readonly data: T; readonly response: unknown }>;
-};
-
-/** What a call gives, and what its response tells of limits; a stand-in may have no response. */
-export async function opened<T>(
-  made: Made<T>,
-): Promise<{ readonly stream: T; readonly limits: ProviderLimits | undefined }> {
-  if (typeof made.withResponse !== "function") {
-    return { stream: await made, limits: undefined };
-  }
-  const { data, response } = await made.withResponse();
-  return { stream: data, limits: limitsIn((response as { headers?: unknown } | null)?.headers) };
 }

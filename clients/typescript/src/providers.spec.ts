@@ -1,10 +1,8 @@
 /** The same conversation by each provider's package, against a real sidecar. */
 
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
-import { messagesHandler } from "./anthropic.js";
 import { all, stepsPack, useSidecar } from "./fixture.js";
+import { KEY, MODELS, type ModelAt } from "./fixture_models.js";
 import {
   type Calling,
   chatEvents,
@@ -23,11 +21,9 @@ import {
   type StepCall,
   textOf,
 } from "./index.js";
-import type { ModelOptions } from "./model_handler.js";
-import { chatHandler, responsesHandler } from "./openai.js";
+import { type ModelOptions, modelHandler } from "./models.js";
 
 const shared = useSidecar();
-const KEY = "sk-secret";
 const BLOB = `blob:sha256:${"0".repeat(64)}`;
 const add = (payload: Json) => {
   const { a, b } = payload as { a: number; b: number };
@@ -37,31 +33,26 @@ const add = (payload: Json) => {
 /** A provider: how it is asked, and what an answer of its looks like. */
 interface Kind {
   readonly events: (text: string, ...calls: readonly Calling[]) => Events;
-  readonly handler: (url: string, options?: Partial<ModelOptions>) => Handler;
+  readonly handler: (url: string, options?: ModelOptions) => Handler;
   readonly usage: object;
 }
 
-const openai = (baseURL: string) => new OpenAI({ baseURL, apiKey: KEY, maxRetries: 0 });
-const KINDS: { readonly [name: string]: Kind } = {
-  "chat completions": {
-    events: chatEvents,
-    handler: (url, options) => chatHandler(openai(url), { model: "m", ...options }),
-    usage: { inputTokens: 9, outputTokens: 4, cachedTokens: 0 },
-  },
-  responses: {
-    events: responseEvents,
-    handler: (url, options) => responsesHandler(openai(url), { model: "m", ...options }),
-    usage: { inputTokens: 9, outputTokens: 4, cachedTokens: 3, reasoningTokens: 2 },
-  },
-  messages: {
-    events: messageEvents,
-    handler: (baseURL, options) => {
-      const endpoint = new Anthropic({ baseURL, apiKey: KEY, maxRetries: 0 });
-      return messagesHandler(endpoint, { model: "m", ...options });
-    },
-    usage: { inputTokens: 9, outputTokens: 4, cachedTokens: 4 },
-  },
+const by = (model: ModelAt) => (url: string, options?: ModelOptions) =>
+  modelHandler(model(url), options);
+const chats = { events: chatEvents, usage: { inputTokens: 9, outputTokens: 4, cachedTokens: 0 } };
+const used = { inputTokens: 9, outputTokens: 4, cachedTokens: 3, reasoningTokens: 2 };
+const responses = { events: responseEvents, usage: used };
+const messages = {
+  events: messageEvents,
+  usage: { inputTokens: 9, outputTokens: 4, cachedTokens: 4 },
 };
+const FORMS: { readonly [form: string]: Omit<Kind, "handler"> } = { chats, responses, messages };
+const KINDS: { readonly [name: string]: Kind } = Object.fromEntries(
+  Object.entries(MODELS).map(([name, model]) => {
+    const form = FORMS[name.split(" ")[0] === "chat" ? "chats" : (name.split(" ")[0] ?? "")];
+    return [name, { ...(form as Omit<Kind, "handler">), handler: by(model) }];
+  }),
+);
 
 const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const calls: readonly Calling[] = [
@@ -136,7 +127,7 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
   });
 
   test.each([
-    ["a part of video/mp4 as data", { data: new Uint8Array([1]), mediaType: "video/mp4" }],
+    ["media type", { data: new Uint8Array([1]), mediaType: "application/x-tar" }],
     ["a part of image/png as the address blob:", { uri: BLOB, mediaType: "image/png" }],
   ])("%s, which it cannot take, fails the turn by name", async (what, part) => {
     await using provider = await Provider.start(events("", LEAVE), events("Bye."));
@@ -162,15 +153,16 @@ describe.each(Object.entries(KINDS))("by %s", (name, { events, handler, usage })
     const schema = { type: "object", properties: { id: { type: "integer" } }, required: ["id"] };
     const answers = ["sure!", '{"id": "x"}', '{"id": 9007199254740993}'];
     const texts = answers.map((text) => events(text));
-    await using provider = await Provider.start(events("", LEAVE), ...texts);
-    const talk = handler(provider.url, { responseSchema: schema });
+    const leaving = { ...LEAVE, given: { ...LEAVE.given, output: { id: 1 } } };
+    await using provider = await Provider.start(events("", leaving), ...texts);
+    const talk = handler(provider.url, { output: schema });
     const result = await shared.client.run("steps", talk, { variables: { n: 1 } });
     expect([result.status, result.errors]).toEqual([RunStatus.COMPLETED, []]);
     const contents = result.output.map(({ content }) => content);
     expect(contents).toEqual([{ case: "json", value: '{"id":9007199254740993}' }]);
     const [first, second, third, fourth] = provider.got.map(({ body }) => JSON.stringify(body));
     expect(first).not.toContain("json_schema");
-    expect(second).toContain('"type":"json_schema"');
+    expect(second).toContain(JSON.stringify(schema).slice(1, -1));
     expect(third).toContain("The answer does not fit the schema: it is no JSON.");
     expect(fourth).toContain("at /id: must be integer");
     const view = await shared.client.attach(result.run.runId).modelStep(2);
@@ -206,11 +198,8 @@ describe("settings of the pack", () => {
 
   test("reach the model", async () => {
     await using provider = await Provider.start(events("", LEAVE), events("Bye."));
-    const format = {
-      type: "json_schema",
-      json_schema: { name: "sum", schema: { type: "object" } },
-    };
-    const model = handler(provider.url, { extra: { response_format: format } });
+    const providerOptions = { endpoint: { user: "u1" } };
+    const model = handler(provider.url, { settings: { providerOptions } });
     const result = await shared.client.run("settings", model, { variables: { n: 1 } });
     expect(result.status).toBe(RunStatus.COMPLETED);
     expect(provider.got[0]?.body).toMatchObject({
@@ -218,7 +207,7 @@ describe("settings of the pack", () => {
       top_p: 0.9,
       max_tokens: 100,
       tool_choice: "required",
-      response_format: format,
+      user: "u1",
       messages: [{ role: "system", content: "Be brief. Add 1." }, { role: "user" }],
     });
   });
@@ -244,19 +233,25 @@ describe("settings of the pack", () => {
     await using provider = await Provider.start(events("", LEAVE));
     const result = await shared.client.run("odd", handler(provider.url), { variables: { n: 1 } });
     expect(result.status).toBe(RunStatus.FAILED);
-    expect(String(result.errors[0])).toContain("parameters.top_k: chat completions has no such");
+    expect(String(result.errors[0])).toContain("parameters.top_k: endpoint.chat has no such");
   });
 });
 
 test("what makes no sense is refused by name", () => {
   const { handler } = KINDS["chat completions"] as Kind;
-  const schema = { type: "object" };
-  const both = { responseSchema: schema, extra: { response_format: { type: "text" } } };
-  expect(() => handler("http://127.0.0.1:1", both)).toThrow("extra.response_format");
-  expect(() => handler("http://127.0.0.1:1", { extra: { tools: [] } })).toThrow("extra.tools");
-  const odd = { responseSchema: { type: "nothing" } };
-  expect(() => handler("http://127.0.0.1:1", odd)).toThrow("responseSchema: its schema is invalid");
-  expect(() => handler("http://127.0.0.1:1", { responseSchema: [] })).toThrow("responseSchema: a");
+  const url = "http://127.0.0.1:1";
+  expect(() => handler(url, { settings: { tools: [] } })).toThrow("settings.tools");
+  const odd = { output: { type: "nothing" } };
+  expect(() => handler(url, odd)).toThrow("output: its schema is invalid");
+  expect(() => handler(url, { output: [] as never })).toThrow(
+    "output: a JSON Schema, as an object",
+  );
+  const mistyped = { output: { calc: { type: "nothing" } } };
+  expect(() => handler(url, mistyped)).toThrow("output.calc: its schema is invalid");
+  const bare = {
+    "~standard": { version: 1, vendor: "old", validate: () => ({ value: 1 }) },
+  } as const;
+  expect(() => handler(url, { output: bare })).toThrow("of old makes no JSON Schema");
 });
 
 test("an artifact beside the event is told to the model as its mistake", async () => {

@@ -7,12 +7,11 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { all, useSidecar } from "./fixture.js";
+import { chat } from "./fixture_models.js";
 import { type Calling, chatEvents, Provider } from "./fixture_provider.js";
 import { type Json, RunStatus, StepDecision, type ToolCall, WaitUntil } from "./index.js";
-import { chatHandler } from "./openai.js";
 
 const shared = useSidecar({ packs: [], allowTools: ["charge"] });
 const file = new URL("../../../examples/quickstart-python/shop.pack.yaml", import.meta.url);
@@ -46,11 +45,10 @@ test.each([
     appendFileSync(ledger, `${idempotencyKey}\n`);
     return `charged ${(payload as { order: string }).order} under ${idempotencyKey}`;
   };
-  const vendor = new OpenAI({ baseURL: provider.url, apiKey: "none", maxRetries: 0 });
   const begin = { requestId: `order-17-${word}`, input: "Order 17, please." };
   const run = await shared.client.open(id, begin);
   const options = { ...begin, tools: { charge } };
-  const result = shared.client.run(id, chatHandler(vendor, { model: "gpt-5-mini" }), options);
+  const result = shared.client.run(id, chat(provider.url), options);
   const waited = await run.wait({ until: WaitUntil.WAITING, waitMs: 60_000 });
   expect(waited.timedOut).toBe(false);
   const [held] = await all(shared.client.listApprovals({ runId: run.id }));

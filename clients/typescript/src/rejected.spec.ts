@@ -1,20 +1,16 @@
 /** Answers of models that a handler rejects, against a real sidecar. */
 
-import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { all, stepsPack, useSidecar } from "./fixture.js";
+import { chat } from "./fixture_models.js";
 import { chatEvents, Provider } from "./fixture_provider.js";
 import { failTurn, RecordKind, RunStatus, type Turn } from "./index.js";
-import { chatHandler } from "./openai.js";
 
 const shared = useSidecar();
 const WHY = "SUM_WRONG: Count again.";
 const LEAVE = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 12 } } };
 const ADD = { id: "a1", name: "add", given: { a: 5, b: 1 } };
 const variables = { n: 1 };
-
-const chat = (url: string) =>
-  chatHandler(new OpenAI({ baseURL: url, apiKey: "k", maxRetries: 0 }), { model: "m" });
 
 /** A handler that rejects what the model says in the first attempts. */
 function rejecting(url: string, attempts: number, error = failTurn("SUM_WRONG", "Count again.")) {

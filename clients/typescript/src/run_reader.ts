@@ -14,7 +14,7 @@ import {
   WaitUntil,
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
-import type { ModelView } from "./models.js";
+import type { ModelView } from "./model_step.js";
 import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
 import type { ArtifactData, Plain } from "./plain.js";
 import { Position } from "./position.js";

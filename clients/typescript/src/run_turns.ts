@@ -21,7 +21,7 @@ import {
   WriteOutputResponseSchema,
 } from "./gen/pawl/v1/run_pb.js";
 import { askRequest, noteRequest, stepRequest, toldRequest } from "./model_request.js";
-import type { ModelAsk, ModelRound, ModelTold } from "./models.js";
+import type { ModelAsk, ModelRound, ModelTold } from "./model_step.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import {

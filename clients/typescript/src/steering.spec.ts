@@ -1,10 +1,8 @@
 /** What people say to runs that go on, and how they stop them, against a real sidecar. */
 
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import { messagesHandler } from "./anthropic.js";
 import { all, Gate, STEPS, useSidecar, useWorkers } from "./fixture.js";
+import { MODELS } from "./fixture_models.js";
 import {
   chatEvents,
   messageEvents,
@@ -24,19 +22,25 @@ import {
   type Turn,
   textOf,
 } from "./index.js";
-import { chatHandler, responsesHandler } from "./openai.js";
+import { modelHandler } from "./models.js";
 import { Sidecar } from "./testing.js";
 
 const shared = useSidecar();
 const serve = useWorkers();
 
-const openai = (baseURL: string) => new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-const anthropic = (baseURL: string) => new Anthropic({ baseURL, apiKey: "none", maxRetries: 0 });
-const model = { model: "m" };
 const VENDORS = {
-  chat: { events: chatEvents, by: (url: string) => chatHandler(openai(url), model) },
-  responses: { events: responseEvents, by: (url: string) => responsesHandler(openai(url), model) },
-  messages: { events: messageEvents, by: (url: string) => messagesHandler(anthropic(url), model) },
+  chat: {
+    events: chatEvents,
+    by: (url: string) => modelHandler(MODELS["chat completions"](url)),
+  },
+  responses: {
+    events: responseEvents,
+    by: (url: string) => modelHandler(MODELS.responses(url)),
+  },
+  messages: {
+    events: messageEvents,
+    by: (url: string) => modelHandler(MODELS.messages(url)),
+  },
 };
 
 const ADD = { id: "a1", name: "add", given: { a: 1, b: 2 } };

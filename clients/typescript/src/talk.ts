@@ -4,13 +4,13 @@
  * turn that is executed again walks through the same rounds.
  */
 
-import { formed } from "./answer_form.js";
-import type { Ask, Offer, Said, Values } from "./dialect.js";
+import { type Ask, callsOf, type Offer, type Said, type Values } from "./ask.js";
 import { failTurn, PawlError } from "./errors.js";
 import { Awaiting, PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
-import { Asking, Leave, objectOf } from "./leave.js";
+import { Asking, argumentsOf, Leave } from "./leave.js";
 import { boundOf, mostOf } from "./model_bound.js";
-import type { ModelCall, ModelMessage, ModelRequest } from "./models.js";
+import type { ModelCall, ModelMessage, ModelRequest } from "./model_step.js";
+import type { Form } from "./output_form.js";
 import { type Json, plain, sourceOf } from "./plain.js";
 import type { Reply, Usage } from "./reply.js";
 import type { Step, StepCall, Turn } from "./turn.js";
@@ -22,11 +22,10 @@ export interface Manner {
   readonly maxRounds: number;
   /** Undefined: in states that people move as well. */
   readonly chat: boolean | undefined;
-  readonly extra: Values;
-  /** A text that is an answer is to be JSON that fits. */
-  readonly schema: Json | undefined;
-  /** Further words that are recorded with the parameters. */
-  readonly noted: Values;
+  /** Of the program, by the names of the AI SDK; recorded with the parameters. */
+  readonly settings: Values;
+  /** The value that an answer of a prompt is to be; undefined: a text. */
+  readonly output: (prompt: string) => Form | undefined;
 }
 
 /** The answer of a round, recorded or new. */
@@ -36,6 +35,7 @@ export interface Heard {
   readonly calls: readonly ModelCall[];
   readonly provider?: Json;
   readonly refusal: string;
+  readonly finishReason: string;
   readonly usage: Usage;
   /** It was recorded before this execution; what was asked then may have been other words. */
   readonly replayed: boolean;
@@ -45,6 +45,8 @@ export interface Heard {
 type Outcome = Awaited<ReturnType<Turn["calls"]>>[number];
 
 /** What is said in the place of a person who said nothing. */
+/** The model was interrupted by its provider, and goes on when it is asked again. */
+const PAUSED = "pause_turn";
 const BEGIN = "Begin.";
 const GO_ON = "Go on.";
 
@@ -86,6 +88,7 @@ export class Talk {
   readonly #chat: boolean;
   readonly #choice: string;
   readonly #most: number;
+  readonly #form: Form | undefined;
   readonly #history: Said[];
   #fresh: ModelMessage[];
   /** The last answer, and how many messages there were with it. */
@@ -98,7 +101,8 @@ export class Talk {
   constructor(turn: Turn, manner: Manner) {
     this.#turn = turn;
     this.#manner = manner;
-    this.#leave = new Leave(turn);
+    this.#form = manner.output(turn.prompt);
+    this.#leave = new Leave(turn, this.#form?.schema);
     this.#asking = new Asking(turn);
     const settings = (turn.settings ?? {}) as Settings;
     const override = settings.model_overrides?.[manner.model] ?? {};
@@ -137,8 +141,7 @@ export class Talk {
       ...this.#parameters,
       ...choice,
       ...(schema === undefined ? {} : { response_schema: schema }),
-      ...this.#manner.noted,
-      ...this.#manner.extra,
+      ...this.#manner.settings,
     };
     const tools = this.#tools as unknown as Json;
     const system = this.#system;
@@ -165,18 +168,22 @@ export class Talk {
    * budget holds; 0: none does.
    */
   ask(reserved = 0): Ask {
-    const { extra } = this.#manner;
+    const { settings } = this.#manner;
     return {
-      most: reserved || mostOf({ parameters: this.#parameters, extra }),
-      model: this.#manner.model,
+      most: reserved || mostOf({ parameters: this.#parameters, settings }),
       system: this.#system,
       tools: this.#tools,
       parameters: this.#parameters,
       choice: this.#required ? "required" : "auto",
       schema: this.#schema,
       messages: this.#history,
-      extra,
+      settings,
     };
+  }
+
+  /** Ids of the calls that the model is told of. */
+  callIds(): string[] {
+    return this.#history.flatMap((said) => callsOf(said).map(({ id }) => id));
   }
 
   /** What the next call may consume. */
@@ -185,20 +192,24 @@ export class Talk {
   }
 
   /** Takes the answer of a round and gives the tool calls to make before the next. */
-  heard(heard: Heard): readonly StepCall[] {
-    const { parts, calls, provider, refusal } = heard;
+  async heard(heard: Heard): Promise<readonly StepCall[]> {
+    const { parts, calls, provider, refusal, finishReason } = heard;
     this.#last = heard;
     this.#fresh = [];
     this.#said = new Map();
-    const toolCalls = calls.length > 0 ? calls.map(({ ...call }) => call) : undefined;
+    const told = calls.map(({ id, name, arguments: given }) => ({ id, name, arguments: given }));
+    const toolCalls = told.length > 0 ? told : undefined;
     this.#history.push({ role: "assistant", parts, toolCalls, toolCallId: "", provider, refusal });
     this.#known = this.#history.length;
     const [first] = calls;
+    if (!first && finishReason === PAUSED) {
+      return []; // It goes on where it is, once it is told what it said.
+    }
     if (!first) {
-      this.#endOfText(textOf(parts));
+      await this.#endOfText(textOf(parts));
       return [];
     }
-    if (calls.length === 1 && this.#alone(textOf(parts), first)) {
+    if (calls.length === 1 && (await this.#alone(textOf(parts), first))) {
       return [];
     }
     const asked = calls.flatMap((call, index) => this.#callOf(index, call));
@@ -223,9 +234,9 @@ export class Talk {
     this.#sayAnswers();
   }
 
-  /** A text is an answer where the state is not left by a call, and in a conversation. */
+  /** A text is the value where the state is not left by a call, which has it else. */
   get #schema(): Json | undefined {
-    return this.#chat || !this.#leave.possible ? this.#manner.schema : undefined;
+    return this.#leave.possible ? undefined : this.#form?.schema;
   }
 
   get #required(): boolean {
@@ -267,9 +278,9 @@ export class Talk {
     }
   }
 
-  #endOfText(text: string): void {
+  async #endOfText(text: string): Promise<void> {
     if (this.#chat || !this.#leave.possible) {
-      this.#answer(text, this.#chat ? { awaiting: Awaiting.INPUT } : {});
+      await this.#answer(text, this.#chat ? { awaiting: Awaiting.INPUT } : {});
     } else {
       const content = `Call ${this.#leave.name} to go on; text alone does not move the run.`;
       this.#say({ role: "user", content });
@@ -277,29 +288,32 @@ export class Talk {
   }
 
   /** The text is the answer, if it is what it has to be. */
-  #answer(text: string, reply: Reply): void {
-    const schema = this.#schema;
-    if (schema === undefined) {
+  async #answer(text: string, reply: Reply): Promise<void> {
+    if (this.#schema === undefined || !this.#form) {
       this.#done(text, reply);
       return;
     }
-    const given = formed(text, schema);
+    const given = await this.#form.text(text);
     if ("fault" in given) {
       const content = `The answer does not fit the schema: ${given.fault}. Answer with JSON that fits.`;
       this.#say({ role: "user", content });
       return;
     }
+    this.#valued(given.value, reply);
+  }
+
+  #valued(value: Json, reply: Reply): void {
     this.#done("", reply);
-    this.reply = { ...this.reply, output: json(given.value) };
+    this.reply = { ...this.reply, output: [json(value)] };
   }
 
   /** Leaves the state or asks the person, if the call does that. */
-  #alone(text: string, call: ModelCall): boolean {
+  async #alone(text: string, call: ModelCall): Promise<boolean> {
     if (!this.#offered(call.name)) {
       return false;
     }
     if (call.name === this.#leave.name) {
-      this.#tryToLeave(text, call);
+      await this.#tryToLeave(text, call);
       return true;
     }
     if (call.name === this.#asking.name) {
@@ -309,17 +323,28 @@ export class Talk {
     return false;
   }
 
-  #tryToLeave(text: string, call: ModelCall): void {
-    const left = this.#leave.read(call.arguments);
+  async #tryToLeave(text: string, call: ModelCall): Promise<void> {
+    const left = this.#leave.read(call);
     if ("fault" in left) {
       this.#say(errorMessage(call.id, "BAD_ARGUMENTS", left.fault));
       return;
     }
-    this.#done(text, { ...left, messages: [toldMessage(call.id, { left: left.event })] });
+    const { output, ...reply } = left;
+    const messages = [toldMessage(call.id, { left: left.event })];
+    if (output === undefined || !this.#form) {
+      this.#done(text, { ...reply, messages });
+      return;
+    }
+    const given = await this.#form.value(output);
+    if ("fault" in given) {
+      this.#say(errorMessage(call.id, "BAD_ARGUMENTS", `output: ${given.fault}`));
+      return;
+    }
+    this.#valued(given.value, { ...reply, messages });
   }
 
   #tryToAsk(text: string, call: ModelCall): void {
-    const asked = this.#asking.read(call.arguments);
+    const asked = this.#asking.read(call);
     if ("fault" in asked) {
       this.#say(errorMessage(call.id, "BAD_ARGUMENTS", asked.fault));
       return;
@@ -335,7 +360,7 @@ export class Talk {
 
   /** The step of a call; none if the model is told what is wrong with it. */
   #callOf(index: number, call: ModelCall): StepCall[] {
-    const given = objectOf(call.arguments);
+    const given = argumentsOf(call);
     const fault = this.#faultOf(call, given);
     if (fault || typeof given === "string") {
       const [code, text] = fault ?? ["BAD_ARGUMENTS", `${given}`];
@@ -343,7 +368,9 @@ export class Talk {
       return [];
     }
     const modelStep = this.#last?.step ?? 0;
-    return [{ tool: call.name, payload: given, call: { modelStep, index } }];
+    // In the very digits of the model.
+    const payload = new JsonText(given, call.arguments || undefined);
+    return [{ tool: call.name, payload, call: { modelStep, index } }];
   }
 
   #faultOf({ name }: ModelCall, given: Values | string): [code: string, text: string] | undefined {

@@ -10,13 +10,13 @@ import type {
   StepOutcome,
   Step as WireStep,
 } from "./gen/pawl/v1/run_pb.js";
-import type { ModelAsk, ModelRound, ModelTold, ToolCallRef } from "./models.js";
+import type { ModelAsk, ModelRound, ModelTold, ToolCallRef } from "./model_step.js";
 import type { Json, Plain } from "./plain.js";
 import type { Reply } from "./reply.js";
 import type { OutputPiece } from "./request.js";
 import { checkSchema } from "./schema.js";
 import type { AnyTurn, StepCalls, TurnTypes, Writes } from "./types.js";
-import type { Artifacts } from "./values.js";
+import type { Artifacts, JsonText } from "./values.js";
 
 /** The open turn, ready to be executed. */
 export type TurnInfo = Plain<GetTurnResponse>;
@@ -42,7 +42,7 @@ export type UntypedHandler = (turn: Turn<any>) => Promise<Reply<any>>;
 export interface StepCall {
   readonly tool: string;
   /** The tool's arguments. Default {}. */
-  readonly payload?: Json;
+  readonly payload?: Json | JsonText;
   /** Unique in the visit. Default: the ordinal of the call in this execution. */
   readonly key?: string;
   /** True: counts one against max_reframes. */

@@ -1,0 +1,59 @@
+/** What a model is asked in one round, in the words of the contract. */
+
+import type { Json } from "./plain.js";
+import type { TurnInfo } from "./turn.js";
+import type { Part } from "./values.js";
+
+/** A message as a model is shown it. */
+export type Said = Omit<TurnInfo["messages"][number], "envelope">;
+
+/** Values by name, as a pack has them. */
+export type Values = { readonly [name: string]: Json };
+
+/** What a model is told of a function that it can call. */
+export interface Offer {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: Json;
+}
+
+/** One request to a model: settings, and every message that it is shown. */
+export interface Ask {
+  readonly system: string;
+  readonly tools: readonly Offer[];
+  /** Those of the pack, by its names. */
+  readonly parameters: Values;
+  readonly choice: "auto" | "required";
+  /** A text is to be JSON that fits; undefined: it may be any. */
+  readonly schema: Json | undefined;
+  readonly messages: readonly Said[];
+  /** Settings of the program, by the names of the AI SDK. */
+  readonly settings: Values;
+  /** Tokens that the answer may have, sent to the provider; 0: the provider's own default. */
+  readonly most: number;
+}
+
+/** A tool call in a message of the conversation. */
+interface SaidCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/**
+ * The tool calls of a message; conversations of before there were MODEL steps have them in
+ * the words of chat completions.
+ */
+export function callsOf({ toolCalls }: Pick<Said, "toolCalls">): SaidCall[] {
+  const calls = Array.isArray(toolCalls) ? toolCalls : [];
+  return calls.map((call: { [key: string]: unknown }) => {
+    const said = (call.function ?? call) as { name?: unknown; arguments?: unknown };
+    const given = typeof said.arguments === "string" && said.arguments ? said.arguments : "{}";
+    return { id: String(call.id ?? ""), name: String(said.name ?? ""), arguments: given };
+  });
+}
+
+/** A part as text; undefined: it is none. */
+export function textIn({ content }: Part): string | undefined {
+  return content.case === "text" || content.case === "json" ? content.value : undefined;
+}

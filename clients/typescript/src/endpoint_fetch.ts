@@ -1,0 +1,281 @@
+/**
+ * What endpoints do, and the SDK's providers do not read: mended in the response before they
+ * see it. ADR 0090 has the table.
+ */
+
+import { failTurn } from "./errors.js";
+import type { LanguageModel } from "./language_model.js";
+import { brokenBy, wordsOf } from "./model_fault.js";
+import { unmarked } from "./verbatim.js";
+
+type Fetch = typeof globalThis.fetch;
+
+/** Begins an id that is none: the endpoint said no id, or one that another call has. */
+export const NO_ID = "pawl-no-id-";
+
+/** More than any answer that a record takes, in the form of an endpoint. */
+const MOST_BYTES = 256 << 20;
+
+/** A model whose responses are mended. */
+export interface Mended {
+  readonly model: LanguageModel;
+  /** False: it has its own way to its endpoint, and nothing is mended. */
+  readonly own: boolean;
+  /** Keys that it sent. */
+  readonly keys: Set<string>;
+}
+
+/**
+ * The model, with a fetch that mends its responses. Providers of the SDK keep theirs in `config`;
+ * a model without one is left as it is.
+ */
+export function mended(model: LanguageModel): Mended {
+  const keys = new Set<string>();
+  const { config } = model as { config?: { fetch?: unknown } };
+  if (typeof config !== "object" || config === null) {
+    return { model, own: true, keys };
+  }
+  const given = config.fetch;
+  const fetch = mendedFetch(keys, typeof given === "function" ? (given as Fetch) : undefined);
+  const own = { config: { value: { ...config, fetch } } };
+  return { model: Object.create(model, own) as LanguageModel, own: false, keys };
+}
+
+/** A fetch whose event streams are mended. Default `inner`: the global fetch of the moment. */
+function mendedFetch(keys: Set<string>, inner?: Fetch): Fetch {
+  return async (input, init) => {
+    for (const key of keysIn(new Headers(init?.headers))) {
+      keys.add(key);
+    }
+    const body = typeof init?.body === "string" ? unmarked(init.body) : init?.body;
+    const make = inner ?? globalThis.fetch;
+    const response = await make(input, body === undefined ? init : { ...init, body });
+    return response.ok && response.body && asksForStream(body)
+      ? mendedResponse(response, response.body)
+      : response;
+  };
+}
+
+const SECRET = /authorization|key|token|secret/;
+
+function keysIn(headers: Headers): string[] {
+  const values = [...headers].flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
+  return values.map((value) => value.replace(/^(bearer|basic) /i, "")).filter(Boolean);
+}
+
+function asksForStream(body: unknown): boolean {
+  return typeof body === "string" && /"stream"\s*:\s*true/.test(body);
+}
+
+async function mendedResponse(
+  response: Response,
+  body: ReadableStream<Uint8Array>,
+): Promise<Response> {
+  const reader = body.pipeThrough(new TextDecoderStream() as Decoder).getReader();
+  let head = "";
+  let done = false;
+  while (!done && head.trim() === "") {
+    const read = await reader.read();
+    head += read.value ?? "";
+    ({ done } = read);
+  }
+  if (/^\s*[<{[]/.test(head)) {
+    throw noStream(head + (await rest(reader)));
+  }
+  const { status, statusText, headers } = response;
+  return new Response(eventsOf(head, done, reader), { status, statusText, headers });
+}
+
+type Decoder = ReadableWritablePair<string, Uint8Array>;
+type Reader = ReadableStreamDefaultReader<string>;
+
+const MOST_PAGE = 1 << 20;
+
+async function rest(reader: Reader): Promise<string> {
+  let text = "";
+  while (text.length < MOST_PAGE) {
+    const { done, value } = await reader.read();
+    if (done) {
+      return text;
+    }
+    text += value;
+  }
+  await reader.cancel();
+  return text;
+}
+
+/** A page, an error or an answer in one piece, where a stream was asked for. */
+function noStream(body: string): unknown {
+  const error = errorIn(body);
+  if (error === undefined) {
+    const text = `the endpoint sent no stream of events: ${wordsOf(body)}`;
+    return failTurn("MODEL_NO_STREAM", text);
+  }
+  const { code, status, type } = Object(error) as { [word: string]: unknown };
+  const said = { message: wordsOf(body), code: [code, status].find(Boolean), type };
+  const { failure } = brokenBy(said);
+  return failTurn(failure.error.code, failure.error.message ?? "", { retryable: !failure.final });
+}
+
+function errorIn(body: string): unknown {
+  try {
+    const value: unknown = JSON.parse(body);
+    return Object(Array.isArray(value) ? value[0] : value).error;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The stream, line by line mended. */
+function eventsOf(head: string, ended: boolean, reader: Reader): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  const mender = new Mender();
+  let left = head;
+  let bytes = 0;
+  return new ReadableStream({
+    async pull(controller) {
+      let out = "";
+      while (out === "") {
+        const at = left.lastIndexOf("\n") + 1;
+        out = at > 0 ? left.slice(0, at).replace(/[^\n]*\n/g, (line) => mender.line(line)) : "";
+        left = left.slice(at);
+        if (out === "") {
+          const { done, value } = ended ? { done: true, value: "" } : await reader.read();
+          if (done) {
+            // A last line without its end is an event all the same, if it is whole.
+            controller.enqueue(encoder.encode(left ? mender.line(`${left}\n\n`) : "\n"));
+            controller.close();
+            return;
+          }
+          bytes += value.length;
+          if (bytes > MOST_BYTES) {
+            throw failTurn("ANSWER_TOO_LARGE", `more than ${MOST_BYTES} bytes`, {
+              retryable: false,
+            });
+          }
+          left += value;
+        }
+      }
+      controller.enqueue(encoder.encode(out));
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+interface Call {
+  index?: unknown;
+  id?: unknown;
+  function?: { name?: unknown; arguments?: unknown } | null;
+}
+
+/** Mends chat completions, and the counts of other forms. */
+class Mender {
+  #chat = false;
+  #finished = false;
+  /** By its index: the id that the endpoint gave a call, and the one that it is given here. */
+  readonly #calls = new Map<unknown, { readonly said: unknown; readonly made?: string }>();
+  readonly #ids = new Set<unknown>();
+
+  line(line: string): string {
+    const data = /^data: ?/.exec(line)?.[0];
+    if (data === undefined) {
+      return line;
+    }
+    const text = line.slice(data.length);
+    if (text.trim() === "[DONE]") {
+      return this.#chat && !this.#finished ? `${FINISH}\n\n${line}` : line;
+    }
+    this.#chat ||= text.includes('"choices"') || text.includes('"chat.completion.chunk"');
+    if (!this.#chat) {
+      return text.includes('"usage"') ? `data: ${withCounts(text)}\n` : line;
+    }
+    if (!text.includes('"choices"') && !text.includes('"error"')) {
+      return line.replace("{", '{"choices":[],');
+    }
+    this.#finished ||= /"finish_reason"\s*:\s*"/.test(text);
+    return text.includes('"tool_calls"') ? `data: ${this.#chunk(text)}\n` : line;
+  }
+
+  #chunk(text: string): string {
+    const exact = withArgumentsAsText(text);
+    let chunk: { choices?: { delta?: { tool_calls?: Call[] } }[] };
+    try {
+      chunk = JSON.parse(exact) as typeof chunk;
+    } catch {
+      return text.trimEnd();
+    }
+    const calls = chunk.choices?.flatMap((choice) => choice?.delta?.tool_calls ?? []) ?? [];
+    const changed = calls.map((call) => this.#call(call)).includes(true);
+    return changed ? JSON.stringify(chunk) : exact.trimEnd();
+  }
+
+  /** Gives an id to a call that begins without one of its own; true: it was changed. */
+  #call(call: Call): boolean {
+    const { index, id } = call;
+    const known = index === undefined ? undefined : this.#calls.get(index);
+    if (known && (!id || id === known.said)) {
+      const other = Boolean(id && known.made);
+      call.id = other ? known.made : id;
+      return other;
+    }
+    const repeated = this.#ids.has(id);
+    if (!call.function?.name || (index === undefined && repeated)) {
+      return false;
+    }
+    const made = id && !repeated ? undefined : `${NO_ID}${this.#ids.size}`;
+    this.#ids.add(made ?? id);
+    this.#calls.set(index, { said: id, made });
+    call.id = made ?? id;
+    return made !== undefined;
+  }
+}
+
+/** An event of Messages or Responses with a number where a count is missing: 0 says nothing. */
+function withCounts(text: string): string {
+  let event: { usage?: Counts; message?: { usage?: Counts }; response?: { usage?: Counts } };
+  try {
+    event = JSON.parse(text) as typeof event;
+  } catch {
+    return text.trimEnd();
+  }
+  const whole = event.message?.usage ?? event.response?.usage;
+  const usage = whole ?? event.usage;
+  const names = whole ? ["input_tokens", "output_tokens"] : ["output_tokens"];
+  const missing = names.filter((name) => usage && typeof usage[name] !== "number");
+  Object.assign(usage ?? {}, Object.fromEntries(missing.map((name) => [name, 0])));
+  return missing.length > 0 ? JSON.stringify(event) : text.trimEnd();
+}
+
+type Counts = { [name: string]: unknown };
+
+/** The end of an answer whose endpoint says no reason, and then that the stream has ended. */
+const FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
+
+/** Arguments that are an object as the text of it, in its own digits. */
+function withArgumentsAsText(text: string): string {
+  const at = /"arguments"\s*:\s*(?=[{[])/g;
+  let out = "";
+  let from = 0;
+  for (let found = at.exec(text); found; found = at.exec(text)) {
+    const begin = at.lastIndex;
+    const end = endOf(text, begin);
+    out += text.slice(from, begin) + JSON.stringify(text.slice(begin, end));
+    from = end;
+    at.lastIndex = end;
+  }
+  return out + text.slice(from);
+}
+
+/** Where the object or list of JSON text ends that begins there. */
+function endOf(text: string, begin: number): number {
+  const token = /"(?:[^"\\]|\\.)*"|[{}[\]]/gs;
+  token.lastIndex = begin;
+  let depth = 0;
+  for (let found = token.exec(text); found; found = token.exec(text)) {
+    depth += "{[".includes(found[0]) ? 1 : "}]".includes(found[0]) ? -1 : 0;
+    if (depth === 0) {
+      return token.lastIndex;
+    }
+  }
+  return text.length;
+}

@@ -1,0 +1,160 @@
+/** What errors of endpoints mean: a code, the provider's own words, and whether to try again. */
+
+import { PawlError } from "./errors.js";
+import { textOf } from "./handler_fault.js";
+import type { ModelFailure, ModelOutcome } from "./model_step.js";
+
+/** A call that came to nothing. */
+export type Failed = Extract<ModelOutcome, { readonly failure: unknown }>;
+
+/** An answer that came, and cannot be used. */
+export function unusable(code: string, message: string): Failed {
+  return { failure: { error: { code, message } } };
+}
+
+/** The code of a provider's own word; it may say anything. */
+export function codeOf(word: unknown): string {
+  const text = textOf(word ?? "").toUpperCase();
+  return `MODEL_${text.replace(/[^A-Z0-9_]/g, "_").slice(0, MOST_WORD) || "ERROR"}`;
+}
+
+const MOST_WORD = 64;
+
+/** Statuses below 500 after which the same request may succeed. */
+const AGAIN = [408, 409, 425, 429];
+
+const FINAL = [
+  "MEDIA_UNSUPPORTED",
+  "PARAMETER_UNSUPPORTED",
+  "OVERRIDE_UNSUPPORTED",
+  "ANSWER_TOO_LARGE",
+];
+
+/** Whether the code of a recorded failure says that no further attempt can help. */
+export function isFinal(code: string): boolean {
+  const status = Number(/^MODEL_(\d+)$/.exec(code)?.[1] ?? Number.NaN);
+  return Number.isNaN(status) ? FINAL.includes(code) : status < 500 && !AGAIN.includes(status);
+}
+
+/** What an error of the SDK has, or of what is below it; any of it may be missing. */
+interface Thrown {
+  readonly name?: unknown;
+  readonly message?: unknown;
+  readonly type?: unknown;
+  readonly code?: unknown;
+  readonly statusCode?: unknown;
+  readonly responseHeaders?: { readonly [name: string]: string };
+  readonly responseBody?: unknown;
+  readonly functionality?: unknown;
+  readonly cause?: unknown;
+}
+
+/** Headers of the response that an error is. */
+export function headersOf(error: unknown): Headers | undefined {
+  const { responseHeaders } = (error ?? {}) as Thrown;
+  return responseHeaders && new Headers(responseHeaders);
+}
+
+/** What the error of a call means that gave no stream. */
+export function failureOf(error: unknown): Failed {
+  if (PawlError.is(error)) {
+    const fault = { code: error.reason, message: error.message };
+    return { failure: { error: fault, final: !error.retryable } };
+  }
+  const { name, statusCode, responseBody, functionality } = (error ?? {}) as Thrown;
+  if (name === "AI_UnsupportedFunctionalityError") {
+    const message = `the provider does not take ${textOf(functionality ?? error)}`;
+    return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, final: true } };
+  }
+  if (typeof statusCode === "number" && statusCode < 400) {
+    return unusable("STREAM_TRUNCATED", messageOf(error)); // It broke after its headers.
+  }
+  if (typeof statusCode === "number") {
+    const words = wordsOf(responseBody) || messageOf(error);
+    return { failure: { ...statusFailure(statusCode, words), ...pauseOf(error) } };
+  }
+  const unreachable = name === "AI_APICallError";
+  return unusable(unreachable ? "MODEL_UNREACHABLE" : "MODEL_ERROR", messageOf(error));
+}
+
+/** What the error means that ends a stream: the provider's own, or one of the connection. */
+export function brokenBy(error: unknown): Failed {
+  if (PawlError.is(error)) {
+    return failureOf(error);
+  }
+  const { statusCode, code, type } = (error ?? {}) as Thrown;
+  if (error instanceof Error) {
+    return typeof statusCode === "number"
+      ? failureOf(error)
+      : unusable("STREAM_TRUNCATED", messageOf(error));
+  }
+  const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
+  const words = wordsOf(error) || messageOf(error);
+  if (status !== undefined) {
+    return { failure: { ...statusFailure(status, words), ...pauseOf(error) } };
+  }
+  const own = [code, type].find((word) => typeof word === "string" && word !== "error");
+  const limited = typeof own === "string" && own.startsWith("rate_limit");
+  return unusable(limited ? "MODEL_RATE_LIMITED" : codeOf(own), words);
+}
+
+function statusFailure(status: number, message: string): ModelFailure {
+  const code = status === 429 ? "MODEL_RATE_LIMITED" : `MODEL_${status}`;
+  return { error: { code, message }, final: status < 500 && !AGAIN.includes(status) };
+}
+
+function messageOf(error: unknown): string {
+  const { message, cause } = (error ?? {}) as Thrown;
+  const below = (cause as Thrown | undefined)?.message;
+  const said = typeof message === "string" ? message : textOf(error);
+  return typeof below === "string" && !said.includes(below) ? `${said}: ${below}` : said;
+}
+
+const WORDS = ["error", "message", "detail", "msg", "title", "errors"];
+
+/** What a provider says in a body of any form; empty: nothing. */
+export function wordsOf(body: unknown): string {
+  if (typeof body === "string") {
+    return inText(body.trim());
+  }
+  if (Array.isArray(body)) {
+    return body.map(wordsOf).find((words) => words !== "") ?? "";
+  }
+  if (typeof body !== "object" || body === null) {
+    return "";
+  }
+  const named = body as { readonly [name: string]: unknown };
+  return WORDS.map((name) => wordsOf(named[name])).find((words) => words !== "") ?? "";
+}
+
+const MOST_PAGE = 200;
+
+function inText(text: string): string {
+  if (/^[[{]/.test(text)) {
+    try {
+      return wordsOf(JSON.parse(text)) || text;
+    } catch {
+      return text;
+    }
+  }
+  if (!text.startsWith("<")) {
+    return text;
+  }
+  const title = /<title[^>]*>([^<]+)</i.exec(text)?.[1];
+  const bare = (title ?? text.replace(/<(script|style)[\s\S]*?<\/\1>|<[^>]*>/gi, " ")).trim();
+  return bare.replace(/\s+/g, " ").slice(0, MOST_PAGE);
+}
+
+/** How long a provider asks to wait. What is no time, or before now, says nothing. */
+function pauseOf(error: unknown): Pick<ModelFailure, "retryAfterMs"> {
+  const headers = headersOf(error);
+  const text = headers?.get("retry-after")?.trim() ?? "";
+  const ms = headers?.get("retry-after-ms")?.trim() ?? "";
+  const given = [
+    /^\d+(\.\d+)?$/.test(ms) ? Number(ms) : Number.NaN,
+    /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Number.NaN,
+    /[a-z]{3}/i.test(text) ? Date.parse(text) - Date.now() : Number.NaN,
+  ];
+  const pause = given.find((value) => value >= 0);
+  return pause === undefined ? {} : { retryAfterMs: pause };
+}

@@ -1,0 +1,213 @@
+/** An answer as the parts of its stream come in, and what it came to. */
+
+import type { Block, ProviderData, StreamPart } from "./language_model.js";
+import { brokenBy, type Failed, unusable } from "./model_fault.js";
+import type { Usage } from "./reply.js";
+
+/** A block that is not whole yet. */
+type Growing = { -readonly [K in keyof Block]: Block[K] };
+
+/** What a piece of the stream shows. */
+export interface Piece {
+  readonly text?: string;
+  readonly reasoning?: string;
+}
+
+/** An answer as its parts come in. */
+export class Draft {
+  readonly blocks: Growing[] = [];
+  /** What was reported so far; `estimated` until all of it was. */
+  usage: Usage = { estimated: true };
+  responseId = "";
+  model = "";
+  /** What came so far, in UTF-16 units: not more than its bytes. */
+  size = 0;
+  /** Why the stream is no answer. */
+  fault: Failed | undefined;
+  /** Settings that the provider passed over, by the SDK's names. */
+  readonly passedOver: string[] = [];
+  finish: { readonly unified?: string; readonly raw?: string } | undefined;
+  readonly #open = new Map<string, Growing>();
+  readonly #strange = new Set<unknown>();
+
+  /** Takes a part and gives what it shows. */
+  take(part: StreamPart): Piece {
+    switch (part.type) {
+      case "text-start":
+      case "reasoning-start":
+        this.#begin(part);
+        return {};
+      case "text-delta":
+      case "reasoning-delta":
+        return this.#grow(part);
+      case "tool-input-delta":
+        this.size += part.delta?.length ?? 0;
+        return {};
+      case "finish":
+        this.finish = part.finishReason ?? {};
+        this.usage = usageOf(part.usage);
+        return {};
+      case "response-metadata":
+        this.responseId = part.id ?? this.responseId;
+        this.model = part.modelId ?? this.model;
+        return {};
+      case "error":
+        this.#failed(part.error);
+        return {};
+      case "stream-start":
+        this.#warned(part);
+        return {};
+      default:
+        this.#other(part);
+        return {};
+    }
+  }
+
+  #begin({ type, id = "", providerMetadata }: StreamPart): void {
+    const block: Growing = { type: type.slice(0, -"-start".length), text: "" };
+    this.#keep(block, providerMetadata);
+    this.blocks.push(block);
+    this.#open.set(`${block.type} ${id}`, block);
+  }
+
+  #grow({ type, id = "", delta = "", providerMetadata }: StreamPart): Piece {
+    const kind = type.slice(0, -"-delta".length);
+    const block = this.#open.get(`${kind} ${id}`);
+    if (!block) {
+      return {}; // Of a block that the library does not know.
+    }
+    block.text += delta;
+    this.size += delta.length;
+    this.#keep(block, providerMetadata);
+    return kind === "text" ? { text: delta } : { reasoning: delta };
+  }
+
+  #keep(block: Growing, data: ProviderData | undefined): void {
+    if (data !== undefined && Object.values(data).some((own) => own !== undefined)) {
+      block.providerOptions = data;
+      this.size += JSON.stringify(data).length;
+    }
+  }
+
+  #other(part: StreamPart): void {
+    const { type, id = "", providerMetadata, toolCallId, toolName, providerExecuted } = part;
+    const own: Growing = { type };
+    if (type === "text-end" || type === "reasoning-end") {
+      const block = this.#open.get(`${type.slice(0, -"-end".length)} ${id}`);
+      if (block) {
+        this.#keep(block, providerMetadata);
+      }
+      return;
+    }
+    if (type === "tool-call") {
+      Object.assign(own, { toolCallId, toolName, input: part.input });
+      Object.assign(own, providerExecuted ? { providerExecuted } : {});
+    } else if (type === "tool-result") {
+      const output = { type: part.isError ? "error-json" : "json", value: part.result ?? null };
+      Object.assign(own, { toolCallId, toolName, output });
+    } else if (type === "file" || type === "reasoning-file") {
+      Object.assign(own, { mediaType: part.mediaType, data: textOfFile(part.data) });
+    } else if (type === "custom" && !part.kind?.endsWith(".message_start")) {
+      Object.assign(own, { kind: part.kind });
+    } else {
+      return; // Sources, approvals, raw chunks: nothing that goes back.
+    }
+    this.size += type === "tool-call" ? 0 : JSON.stringify(own).length;
+    this.#keep(own, providerMetadata);
+    this.blocks.push(own);
+  }
+
+  /** Some errors are of events that an answer can do without. */
+  #failed(error: unknown): void {
+    const { name, value } = Object(error ?? null) as { name?: unknown; value?: unknown };
+    if (name === "AI_TypeValidationError" && this.#needless(Object(value ?? null))) {
+      return;
+    }
+    this.fault ??= brokenBy(error);
+  }
+
+  /** An event of Messages of a new kind, or of a block of a new kind. */
+  #needless(event: { readonly [word: string]: unknown }): boolean {
+    const { type, index } = event;
+    if (type === "content_block_start") {
+      const block = Object(event.content_block ?? null) as { type?: unknown };
+      this.#strange.add(index);
+      return !NEEDED.includes(String(block.type));
+    }
+    if (type === "content_block_delta" || type === "content_block_stop") {
+      return this.#strange.has(index);
+    }
+    return typeof type === "string" && !/^(message_|response\.|error)/.test(type);
+  }
+
+  #warned({ warnings = [] }: StreamPart): void {
+    for (const { type, feature, setting } of warnings) {
+      if (type === "unsupported" || type === "unsupported-setting") {
+        this.passedOver.push(String(feature ?? setting));
+      }
+    }
+  }
+
+  /** Why its end makes it no answer; undefined: it is one, unless it is empty. */
+  unfinished(): Failed | undefined {
+    const { unified, raw } = this.finish ?? {};
+    if (this.fault) {
+      return this.fault;
+    }
+    switch (unified) {
+      case "length":
+        return unusable("TRUNCATED", "the answer was longer than max_tokens");
+      case "content-filter":
+        return raw === "content_filter" || raw === "SAFETY"
+          ? unusable("CONTENT_FILTER", "the answer was filtered")
+          : unusable("REFUSED", this.#said() || "the model refused");
+      case "stop":
+      case "tool-calls":
+        return undefined;
+      case "other":
+        return raw === undefined ? cut() : undefined;
+      default:
+        return cut();
+    }
+  }
+
+  #said(): string {
+    return this.blocks.map(({ type, text }) => (type === "text" ? text : "")).join("");
+  }
+}
+
+/** Blocks of Messages that no answer can do without. */
+const NEEDED = ["text", "thinking", "redacted_thinking", "tool_use"];
+
+function cut(): Failed {
+  return unusable("STREAM_TRUNCATED", "the stream ended in the midst of the answer");
+}
+
+/** Data of a file as base64. */
+function textOfFile(data: unknown): string {
+  const given = Object(data ?? null) as { type?: unknown; data?: unknown; url?: unknown };
+  const bytes = data instanceof Uint8Array || typeof data === "string" ? data : given.data;
+  if (bytes instanceof Uint8Array) {
+    return Buffer.from(bytes).toString("base64");
+  }
+  return String(bytes ?? given.url ?? "");
+}
+
+function usageOf(usage: StreamPart["usage"]): Usage {
+  const { total: read } = usage?.inputTokens ?? {};
+  const { total: wrote } = usage?.outputTokens ?? {};
+  const inputTokens = count(read);
+  const outputTokens = count(wrote);
+  return {
+    inputTokens,
+    outputTokens,
+    cachedTokens: Math.min(count(usage?.inputTokens?.cacheRead), inputTokens),
+    reasoningTokens: Math.min(count(usage?.outputTokens?.reasoning), outputTokens),
+    estimated: outputTokens === 0, // Nobody answers with nothing.
+  };
+}
+
+/** A count of an endpoint; what is no whole number from 0 on is 0. */
+function count(given: unknown): number {
+  return typeof given === "number" && Number.isSafeInteger(given) && given >= 0 ? given : 0;
+}

@@ -1,0 +1,142 @@
+/**
+ * An answer as it is recorded and told again: the rules of ADR 0087, which executors in other
+ * languages keep as well (testdata/model/normal.json).
+ */
+
+import type { Block } from "./language_model.js";
+import type { ModelCall } from "./model_step.js";
+import { whole, wholeIn } from "./whole.js";
+
+/** A normal answer: what people see of it, and its message. */
+export interface Normal {
+  readonly texts: readonly string[];
+  readonly calls: readonly ModelCall[];
+  /** In order; the input of a call is the text of its arguments. */
+  readonly blocks: readonly Block[];
+}
+
+/** What else is said in the conversation, as far as ids of calls may meet. */
+export interface Place {
+  readonly round: number;
+  readonly known: Iterable<string>;
+}
+
+const MOST_ID = 4096;
+
+/**
+ * The answer that these blocks are; undefined: none, since they have no text, no call and
+ * `refusal` is empty. Calls that the provider makes itself are no calls of the answer.
+ */
+export function normal(
+  given: readonly Block[],
+  refusal: string,
+  { round, known }: Place,
+): Normal | undefined {
+  const taken = new Set(known);
+  const calls: ModelCall[] = [];
+  const acts = given.some(isCall);
+  const blocks = given.flatMap((block): Block[] => {
+    if (isCall(block)) {
+      const { name, ...call } = normalCall(block, taken, `call_${round}_${calls.length}`);
+      calls.push({ name, ...call });
+      return [{ ...wholeIn(block), toolCallId: call.id, toolName: name, input: call.arguments }];
+    }
+    return says(block, acts) ? [wholeIn(block)] : [];
+  });
+  const texts = blocks.flatMap(({ type, text }) => (type === "text" && text ? [text] : []));
+  const none = calls.length === 0 && !refusal && texts.every(isBlank);
+  return none ? undefined : { texts, calls, blocks };
+}
+
+/** Whether a block is a call of a tool that the provider does not make itself. */
+export function isCall({ type, providerExecuted }: Block): boolean {
+  return type === "tool-call" && !providerExecuted;
+}
+
+function says({ type, text = "", providerOptions }: Block, acts: boolean): boolean {
+  switch (type) {
+    case "text":
+      return acts ? !isBlank(text) : text !== "";
+    case "reasoning":
+      return text !== "" || providerOptions !== undefined;
+    default:
+      return true;
+  }
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === "";
+}
+
+function normalCall(block: Block, taken: Set<string>, made: string): ModelCall {
+  const id = idOf(whole(block.toolCallId ?? ""), taken, made);
+  taken.add(id);
+  const name = whole(block.toolName ?? "");
+  const wrote = wroteOf(block.input);
+  const text = ["", "null"].includes(wrote.trim()) ? "{}" : wrote;
+  return faultOf(text) === undefined
+    ? { id, name, arguments: wholeEscapes(text) }
+    : { id, name, arguments: "{}", brokenArguments: text };
+}
+
+function idOf(id: string, taken: ReadonlySet<string>, made: string): string {
+  if (id && !taken.has(id) && new TextEncoder().encode(id).length <= MOST_ID) {
+    return id;
+  }
+  let next = made;
+  for (let count = 2; taken.has(next); count += 1) {
+    next = `${made}_${count}`;
+  }
+  return next;
+}
+
+function wroteOf(input: unknown): string {
+  return whole(typeof input === "string" ? input : JSON.stringify(input ?? {}));
+}
+
+/** What is wrong with arguments that are to be a JSON object; undefined: nothing. */
+export function faultOf(text: string): string | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text || "{}");
+  } catch (error) {
+    return `the arguments are no JSON: ${error instanceof Error ? error.message : error}`;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return "the arguments are no object";
+  }
+  const twice = saidTwice(text);
+  return twice === undefined ? undefined : `the arguments are no JSON: ${twice} is there twice`;
+}
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]/gs;
+
+/** A name that an object of JSON text has twice. */
+function saidTwice(text: string): string | undefined {
+  const open: (Set<string> | undefined)[] = [];
+  let last = "";
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === "{" || token === "[") {
+      open.push(token === "{" ? new Set() : undefined);
+    } else if (token === "}" || token === "]") {
+      open.pop();
+    } else if (token === ":") {
+      const names = open.at(-1);
+      const name = String(JSON.parse(last));
+      if (names?.has(name)) {
+        return last;
+      }
+      names?.add(name);
+    }
+    last = token;
+  }
+  return undefined;
+}
+
+/** JSON text in which an escape of half a character is one of U+FFFD. */
+function wholeEscapes(text: string): string {
+  return text.replace(ESCAPES, (all) => (/^\\u[dD][89a-fA-F]..$/.test(all) ? "\\ufffd" : all));
+}
+
+/** A pair of halves, or one escape. */
+const ESCAPES = /\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u.{4}|\\./g;

@@ -1,0 +1,161 @@
+/** The value that an answer has to be, by a schema of the program. */
+
+import { PawlError } from "./errors.js";
+import { parseExact } from "./exact_json.js";
+import type { Json } from "./plain.js";
+import { checkIsSchema, checkSchema } from "./schema.js";
+import { fitting, type StandardSchema } from "./standard_schema.js";
+
+/** A schema of zod or of another library with Standard JSON Schema, or a JSON Schema. */
+export type Output<T = unknown> = StandardSchema<unknown, T> | { readonly [word: string]: Json };
+
+/** What the model is told of a value, and how one is read. */
+export interface Form {
+  readonly schema: Json;
+  /** The value of JSON text, or what the model is told is wrong with it. */
+  text(text: string): Promise<Read>;
+  /** The same of a value. */
+  value(given: Json): Promise<Read>;
+}
+
+/** What a value is, or what the model is told is wrong with it. */
+export type Read = { readonly value: Json } | { readonly fault: string };
+
+/** The form of each prompt. Throws a RangeError for what is no schema. */
+export function outputsOf(output: unknown): (prompt: string) => Form | undefined {
+  if (output === undefined) {
+    return () => undefined;
+  }
+  if (!isObject(output)) {
+    throw new RangeError("output: a schema, or one for each prompt by its id");
+  }
+  if (!isMap(output)) {
+    const form = formOf(output as Output, "output");
+    return () => form;
+  }
+  const forms = Object.entries(output).map(([prompt, schema]): [string, Form] => {
+    return [prompt, formOf(schema as Output, `output.${prompt}`)];
+  });
+  const byPrompt = new Map(forms);
+  return (prompt) => byPrompt.get(prompt);
+}
+
+/** Words of which JSON Schemas have one whose value is an object or a list. */
+const WORDS = ["properties", "items", "$defs", "not", "anyOf", "oneOf", "allOf", "enum"];
+
+/** Whether it has a schema for each prompt: it says nothing of its own. */
+function isMap(output: object): boolean {
+  const entries = Object.entries(output);
+  return (
+    !("~standard" in output) &&
+    entries.length > 0 &&
+    entries.every(([name, value]) => isObject(value) && !WORDS.includes(name))
+  );
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === "object" || typeof value === "function") && value !== null;
+}
+
+function formOf(output: Output, field: string): Form {
+  return isStandard(output) ? standardForm(output, field) : jsonForm(output, field);
+}
+
+function isStandard(output: Output): output is StandardSchema {
+  return "~standard" in output;
+}
+
+function jsonForm(schema: { readonly [word: string]: Json }, field: string): Form {
+  if (!isObject(schema) || Array.isArray(schema)) {
+    throw new RangeError(`${field}: a JSON Schema, as an object`);
+  }
+  try {
+    checkIsSchema(schema, field);
+  } catch (error) {
+    throw new RangeError(error instanceof Error ? error.message : String(error));
+  }
+  return read(schema, async (value) => {
+    checkSchema(value, schema, "the answer");
+    return value;
+  });
+}
+
+function standardForm(schema: StandardSchema, field: string): Form {
+  return read(closed(toldOf(schema, field)), async (value) => {
+    return (await fitting(schema, value, "SCHEMA", "the answer")) as Json;
+  });
+}
+
+function read(schema: Json, check: (value: Json) => Promise<Json>): Form {
+  const value = async (given: Json): Promise<Read> => {
+    try {
+      return { value: await check(given) };
+    } catch (error) {
+      if (PawlError.is(error, "SCHEMA", "INVALID_JSON")) {
+        return { fault: error.message };
+      }
+      throw error;
+    }
+  };
+  const text = async (said: string): Promise<Read> => {
+    let given: Json;
+    try {
+      given = parseExact(bare(said));
+    } catch {
+      return { fault: "it is no JSON" };
+    }
+    return value(given);
+  };
+  return { schema, text, value };
+}
+
+/** Models like to put JSON into a fence. */
+function bare(text: string): string {
+  return /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/.exec(text)?.[1] ?? text;
+}
+
+/** JSON Schema of what a schema takes: https://standardschema.dev/json-schema */
+function toldOf(schema: StandardSchema, field: string): Json {
+  const { jsonSchema, vendor } = schema["~standard"] as unknown as {
+    readonly jsonSchema?: { readonly input?: (options: { target: string }) => unknown };
+    readonly vendor: string;
+  };
+  if (typeof jsonSchema?.input !== "function") {
+    const text = `${field}: this version of ${vendor} makes no JSON Schema; give a JSON Schema`;
+    throw new RangeError(text);
+  }
+  const { $schema: _, ...told } = jsonSchema.input({ target: "draft-2020-12" }) as {
+    readonly [word: string]: Json;
+  };
+  return told;
+}
+
+/** The same with objects that take no further properties, as strict endpoints want it. */
+function closed(schema: Json): Json {
+  if (Array.isArray(schema)) {
+    return schema.map(closed);
+  }
+  if (typeof schema !== "object" || schema === null) {
+    return schema;
+  }
+  const entries = Object.entries(schema).map(([name, value]) => [name, closed(value)]);
+  const same = Object.fromEntries(entries) as { readonly [word: string]: Json };
+  return same.type === "object" && same.properties && same.additionalProperties === undefined
+    ? { ...same, additionalProperties: false }
+    : same;
+}
+
+/** The schema as that of a property of an object: references of its own begin there. */
+export function asProperty(schema: Json, name: string): Json {
+  if (Array.isArray(schema)) {
+    return schema.map((item) => asProperty(item, name));
+  }
+  if (typeof schema !== "object" || schema === null) {
+    return schema;
+  }
+  const entries = Object.entries(schema).map(([word, value]): [string, Json] => {
+    const own = word === "$ref" && typeof value === "string" && value.startsWith("#");
+    return [word, own ? `#/properties/${name}${value.slice(1)}` : asProperty(value, name)];
+  });
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,273 @@
+/** What a model is asked, in the form of the SDK's prompts. */
+
+import type { Ask, Said, Values } from "./ask.js";
+import { callsOf, textIn } from "./ask.js";
+import { failTurn, type PawlError } from "./errors.js";
+import type { Block, LanguageModel, PromptMessage, ProviderData } from "./language_model.js";
+import { faultOf } from "./normal.js";
+import type { Json } from "./plain.js";
+import type { Part } from "./values.js";
+import { marked } from "./verbatim.js";
+
+const LIBRARY = "ai";
+/** Interfaces of the SDK whose messages are read. */
+const KNOWN = ["v3", "v4"];
+
+/** The message of an answer, as it is recorded: `provider` of ModelAnswer. */
+export function envelope({ specificationVersion }: LanguageModel, blocks: readonly Block[]): Json {
+  const message = { role: "assistant", content: blocks } as unknown as Json;
+  return { library: LIBRARY, version: specificationVersion, message };
+}
+
+/** Options of a call, in the form that both interfaces take. */
+export interface CallOptions {
+  readonly prompt: readonly PromptMessage[];
+  readonly [setting: string]: unknown;
+}
+
+/**
+ * How a conversation is told to a model. `strange` hears of each message of a library that is
+ * not read here, which is made anew from what people see of it.
+ */
+export class Prompter {
+  readonly #model: LanguageModel;
+  readonly #strange: (library: string) => void;
+  readonly #names: Names;
+  readonly #read: (text: string) => unknown;
+
+  /** `exact`: what is sent passes the mended fetch, which writes arguments as they were. */
+  constructor(model: LanguageModel, ask: Ask, exact: boolean, strange: (library: string) => void) {
+    this.#model = model;
+    this.#read = exact ? marked : JSON.parse;
+    this.#strange = strange;
+    this.#names = new Names(ask.tools.map(({ name }) => name));
+  }
+
+  /** The tool of the pack that a name of the endpoint is. */
+  ours(name: string): string {
+    return this.#names.ours(name);
+  }
+
+  /** Throws failTurn for what no provider can be told. */
+  options(ask: Ask): CallOptions {
+    const { prompt, settings } = { prompt: this.#prompt(ask), settings: ask.settings };
+    const tools = ask.tools.map(({ name, description, parameters }) => {
+      const wire = this.#names.wire(name);
+      return { type: "function", name: wire, description, inputSchema: parameters };
+    });
+    return {
+      ...parametersOf(ask.parameters),
+      ...settings,
+      ...(ask.most > 0 ? { maxOutputTokens: ask.most } : {}),
+      ...(tools.length > 0 ? { tools, toolChoice: { type: ask.choice } } : {}),
+      ...(ask.schema === undefined
+        ? {}
+        : { responseFormat: { type: "json", name: "answer", schema: ask.schema } }),
+      prompt,
+      providerOptions: this.#providerOptions(settings),
+    };
+  }
+
+  /** What models are told of their own messages is in the record, not with the provider. */
+  #providerOptions({ providerOptions }: Values): Values | undefined {
+    const given = providerOptions as Values | undefined;
+    const [name = "", form] = this.#model.provider.split(".");
+    return form === "responses"
+      ? { ...given, [name]: { store: false, ...(given?.[name] as Values | undefined) } }
+      : given;
+  }
+
+  #prompt({ system, messages }: Ask): PromptMessage[] {
+    const names = new Map<string, string>();
+    const head: PromptMessage[] = system ? [{ role: "system", content: system }] : [];
+    return [...head, ...messages.map((said) => this.#message(said, names))];
+  }
+
+  #message(said: Said, names: Map<string, string>): PromptMessage {
+    for (const { id, name } of callsOf(said)) {
+      names.set(id, this.#names.wire(name));
+    }
+    switch (said.role) {
+      case "assistant":
+        return { role: "assistant", content: this.#answer(said) };
+      case "tool": {
+        const output = { type: "text", value: said.parts.map(toldIn).join("\n") };
+        const { toolCallId } = said;
+        const toolName = names.get(toolCallId) ?? "unknown";
+        return { role: "tool", content: [{ type: "tool-result", toolCallId, toolName, output }] };
+      }
+      case "system":
+        return { role: "system", content: said.parts.map(toldIn).join("\n") };
+      default:
+        return { role: "user", content: said.parts.map((part) => this.#part(part)) };
+    }
+  }
+
+  #answer(said: Said): readonly Block[] {
+    const blocks = this.#kept(said.provider) ?? anew(said);
+    return blocks.map((block) => {
+      if (block.type === "file" || block.type === "reasoning-file") {
+        return { ...block, data: this.#data(String(block.data)) };
+      }
+      if (block.type !== "tool-call" && block.type !== "tool-result") {
+        return block;
+      }
+      const toolName = this.#names.wire(block.toolName ?? "");
+      const { input } = block;
+      const providerOptions = signed(block.providerOptions);
+      if (typeof input !== "string" || block.providerExecuted) {
+        return {
+          ...block,
+          toolName,
+          ...(typeof input === "string" ? { input: JSON.parse(input) } : {}),
+        };
+      }
+      // Conversations of before there were MODEL steps may have what is no object.
+      const sound = faultOf(input) === undefined;
+      const value = sound ? this.#read(input) : { arguments: input };
+      return { ...block, toolName, input: value, ...(providerOptions && { providerOptions }) };
+    });
+  }
+
+  /** The message as it was recorded, if it can be read. */
+  #kept(provider: Json | undefined): readonly Block[] | undefined {
+    if (provider === undefined) {
+      return undefined;
+    }
+    const { library, version, message } = Object(provider) as { [word: string]: Json };
+    const { role, content } = Object(message ?? null) as { [word: string]: Json };
+    const read = library === LIBRARY && KNOWN.includes(String(version)) && role === "assistant";
+    if (read && Array.isArray(content) && content.every(isBlock)) {
+      return content as unknown as readonly Block[];
+    }
+    this.#strange(`${library ?? "no library"} ${version ?? ""}`.trim());
+    return undefined;
+  }
+
+  #part(part: Part): Block {
+    const text = textIn(part);
+    if (text !== undefined) {
+      return { type: "text", text };
+    }
+    const { content, mediaType, filename } = part;
+    const data = content.case === "data" ? content.value : fetchable(part);
+    if (data === undefined) {
+      throw unsupported(part);
+    }
+    const media = (mediaType.split(";")[0] ?? "").trim().toLowerCase();
+    const named = filename ? { filename } : {};
+    return { type: "file", mediaType: media, ...named, data: this.#data(data) };
+  }
+
+  /** Bytes, their text or an address, as the model's interface has them. */
+  #data(data: Uint8Array | URL | string): unknown {
+    if (this.#model.specificationVersion === "v3") {
+      return data;
+    }
+    return data instanceof URL ? { type: "url", url: data } : { type: "data", data };
+  }
+}
+
+/**
+ * Where openai-compatible of `ai` 6 reads the signature of a thought: it writes it under the name
+ * of the provider.
+ */
+function signed(data: ProviderData | undefined): ProviderData | undefined {
+  const own = Object.values(data ?? {}).find((known) => Object(known).thoughtSignature);
+  return own === undefined ? data : { google: own, ...data };
+}
+
+function isBlock(block: Json): boolean {
+  return typeof (Object(block) as { type?: unknown }).type === "string";
+}
+
+function toldIn(part: Part): string {
+  const text = textIn(part);
+  if (text === undefined) {
+    throw unsupported(part);
+  }
+  return text;
+}
+
+/** The message as it is made of what people see. */
+function anew(said: Said): readonly Block[] {
+  const texts = said.parts.map(textIn).flatMap((text) => (text ? [{ type: "text", text }] : []));
+  const calls = callsOf(said).map(({ id, name, arguments: input }) => {
+    return { type: "tool-call", toolCallId: id, toolName: name, input };
+  });
+  return [...texts, ...calls];
+}
+
+function fetchable({ content }: Part): URL | undefined {
+  return content.case === "uri" && /^(https?:\/\/|data:)/.test(content.value)
+    ? new URL(content.value)
+    : undefined;
+}
+
+/** The error of a part that no provider can take. */
+function unsupported(part: Part): PawlError {
+  const media = part.mediaType || "application/octet-stream";
+  const name = part.filename ? ` (${part.filename})` : "";
+  const form = part.content.case === "uri" ? `the address ${part.content.value}` : "data";
+  const text = `a part of ${media}${name} as ${form}: models take data and http addresses`;
+  return failTurn("MEDIA_UNSUPPORTED", text, { retryable: false });
+}
+
+/** Parameters of packs, and their names in the SDK. */
+const PARAMETERS: { readonly [name: string]: string } = {
+  temperature: "temperature",
+  top_p: "topP",
+  top_k: "topK",
+  max_tokens: "maxOutputTokens",
+  frequency_penalty: "frequencyPenalty",
+  presence_penalty: "presencePenalty",
+  seed: "seed",
+  stop: "stopSequences",
+};
+
+/** The parameter of packs that a setting of the SDK is. */
+export function parameterOf(setting: string): string | undefined {
+  return Object.keys(PARAMETERS).find((name) => PARAMETERS[name] === setting);
+}
+
+function parametersOf(given: Values): Values {
+  const entries = Object.entries(given).map(([name, value]): [string, Json] => {
+    const own = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
+    if (own === undefined) {
+      const known = Object.keys(PARAMETERS).sort().join(", ");
+      const text = `parameters.${name}: the AI SDK has no such parameter, only ${known}`;
+      throw failTurn("PARAMETER_UNSUPPORTED", text, { retryable: false });
+    }
+    return [own, own === "stopSequences" && typeof value === "string" ? [value] : value];
+  });
+  return Object.fromEntries(entries.filter(([name]) => name !== "maxOutputTokens"));
+}
+
+/** Names of tools as endpoints take them: letters, digits, _ and -, at most 64. */
+class Names {
+  readonly #wire = new Map<string, string>();
+  readonly #ours = new Map<string, string>();
+
+  constructor(names: readonly string[]) {
+    for (const name of names) {
+      let wire = plainName(name);
+      for (let count = 2; this.#ours.has(wire); count += 1) {
+        wire = `${plainName(name).slice(0, 60)}_${count}`;
+      }
+      this.#wire.set(name, wire);
+      this.#ours.set(wire, name);
+    }
+  }
+
+  wire(name: string): string {
+    return this.#wire.get(name) ?? plainName(name);
+  }
+
+  ours(wire: string): string {
+    return this.#ours.get(wire) ?? wire;
+  }
+}
+
+function plainName(name: string): string {
+  return name.replace(/[^a-zA-Z0-9_-]/g, "_").slice(0, 64) || "unknown";
+}

@@ -11,13 +11,12 @@ const out = join(root, ".examples");
 // What an example may use without saying so; one with imports of its own says all.
 const prelude = `
 import { spawn } from "node:child_process";
-import Anthropic from "@anthropic-ai/sdk";
-import OpenAI from "openai";
+import { anthropic } from "@ai-sdk/anthropic";
+import { openai } from "@ai-sdk/openai";
 import { z } from "zod";
 import * as pawl from "@pawl/client";
 import { blobRef, failStep, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "@pawl/client";
-import { messagesHandler } from "@pawl/client/anthropic";
-import { chatHandler, responsesHandler } from "@pawl/client/openai";
+import { modelHandler } from "@pawl/client/models";
 import { script, Sidecar } from "@pawl/client/testing";
 declare const client: PawlClient;
 declare const run: Run;

@@ -21,8 +21,15 @@ export interface Mended {
   readonly model: LanguageModel;
   /** False: it has its own way to its endpoint, and nothing is mended. */
   readonly own: boolean;
-  /** Keys that it sent. */
+  readonly seen: Seen;
+}
+
+/** What is seen of its requests. */
+export interface Seen {
+  /** Keys that were sent. */
   readonly keys: Set<string>;
+  /** The endpoint began a stream: it was at work. */
+  streaming: boolean;
 }
 
 /**
@@ -30,28 +37,28 @@ export interface Mended {
  * a model without one is left as it is.
  */
 export function mended(model: LanguageModel): Mended {
-  const keys = new Set<string>();
+  const seen: Seen = { keys: new Set(), streaming: false };
   const { config } = model as { config?: { fetch?: unknown } };
   if (typeof config !== "object" || config === null) {
-    return { model, own: true, keys };
+    return { model, own: true, seen };
   }
   const given = config.fetch;
-  const fetch = mendedFetch(keys, typeof given === "function" ? (given as Fetch) : undefined);
+  const fetch = mendedFetch(seen, typeof given === "function" ? (given as Fetch) : undefined);
   const own = { config: { value: { ...config, fetch } } };
-  return { model: Object.create(model, own) as LanguageModel, own: false, keys };
+  return { model: Object.create(model, own) as LanguageModel, own: false, seen };
 }
 
 /** A fetch whose event streams are mended. Default `inner`: the global fetch of the moment. */
-function mendedFetch(keys: Set<string>, inner?: Fetch): Fetch {
+function mendedFetch(seen: Seen, inner?: Fetch): Fetch {
   return async (input, init) => {
     for (const key of keysIn(new Headers(init?.headers))) {
-      keys.add(key);
+      seen.keys.add(key);
     }
     const body = typeof init?.body === "string" ? unmarked(init.body) : init?.body;
     const make = inner ?? globalThis.fetch;
     const response = await make(input, body === undefined ? init : { ...init, body });
     return response.ok && response.body && asksForStream(body)
-      ? mendedResponse(response, response.body)
+      ? mendedResponse(response, response.body, seen)
       : response;
   };
 }
@@ -70,6 +77,7 @@ function asksForStream(body: unknown): boolean {
 async function mendedResponse(
   response: Response,
   body: ReadableStream<Uint8Array>,
+  seen: Seen,
 ): Promise<Response> {
   const reader = body.pipeThrough(new TextDecoderStream() as Decoder).getReader();
   let head = "";
@@ -82,6 +90,7 @@ async function mendedResponse(
   if (/^\s*[<{[]/.test(head)) {
     throw noStream(head + (await rest(reader)));
   }
+  seen.streaming = true;
   const { status, statusText, headers } = response;
   return new Response(eventsOf(head, done, reader), { status, statusText, headers });
 }

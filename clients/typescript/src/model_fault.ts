@@ -110,7 +110,7 @@ function messageOf(error: unknown): string {
   return typeof below === "string" && !said.includes(below) ? `${said}: ${below}` : said;
 }
 
-const WORDS = ["error", "message", "detail", "msg", "title", "errors"];
+const WORDS = ["error", "message", "detail", "msg", "title", "errors", "response"];
 
 /** What a provider says in a body of any form; empty: nothing. */
 export function wordsOf(body: unknown): string {

@@ -249,6 +249,7 @@ class Execution {
       outcome = failed ?? this.#answered(draft, prompter);
     } catch (error) {
       outcome = failureOf(error);
+      usage = endpoint.seen.streaming ? { estimated: true } : {};
       limits = limitsIn(headersOf(error));
     }
     limit?.cancel();
@@ -258,7 +259,7 @@ class Execution {
       outcome = unusable("MODEL_TIMEOUT", text);
       usage = { estimated: true, ...usage };
     }
-    return { outcome: discreet(outcome, endpoint.keys), usage, limits };
+    return { outcome: discreet(outcome, endpoint.seen.keys), usage, limits };
   }
 
   /** Begins the call. */
@@ -430,28 +431,37 @@ const MOST_MESSAGE = 4096;
 
 type Told = Awaited<ReturnType<Turn["answerModel"]>>;
 
-/** The text of a turn that people watch, as far as it is known to stay. */
+/** What people see of a turn, as far as it is known to stay: text and reasoning. */
 class Shown {
   readonly #turn: Turn;
   /** Bytes of rounds that are answered, and of all that was shown. */
   #kept = 0;
   #bytes = 0;
   #fault: { readonly error: unknown } | undefined;
-  /** The first half of a character whose second one is yet to come. */
-  #half = "";
+  /** Of each, the first half of a character whose second one is yet to come. */
+  readonly #halves = { text: "", reasoning: "" };
 
   constructor(turn: Turn) {
     this.#turn = turn;
   }
 
-  /** Shows a text. That it failed says nothing of the model, whose answer is recorded first. */
-  async add({ text: piece = "" }: Piece): Promise<void> {
-    const all = this.#half + piece;
-    const text = all.replace(/[\ud800-\udbff]$/, "");
-    this.#half = all.slice(text.length);
-    if (text) {
-      this.#bytes += new TextEncoder().encode(text).length;
-      await this.#try(() => this.#turn.output(text));
+  /** Shows a piece. That it failed says nothing of the model, whose answer is recorded first. */
+  async add({ text, reasoning }: Piece): Promise<void> {
+    await this.#add("text", text, (whole) => this.#turn.output(whole));
+    await this.#add("reasoning", reasoning, (whole) => this.#turn.reasoning(whole));
+  }
+
+  async #add(
+    kind: "text" | "reasoning",
+    piece: string | undefined,
+    show: (whole: string) => Promise<void>,
+  ): Promise<void> {
+    const all = this.#halves[kind] + (piece ?? "");
+    const shown = all.replace(/[\ud800-\udbff]$/, "");
+    this.#halves[kind] = all.slice(shown.length);
+    if (shown) {
+      this.#bytes += new TextEncoder().encode(shown).length;
+      await this.#try(() => show(shown));
     }
   }
 
@@ -467,7 +477,7 @@ class Shown {
   async reset(): Promise<void> {
     const taken = this.#bytes - this.#kept;
     this.#bytes = this.#kept;
-    this.#half = "";
+    Object.assign(this.#halves, { text: "", reasoning: "" });
     if (taken > 0) {
       await this.#try(() => this.#turn.retractOutput(taken));
     }

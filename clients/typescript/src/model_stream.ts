@@ -158,9 +158,10 @@ export class Draft {
       case "length":
         return unusable("TRUNCATED", "the answer was longer than max_tokens");
       case "content-filter":
-        return raw === "content_filter" || raw === "SAFETY"
-          ? unusable("CONTENT_FILTER", "the answer was filtered")
-          : unusable("REFUSED", this.#said() || "the model refused");
+        // A model that refuses stops by itself; a filter has a word of its own.
+        return raw === undefined || raw === "stop"
+          ? unusable("REFUSED", this.#said() || "the model refused")
+          : unusable("CONTENT_FILTER", `the answer was filtered (${raw})`);
       case "stop":
       case "tool-calls":
         return undefined;

@@ -368,8 +368,8 @@ export class Talk {
       return [];
     }
     const modelStep = this.#last?.step ?? 0;
-    // In the very digits of the model.
-    const payload = new JsonText(given, call.arguments || undefined);
+    // In the very digits of the model: a JsonText is written as its text.
+    const payload = new JsonText(given, call.arguments || undefined) as unknown as Json;
     return [{ tool: call.name, payload, call: { modelStep, index } }];
   }
 

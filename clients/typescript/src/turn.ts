@@ -16,7 +16,7 @@ import type { Reply } from "./reply.js";
 import type { OutputPiece } from "./request.js";
 import { checkSchema } from "./schema.js";
 import type { AnyTurn, StepCalls, TurnTypes, Writes } from "./types.js";
-import type { Artifacts, JsonText } from "./values.js";
+import type { Artifacts } from "./values.js";
 
 /** The open turn, ready to be executed. */
 export type TurnInfo = Plain<GetTurnResponse>;
@@ -42,7 +42,7 @@ export type UntypedHandler = (turn: Turn<any>) => Promise<Reply<any>>;
 export interface StepCall {
   readonly tool: string;
   /** The tool's arguments. Default {}. */
-  readonly payload?: Json | JsonText;
+  readonly payload?: Json;
   /** Unique in the visit. Default: the ordinal of the call in this execution. */
   readonly key?: string;
   /** True: counts one against max_reframes. */

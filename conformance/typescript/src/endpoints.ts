@@ -10,11 +10,11 @@
  */
 
 import { appendFileSync } from "node:fs";
-import Anthropic from "@anthropic-ai/sdk";
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { Json, Run, ToolCall } from "@pawl/client";
-import { messagesHandler } from "@pawl/client/anthropic";
-import { chatHandler, responsesHandler } from "@pawl/client/openai";
-import OpenAI from "openai";
+import { modelHandler } from "@pawl/client/models";
 import { canon } from "./canon.js";
 import { jsonOf } from "./lines.js";
 
@@ -29,13 +29,17 @@ export interface ModelArgs {
 const PNG = new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
 function handlerOf({ form, base_url: baseURL = "", model = "" }: ModelArgs) {
-  if (form === "messages") {
-    return messagesHandler(new Anthropic({ baseURL, apiKey: "none", maxRetries: 0 }), { model });
+  const apiKey = "none";
+  switch (form) {
+    case "messages":
+      return modelHandler(createAnthropic({ baseURL: `${baseURL}/v1`, apiKey })(model));
+    case "responses":
+      return modelHandler(createOpenAI({ baseURL, apiKey }).responses(model));
+    default: {
+      const endpoint = createOpenAICompatible({ name: "endpoint", baseURL, apiKey, includeUsage: true });
+      return modelHandler(endpoint(model));
+    }
   }
-  const endpoint = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-  return form === "responses"
-    ? responsesHandler(endpoint, { model })
-    : chatHandler(endpoint, { model });
 }
 
 function toolOf(tool: string, ledger: string) {

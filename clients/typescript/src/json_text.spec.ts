@@ -142,12 +142,13 @@ test("halves that were recorded by earlier programs, or said by a model, are rep
 const STRINGIFY: { [file: string]: string } = {
   "json_text.ts": "the one function",
   "call_key.ts": "examples",
+  "endpoint_fetch.ts": "what an endpoint said, mended",
   "gateway_transport.ts": "messages of protobuf",
   "leave.ts": "a name in a sentence",
-  "messages_dialect.ts": "arguments that a provider's package parsed",
   "node_transport.ts": "an address in a sentence",
   "talk.ts": "a name in a sentence",
   "turn.ts": "a key in a sentence",
+  "verbatim.ts": "a text in a text",
 };
 
 test("nothing else makes JSON of a program's values", () => {

@@ -57,6 +57,9 @@ export function headersOf(error: unknown): Headers | undefined {
 
 /** What the error of a call means that gave no stream. */
 export function failureOf(error: unknown): Failed {
+  if (PawlError.is(error, "INVALID_JSON")) {
+    return unusable("ANSWER_INVALID", error.message); // The library's own object.
+  }
   if (PawlError.is(error)) {
     const fault = { code: error.reason, message: error.message };
     return { failure: { error: fault, final: !error.retryable } };

@@ -1,8 +1,11 @@
 /** An answer as the parts of its stream come in, and what it came to. */
 
+import { textOf } from "./handler_fault.js";
+import { toJsonText } from "./json_text.js";
 import type { Block, ProviderData, StreamPart } from "./language_model.js";
 import { brokenBy, type Failed, unusable } from "./model_fault.js";
 import type { Usage } from "./reply.js";
+import { wholeIn } from "./whole.js";
 
 /** A block that is not whole yet. */
 type Growing = { -readonly [K in keyof Block]: Block[K] };
@@ -85,7 +88,19 @@ export class Draft {
   #keep(block: Growing, data: ProviderData | undefined): void {
     if (data !== undefined && Object.values(data).some((own) => own !== undefined)) {
       block.providerOptions = data;
-      this.size += JSON.stringify(data).length;
+      this.#weigh(data);
+    }
+  }
+
+  /** Counts what is no text. What cannot be recorded makes the answer none. */
+  #weigh(value: unknown): void {
+    try {
+      this.size += toJsonText(wholeIn(value), "provider").length;
+    } catch (error) {
+      this.fault ??= unusable(
+        "ANSWER_INVALID",
+        `what the library keeps of it cannot be recorded: ${textOf(error)}`,
+      );
     }
   }
 
@@ -112,7 +127,9 @@ export class Draft {
     } else {
       return; // Sources, approvals, raw chunks: nothing that goes back.
     }
-    this.size += type === "tool-call" ? 0 : JSON.stringify(own).length;
+    if (type !== "tool-call") {
+      this.#weigh(own);
+    }
     this.#keep(own, providerMetadata);
     this.blocks.push(own);
   }

@@ -3,6 +3,7 @@
  * languages keep as well (testdata/model/normal.json).
  */
 
+import { toJsonText } from "./json_text.js";
 import type { Block } from "./language_model.js";
 import type { ModelCall } from "./model_step.js";
 import { whole, wholeIn } from "./whole.js";
@@ -91,7 +92,7 @@ function idOf(id: string, taken: ReadonlySet<string>, made: string): string {
 }
 
 function wroteOf(input: unknown): string {
-  return whole(typeof input === "string" ? input : JSON.stringify(input ?? {}));
+  return typeof input === "string" ? whole(input) : toJsonText(wholeIn(input ?? {}), "arguments");
 }
 
 /** What is wrong with arguments that are to be a JSON object; undefined: nothing. */

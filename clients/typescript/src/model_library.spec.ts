@@ -114,7 +114,7 @@ test.each([
     toolCallId: "",
     provider,
     refusal: "",
-  } as Said;
+  } as unknown as Said;
   const asked = { tools: [], parameters: {}, settings: {}, choice: "auto", most: 0 } as const;
   const ask: Ask = { ...asked, system: "", schema: undefined, messages: [said] };
   const strange: string[] = [];

@@ -12,7 +12,7 @@ import (
 
 // known are the cases that an executor is known to fail, by name, and why: a line
 // "CASE: why" each of conformance/endpoint/failing/LANGUAGE.txt. One that passes is a fault too, so
-// that whoever mends an executor deletes the line.
+// that the line is deleted with the fault.
 type known map[string]string
 
 func readKnown(root, lang string) (known, error) {

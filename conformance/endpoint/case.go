@@ -71,7 +71,7 @@ type Expect struct {
 	// Usage that the endpoint told, of all answers together. Default: 50 read and 5 written
 	// by each round that is an answer and tells usage.
 	Usage *Usage `yaml:"usage"`
-	// Estimated is how many attempts have a usage that was estimated, since nobody told it.
+	// Estimated is how many attempts have a usage that was estimated, since the endpoint did not tell it.
 	Estimated int `yaml:"estimated"`
 	// Broken is how many calls are recorded with arguments that were broken.
 	Broken int `yaml:"broken"`

@@ -51,8 +51,8 @@ type Round struct {
 type Part struct {
 	Text *string `yaml:"text"`
 	// Call is the name of a tool, or {NAME}: the name by which the model was told of the pack's
-	// tool NAME. ID and Arguments may be missing. Extra are further fields of the call, JSON, such
-	// as a signature of Google's.
+	// tool NAME. ID and Arguments may be missing. Extra are further fields of the call, JSON, for
+	// example a signature of Google's.
 	Call      string  `yaml:"call"`
 	ID        string  `yaml:"id"`
 	Arguments *string `yaml:"arguments"`

@@ -124,7 +124,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Whatever the rules, a request for an answer in one piece is refused.
+// A request for an answer in one piece is refused, by cases without rules as well.
 func TestStreamsAlone(t *testing.T) {
 	if got := breach(&Case{}, map[string]any{"stream": false}); !strings.Contains(got, "stream") {
 		t.Errorf("got %q", got)

@@ -102,7 +102,7 @@ type Config struct {
 	AllowTools []string `yaml:"allow_tool" json:"allow_tool"`
 
 	// Models are what the sidecar asks itself in runs of the execution SIDECAR:
-	// NAME=BASE_URL[#MODEL], "anthropic+" before the URL for Anthropic's form. The key of
+	// NAME=BASE_URL[#MODEL], "anthropic+" before the URL for Anthropic's form, "responses+" for OpenAI's Responses. The key of
 	// NAME is in the environment, PAWL_MODEL_KEY_NAME, or in a file, ModelKeys: NAME=FILE.
 	// Default none: there are no such runs.
 	Models    []string `yaml:"model" json:"model"`

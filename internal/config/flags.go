@@ -101,7 +101,7 @@ func bindLog(fs *pflag.FlagSet, c *Config) {
 
 // ModelFlags adds the flags that say which models the sidecar asks itself.
 func ModelFlags(fs *pflag.FlagSet, c *Config) {
-	fs.StringArrayVar(&c.Models, "model", c.Models, "model that the sidecar asks itself, in runs of execution SIDECAR: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form; its key is PAWL_MODEL_KEY_NAME (repeatable)")
+	fs.StringArrayVar(&c.Models, "model", c.Models, "model that the sidecar asks itself, in runs of execution SIDECAR: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form, responses+BASE_URL for OpenAI's Responses; its key is PAWL_MODEL_KEY_NAME (repeatable)")
 	fs.StringArrayVar(&c.ModelKeys, "model-key", c.ModelKeys, "file of a model's key: NAME=FILE (repeatable)")
 	fs.StringVar(&c.ModelsFile, "models", c.ModelsFile, "YAML file of further models: NAME: BASE_URL[#MODEL], or NAME: {url, key_file}; read again at SIGHUP")
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one call of a model may take")

@@ -31,7 +31,7 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	if len(calls) == 0 {
 		return x.spoke(answer), nil
 	}
-	if len(calls) == 1 && calls[0].GetName() != "" {
+	if len(calls) == 1 && calls[0].GetName() != "" && calls[0].GetBrokenArguments() == "" {
 		switch calls[0].GetName() {
 		case x.leave:
 			return x.left(answer, calls[0]), nil
@@ -247,6 +247,10 @@ func (x *exchange) await(limited, ctx context.Context, out []asked, from int) (i
 
 // requestCall asks for the step of one call. full: too many are pending.
 func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out asked, full bool, err error) {
+	if call.GetBrokenArguments() != "" {
+		_, err := strictjson.Object([]byte(call.GetBrokenArguments()))
+		return asked{code: "BAD_ARGUMENTS", reason: fmt.Sprintf("the arguments are no JSON object: %v", err)}, false, nil
+	}
 	if why := x.wrong(call); why != "" {
 		return asked{code: "INVALID_CALL", reason: why}, false, nil
 	}

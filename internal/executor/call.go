@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, lim
 	if err != nil {
 		return nil, err
 	}
+	req.Round = x.round
 	req.MaxAnswer, req.MaxTokens = limit, cmp.Or(step.GetModel().GetMaxOutputTokens(), x.most)
 	if at := step.GetModel().GetNotBefore(); at != nil {
 		if err := pause(ctx, time.Until(at.AsTime())); err != nil {
@@ -71,6 +73,7 @@ type outcome struct {
 // attempt asks the model once.
 func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcome) {
 	var err error
+	req.Thought = func(text string) { x.think(ctx, text) }
 	req.Heard = func(told *pawlv1.ProviderLimits) { came.limits = told }
 	came.answer, came.usage, err = x.endpoint.Ask(ctx, req, func(text string) { x.tell(ctx, text) })
 	if came.usage != nil {
@@ -168,7 +171,22 @@ func (e *Executor) asked(ctx context.Context, x *exchange, step *pawlv1.Step) (*
 	if err != nil {
 		return nil, err
 	}
+	e.warnOf(got.GetMessages())
 	return readRequest(got)
+}
+
+// warnOf says once of each library whose messages are in a conversation that they are made anew:
+// what the provider wanted to have back with them is lost.
+func (e *Executor) warnOf(messages []*pawlv1.Message) {
+	for _, m := range messages {
+		library := model.ForeignLibrary(m)
+		if library == "" || e.cfg.OnError == nil {
+			continue
+		}
+		if _, known := e.warned.LoadOrStore(library, true); !known {
+			e.cfg.OnError(fmt.Errorf("answers recorded by %s are told to models from their text and calls: reasoning and signatures in them are lost", library))
+		}
+	}
 }
 
 // maxMessage bounds an error's text, bytes, as the contract does.

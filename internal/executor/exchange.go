@@ -76,8 +76,9 @@ type exchange struct {
 	next *pawlv1.ModelRequest
 	// offered are the tools that the model may call.
 	offered []*pawlv1.ToolSpec
-	// last is the step of the last answer.
-	last uint32
+	// last is the step of the last answer, round the round that is asked for.
+	last  uint32
+	round int32
 }
 
 // exchange reads what a turn says.
@@ -168,13 +169,18 @@ func message(role string, parts ...*pawlv1.Part) *pawlv1.Message {
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
 // tell streams text to whoever watches; who does not hear it reads the record.
-func (x *exchange) tell(ctx context.Context, s string) {
+func (x *exchange) tell(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Output) }
+
+// think streams what the model thinks.
+func (x *exchange) think(ctx context.Context, s string) { inPieces(ctx, s, x.turn.Reasoning) }
+
+func inPieces(ctx context.Context, s string, to func(context.Context, string) error) {
 	for len(s) > 0 {
 		n := min(len(s), maxPiece)
 		for n < len(s) && !utf8.RuneStart(s[n]) {
 			n--
 		}
-		if x.turn.Output(ctx, s[:n]) != nil {
+		if to(ctx, s[:n]) != nil {
 			return
 		}
 		s = s[n:]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -39,6 +40,8 @@ type Executor struct {
 	cfg    Config
 	runs   pawlv1.RunServiceClient
 	worker *pawl.Worker
+	// warned are the libraries whose messages were made anew, by name and version.
+	warned sync.Map
 }
 
 // WorkerID is what the executor of a sidecar is called that has the store to itself.
@@ -118,6 +121,7 @@ func valueOf(done *pawl.Completion) pawl.Completion {
 
 // round asks for a round and, if the record has no answer to it, asks the model.
 func (e *Executor) round(ctx context.Context, x *exchange, round int32) (*pawlv1.Step, error) {
+	x.round = round
 	got, err := x.turn.RequestModel(ctx, round, x.next, x.bound())
 	if err != nil {
 		return nil, err

@@ -80,6 +80,12 @@ func TestValuesOfModelsCalls(t *testing.T) {
 					t.Fatalf("%v", run)
 				}
 				told := resultIn(t, asked[1].Body)
+				if v.Refused == "surrogate" { // what is half of a character is told as U+FFFD
+					if len(got) != 1 || !strings.Contains(got[0], "\\ufffd") && !strings.Contains(got[0], "\uFFFD") {
+						t.Errorf("the tool got %s", got)
+					}
+					return
+				}
 				if v.Refused != "" {
 					if len(got) > 0 || !strings.Contains(told, v.Refused) {
 						t.Errorf("the tool got %s, the model is told %s", got, told)

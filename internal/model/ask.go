@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -25,6 +24,7 @@ const (
 	CodeParameter    = "PARAMETER_UNSUPPORTED"
 	CodeRequest      = "REQUEST_UNREADABLE"
 	CodeNoStream     = "MODEL_NO_STREAM"
+	CodeNoAnswer     = "NO_ANSWER"
 )
 
 // Request is what a model is asked, as it is recorded.
@@ -39,9 +39,25 @@ type Request struct {
 	MaxTokens int64
 	// MaxAnswer bounds the answer, bytes of its texts; 0 = no bound.
 	MaxAnswer int64
+	// Round is the round of the turn that is asked for, from 1: it is in the ids that are made for calls
+	// without one.
+	Round int32
+	// Thought is called with what the model thinks, as it comes in; nil: nobody wants to know.
+	Thought func(string)
 	// Heard is called with what the provider tells of its limits, before the call is over; nil:
 	// nobody wants to know.
 	Heard func(*pawlv1.ProviderLimits)
+
+	names *names
+}
+
+// wired are the names of its tools as endpoints take them.
+func (r *Request) wired() names {
+	if r.names == nil {
+		n := namesOf(r.Tools)
+		r.names = &n
+	}
+	return *r.names
 }
 
 // Tool is what a model is told of a tool.
@@ -69,17 +85,17 @@ func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 func (e *Endpoint) Ask(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
-	ask := e.askChat
-	if e.Form == Messages {
-		ask = e.askMessages
-	}
-	tell := teller{e: e, to: told}
-	answer, usage, err := ask(call, req, tell.tell)
+	ask := map[Form]func(context.Context, *Request, *teller) (*reply, *pawlv1.Usage, error){
+		Chat: e.askChat, Messages: e.askMessages, Responses: e.askResponses,
+	}[e.Form]
+	tell := teller{e: e, text: flow{to: told}, thought: flow{to: req.Thought}}
+	got, usage, err := ask(call, req, &tell)
 	tell.end()
 	usage = settled(usage)
 	if err == nil {
 		// A whole answer is one, whatever ended meanwhile: it is paid for.
-		if answer, err = e.clean(answer); err == nil {
+		var answer *pawlv1.ModelAnswer
+		if answer, err = e.clean(got, req); err == nil {
 			return answer, usage, nil
 		}
 	}
@@ -114,62 +130,6 @@ func (e *Endpoint) failure(err error) *Failure {
 	}
 	f.Message = e.hide(f.Message)
 	return f
-}
-
-// maxTold bounds what of an endpoint's error is told, bytes.
-const maxTold = 1 << 10
-
-// refused is what an HTTP status says. What the endpoint says of a key that it does not
-// take is not told: it may repeat it.
-func (e *Endpoint) refused(status int, header http.Header, said string) *Failure {
-	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
-	f.Message = fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status))
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		f.Code, f.Final = CodeUnauthorized, true
-		f.Message += ": the endpoint does not take the key of " + KeyVariable(e.Name) + " or --model-key"
-		return f
-	case status == http.StatusTooManyRequests:
-		f.Code = CodeRateLimited
-	case status != http.StatusRequestTimeout && status != http.StatusConflict && status < 500:
-		f.Final = true
-	}
-	if said != "" {
-		f.Message += ": " + e.told(said)
-	}
-	return f
-}
-
-// told is what is told of what an endpoint says. The key goes first: cut in two it would not
-// be known any more.
-func (e *Endpoint) told(said string) string { return clip(e.hide(said), maxTold) }
-
-// longestWait is the longest that the contract takes.
-const longestWait = 24 * time.Hour
-
-// retryAfter reads the header, in milliseconds, seconds or as a date.
-func retryAfter(header http.Header) time.Duration {
-	if header == nil {
-		return 0
-	}
-	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil {
-		return wait(ms * float64(time.Millisecond))
-	}
-	text := header.Get("Retry-After")
-	if s, err := strconv.ParseFloat(text, 64); err == nil {
-		return wait(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return wait(float64(time.Until(at)))
-	}
-	return 0
-}
-
-func wait(ns float64) time.Duration {
-	if !(ns > 0) {
-		return 0
-	}
-	return time.Duration(min(ns, float64(longestWait)))
 }
 
 // room counts an answer's bytes.

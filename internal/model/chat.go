@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -22,13 +21,13 @@ var chatParameters = []string{
 }
 
 // askChat asks an endpoint of chat completions.
-func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
+func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *teller) (*reply, *pawlv1.Usage, error) {
 	events, err := e.beginChat(ctx, req)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer events.close()
-	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told, usage: unheard()}
+	take := chatAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, tell: tell, usage: unheard()}
 	for events.next() {
 		if fault := events.at.Get("error"); fault.Type != gjson.Null {
 			return nil, take.usage, e.broken(fault)
@@ -40,10 +39,11 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, told func(string))
 	if events.err != nil {
 		return nil, take.usage, events.err
 	}
-	if take.answer.GetFinishReason() == "" {
+	// An endpoint that says the end of the stream has said all, with a reason or without one.
+	if take.answer.GetFinishReason() == "" && !events.ended {
 		return nil, take.usage, e.cut()
 	}
-	return take.whole(), take.usage, nil
+	return take.whole(req), take.usage, nil
 }
 
 // beginChat sends a request, and sends it again where the endpoint asks for the bound of the
@@ -72,113 +72,6 @@ func (e *Endpoint) sendChat(ctx context.Context, req *Request, limit string) (*e
 	return e.ask(ctx, req, "chat/completions", header, body)
 }
 
-// cut says that a stream ended before its answer did.
-func (e *Endpoint) cut() *Failure {
-	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the stream ended in the midst of the answer"}
-}
-
-// broken is a fault that an endpoint tells of in the midst of its answer.
-func (e *Endpoint) broken(fault gjson.Result) *Failure {
-	said := textAt(fault, "message")
-	if said == "" {
-		said = fault.String()
-	}
-	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer: " + e.told(said)}
-}
-
-// chatAnswer is an answer as its pieces come in.
-type chatAnswer struct {
-	room
-	told    func(string)
-	answer  pawlv1.ModelAnswer
-	usage   *pawlv1.Usage
-	text    strings.Builder
-	refusal strings.Builder
-	// open are the calls that pieces are of, by their index; calls are all of them.
-	open  map[int64]*chatCall
-	calls []*chatCall
-}
-
-type chatCall struct {
-	index     int64
-	id, name  string
-	arguments strings.Builder
-}
-
-func (a *chatAnswer) chunk(c gjson.Result) error {
-	if u := c.Get("usage"); u.IsObject() {
-		said := u.Get("completion_tokens")
-		a.usage = &pawlv1.Usage{
-			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: said.Int(), Estimated: said.Type == gjson.Null,
-			CachedTokens:    u.Get("prompt_tokens_details.cached_tokens").Int(),
-			ReasoningTokens: u.Get("completion_tokens_details.reasoning_tokens").Int(),
-		}
-	}
-	if id := textAt(c, "id"); id != "" {
-		a.answer.ResponseId, a.answer.Model = id, textAt(c, "model")
-	}
-	choice := c.Get("choices.0")
-	if reason := textAt(choice, "finish_reason"); reason != "" {
-		a.answer.FinishReason = reason
-	}
-	text, refusal := textAt(choice, "delta.content"), textAt(choice, "delta.refusal")
-	a.text.WriteString(text)
-	a.refusal.WriteString(refusal)
-	if text != "" {
-		a.told(text)
-	}
-	if pieces := choice.Get("delta.tool_calls"); pieces.IsArray() {
-		for _, piece := range pieces.Array() {
-			if err := a.call(piece); err != nil {
-				return err
-			}
-		}
-	}
-	return a.take(text, refusal)
-}
-
-// call takes a piece of a tool call. Another id under the same index is another call: some
-// endpoints give all of them the index 0.
-func (a *chatAnswer) call(piece gjson.Result) error {
-	index, id := piece.Get("index").Int(), textAt(piece, "id")
-	c := a.open[index]
-	if c == nil || id != "" && c.id != "" && id != c.id {
-		if len(a.calls) == maxCalls {
-			return &Failure{Code: CodeTooLarge, Final: true, Message: "model " + a.name + ": the answer has more than 256 tool calls"}
-		}
-		c = &chatCall{index: index}
-		if a.open == nil {
-			a.open = make(map[int64]*chatCall)
-		}
-		a.open[index] = c
-		a.calls = append(a.calls, c)
-	}
-	if id != "" {
-		c.id = id
-	}
-	name, arguments := textAt(piece, "function.name"), textAt(piece, "function.arguments")
-	c.name += name
-	c.arguments.WriteString(arguments)
-	return a.take(arguments, name)
-}
-
-// maxName bounds names and ids, as the contract does.
-const maxName = 256
-
-// whole is the answer once it is over.
-func (a *chatAnswer) whole() *pawlv1.ModelAnswer {
-	out := &a.answer
-	out.Refusal = a.refusal.String()
-	if a.text.Len() > 0 {
-		out.Parts = []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: a.text.String()}}}
-	}
-	slices.SortStableFunc(a.calls, func(x, y *chatCall) int { return cmp.Compare(x.index, y.index) })
-	for _, c := range a.calls {
-		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: c.id, Name: c.name, Arguments: c.arguments.String()})
-	}
-	return out
-}
-
 // chatBody is the request as chat completions have it; limit is the name of the answer's bound.
 func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	body := object{"model": e.Model, "stream": true, "stream_options": object{"include_usage": true}}
@@ -196,7 +89,10 @@ func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	if len(req.Tools) == 0 {
 		delete(body, "tool_choice")
 	} else {
-		body["tools"] = chatTools(req.Tools)
+		body["tools"] = chatTools(req)
+		if choice, ok := req.Parameters["tool_choice"]; ok {
+			body["tool_choice"] = req.wired().choice(choice)
+		}
 	}
 	messages := []any{}
 	if req.System != "" {
@@ -207,14 +103,16 @@ func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 		return nil, err
 	}
 	for _, m := range conversation {
-		wire, err := chatMessage(m)
+		wire, err := chatMessage(m, req.wired())
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, wire)
+		if wire != nil {
+			messages = append(messages, wire)
+		}
 	}
 	body["messages"] = messages
-	return json.Marshal(body)
+	return plain(body), nil
 }
 
 // unknownParameter refuses a parameter by its name.
@@ -228,19 +126,29 @@ func (e *Endpoint) unknownParameter(name string, known []string) error {
 // anything is the schema of a tool that declares none.
 var anything = json.RawMessage(`{"type":"object","properties":{}}`)
 
-func chatTools(tools []Tool) (out []any) {
-	for _, t := range tools {
-		schema := t.Parameters
-		if len(schema) == 0 {
-			schema = anything
-		}
-		out = append(out, object{"type": "function", "function": object{"name": t.Name, "description": t.Description, "parameters": schema}})
+func chatTools(req *Request) (out []any) {
+	for _, t := range req.Tools {
+		out = append(out, object{"type": "function", "function": object{
+			"name": req.wired().told(t.Name), "description": t.Description, "parameters": t.schema(),
+		}})
 	}
 	return out
 }
 
-// chatMessage is a message as chat completions have it.
-func chatMessage(m *pawlv1.Message) (object, error) {
+// schema is that of the tool's parameters.
+func (t *Tool) schema() json.RawMessage {
+	if len(t.Parameters) == 0 {
+		return anything
+	}
+	return t.Parameters
+}
+
+// chatMessage is a message as chat completions have it; nil: it says nothing, which endpoints
+// refuse.
+func chatMessage(m *pawlv1.Message, wired names) (any, error) {
+	if raw := recorded(Chat, m); raw != nil && m.GetRole() == "assistant" {
+		return raw, nil
+	}
 	content, err := chatContent(m)
 	if err != nil {
 		return nil, err
@@ -253,18 +161,28 @@ func chatMessage(m *pawlv1.Message) (object, error) {
 		wire["refusal"] = m.GetRefusal()
 	}
 	calls, err := callsOf(m)
-	if len(calls) == 0 {
-		return wire, err
+	if err != nil {
+		return nil, err
 	}
-	if content == "" {
+	if text, ok := content.(string); ok && strings.TrimSpace(text) == "" && m.GetRole() != "tool" {
+		if len(calls) == 0 && m.GetRefusal() == "" {
+			return nil, nil
+		}
 		wire["content"] = nil
 	}
 	var out []any
 	for _, c := range calls {
-		out = append(out, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
+		arguments, _ := normalArguments(c.Arguments)
+		out = append(out, chatCallOf(c.ID, wired.told(c.Name), arguments))
 	}
-	wire["tool_calls"] = out
+	if out != nil {
+		wire["tool_calls"] = out
+	}
 	return wire, nil
+}
+
+func chatCallOf(id, name, arguments string) object {
+	return object{"id": id, "type": "function", "function": object{"name": name, "arguments": arguments}}
 }
 
 // chatContent is a text where all parts are, else a list.

@@ -3,9 +3,9 @@ package model
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 const (
@@ -15,6 +15,8 @@ const (
 	maxCalls  = 256
 	maxFinish = 128
 	maxTokens = 1_000_000_000_000
+	// maxName bounds names, as the contract does.
+	maxName = 256
 	// hidden stands for the key.
 	hidden = "[key]"
 )
@@ -33,23 +35,57 @@ func clip(text string, limit int) string {
 }
 
 // clean makes of what was read an answer that the contract takes, without the key.
-func (e *Endpoint) clean(a *pawlv1.ModelAnswer) (*pawlv1.ModelAnswer, error) {
-	text := func(s string) string { return e.hide(strings.ToValidUTF8(s, string(utf8.RuneError))) }
-	if n := len(a.GetCalls()); n > maxCalls {
-		return nil, &Failure{
-			Code: CodeTooLarge, Final: true, Message: fmt.Sprintf("model %s: the answer has %d tool calls, at most %d", e.Name, n, maxCalls),
-		}
+func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
+	if len(r.calls) > maxCalls {
+		return nil, tooManyCalls(e.Name)
 	}
-	a.Refusal, a.ProviderJson = text(a.GetRefusal()), text(a.GetProviderJson())
+	for i := range r.texts {
+		r.texts[i] = e.hide(r.texts[i])
+	}
+	for i, c := range r.calls {
+		r.calls[i] = saidCall{id: e.hide(c.id), name: clip(wellFormed(e.hide(c.name)), maxName), arguments: e.hide(c.arguments)}
+	}
+	known, err := knownIDs(req.Messages)
+	if err != nil {
+		return nil, err
+	}
+	texts, calls, ok := normal(r.said, req.Round, known)
+	if !ok {
+		return nil, &Failure{Code: CodeNoAnswer, Message: "model " + e.Name + ": the answer has no text, no call and no refusal"}
+	}
+	text := func(s string) string { return e.hide(wellFormed(s)) }
+	a := r.answer
+	a.Refusal, a.Calls, a.ProviderName = text(r.refusal), calls, e.Form.provider()
+	// What the sidecar would refuse is made anew: an answer that is paid for is not lost by it.
+	if message := wholeEscapes(text(sealed(e.Form, r.seal(texts, calls, req.wired())))); strictjson.Valid([]byte(message)) {
+		a.ProviderJson = message
+	}
 	a.ResponseId, a.Model, a.FinishReason = clip(text(a.GetResponseId()), maxName), clip(text(a.GetModel()), maxName), clip(text(a.GetFinishReason()), maxFinish)
-	for _, c := range a.GetCalls() {
-		c.Id, c.Name, c.Arguments = clip(text(c.GetId()), maxName), clip(text(c.GetName()), maxName), text(c.GetArguments())
+	for _, t := range texts {
+		a.Parts = append(a.Parts, &pawlv1.Part{Content: &pawlv1.Part_Text{Text: t}})
 	}
 	a.Parts = joined(a.GetParts())
+	return a, r.fit(a, req.MaxAnswer, e.Name)
+}
+
+// fit: the answer holds no more than it may, if need be without the message of its form, which is made
+// anew then.
+func (r *reply) fit(a *pawlv1.ModelAnswer, limit int64, name string) error {
+	held := room{name: name, limit: limit}
 	for _, p := range a.GetParts() {
-		p.Content = &pawlv1.Part_Text{Text: text(p.GetText())}
+		held.used += int64(len(p.GetText()))
 	}
-	return a, nil
+	for _, c := range a.GetCalls() {
+		held.used += int64(len(c.GetId()) + len(c.GetName()) + len(c.GetArguments()) + len(c.GetBrokenArguments()))
+	}
+	if limit > 0 && held.used+int64(len(a.GetProviderJson())) > limit {
+		a.ProviderJson = ""
+	}
+	return held.take(a.GetRefusal())
+}
+
+func tooManyCalls(name string) error {
+	return &Failure{Code: CodeTooLarge, Final: true, Message: fmt.Sprintf("model %s: the answer has more than %d tool calls", name, maxCalls)}
 }
 
 // joined are parts, all of them texts, as many as there may be: the last is all that follow.
@@ -78,27 +114,40 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	return u
 }
 
-// teller tells text as it comes in, without the key: an end that may be its beginning
-// waits for what follows.
+// teller tells text and thoughts as they come in, without the key: an end that may be its beginning,
+// or half of a character, waits for what follows.
 type teller struct {
-	e    *Endpoint
-	to   func(string)
-	held string
+	e             *Endpoint
+	text, thought flow
 }
 
-func (t *teller) tell(piece string) {
-	text := t.e.hide(t.held + strings.ToValidUTF8(piece, string(utf8.RuneError)))
-	n := len(text) - t.begun(text)
-	t.held = text[n:]
+// flow is one of them.
+type flow struct {
+	to         func(string)
+	held, half string
+}
+
+func (t *teller) tell(piece string)  { t.text.take(t.e, piece) }
+func (t *teller) think(piece string) { t.thought.take(t.e, piece) }
+
+func (f *flow) take(e *Endpoint, piece string) {
+	if f.to == nil {
+		return
+	}
+	piece, half := withoutHalf(f.half + piece)
+	f.half = half
+	text := e.hide(f.held + wellFormed(piece))
+	n := len(text) - e.begun(text)
+	f.held = text[n:]
 	if n > 0 {
-		t.to(text[:n])
+		f.to(text[:n])
 	}
 }
 
 // begun is how many bytes at the end of a text are the beginning of the key.
-func (t *teller) begun(text string) int {
-	for n := min(len(text), len(t.e.Key)-1); n > 0; n-- {
-		if strings.HasSuffix(text, t.e.Key[:n]) {
+func (e *Endpoint) begun(text string) int {
+	for n := min(len(text), len(e.Key)-1); n > 0; n-- {
+		if strings.HasSuffix(text, e.Key[:n]) {
 			return n
 		}
 	}
@@ -107,8 +156,10 @@ func (t *teller) begun(text string) int {
 
 // end tells what was held.
 func (t *teller) end() {
-	if t.held != "" {
-		t.to(t.held)
+	for _, f := range []*flow{&t.text, &t.thought} {
+		if held := f.held + wellFormed(f.half); held != "" && f.to != nil {
+			f.to(held)
+		}
+		f.held, f.half = "", ""
 	}
-	t.held = ""
 }

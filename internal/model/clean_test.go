@@ -93,7 +93,7 @@ func TestAnAnswerIsOneThatIsTaken(t *testing.T) {
 			if _, err := proto.Marshal(got); err != nil || !utf8.ValidString(told) || told != "a\uFFFD" {
 				t.Errorf("%v, told %q", err, told)
 			}
-			if len(got.GetFinishReason()) > maxFinish || len(got.GetResponseId()) > maxName || len(got.GetModel()) > maxName || len(got.GetCalls()[0].GetId()) > maxName {
+			if len(got.GetFinishReason()) > maxFinish || len(got.GetResponseId()) > maxName || len(got.GetModel()) > maxName || len(got.GetCalls()[0].GetId()) > maxID {
 				t.Errorf("%v", got)
 			}
 			if min(usage.GetInputTokens(), usage.GetOutputTokens(), usage.GetCachedTokens(), usage.GetReasoningTokens()) < 0 ||

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -22,10 +25,29 @@ const (
 	Chat Form = iota
 	// Messages is Anthropic's.
 	Messages
+	// Responses is OpenAI's newer one.
+	Responses
 )
 
-// anthropicScheme begins the URL of an endpoint of the form [Messages].
-const anthropicScheme = "anthropic+"
+const (
+	// anthropicScheme begins the URL of an endpoint of the form [Messages].
+	anthropicScheme = "anthropic+"
+	// responsesScheme begins the URL of an endpoint of the form [Responses].
+	responsesScheme = "responses+"
+)
+
+// name is what the form is called in records.
+func (f Form) name() string {
+	return [...]string{Chat: "openai-chat", Messages: "anthropic-messages", Responses: "openai-responses"}[f]
+}
+
+// provider is who speaks the form first.
+func (f Form) provider() string {
+	if f == Messages {
+		return "anthropic"
+	}
+	return "openai"
+}
 
 // Endpoint is where a model is asked.
 type Endpoint struct {
@@ -61,19 +83,22 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 // ParseEndpoint reads NAME=BASE_URL[#MODEL]: MODEL is what the endpoint calls the model,
 // NAME unless it is said. A scheme with "anthropic+" before it is an endpoint of Anthropic's
-// form. No error repeats the URL, which may hold a password.
+// form, one with "responses+" of OpenAI's Responses. No error repeats the URL, which may hold a password.
 func ParseEndpoint(text string) (Endpoint, error) {
 	name, address, ok := strings.Cut(text, "=")
 	if !ok || !nameForm.MatchString(name) {
 		return Endpoint{}, fmt.Errorf("is no NAME=BASE_URL[#MODEL] with a NAME of 1 to 128 letters, digits and . _ : / -")
 	}
 	e := Endpoint{Name: name, newer: &atomic.Bool{}}
-	if rest, ok := strings.CutPrefix(address, anthropicScheme); ok {
-		e.Form, address = Messages, rest
+	for form, scheme := range map[Form]string{Messages: anthropicScheme, Responses: responsesScheme} {
+		if rest, ok := strings.CutPrefix(address, scheme); ok {
+			e.Form, address = form, rest
+			break
+		}
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-		return Endpoint{}, fmt.Errorf("%s: want http(s)://HOST[:PORT][/PATH][#MODEL], or anthropic+http(s)://…, without a query", name)
+		return Endpoint{}, fmt.Errorf("%s: want http(s)://HOST[:PORT][/PATH][#MODEL], or anthropic+http(s)://… or responses+http(s)://…, without a query", name)
 	}
 	if u.User != nil {
 		return Endpoint{}, fmt.Errorf("%s: the URL has credentials; give a key by %s or by a file", name, KeyVariable(name))
@@ -135,9 +160,24 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.Join(b.e.refused(res.StatusCode, nil, "a redirect is not followed"), res.Body.Close())
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode < 300 && (kind == "text/html" || kind == "application/json") {
-		return nil, errors.Join(&Failure{
-			Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind),
-		}, res.Body.Close())
+		return nil, errors.Join(b.noStream(kind, res), res.Body.Close())
 	}
 	return res, nil
+}
+
+// noStream is an answer that is none, with what it says.
+func (b bounded) noStream(kind string, res *http.Response) *Failure {
+	f := &Failure{Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind)}
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // what is there of it says more than nothing
+	if kind == "application/json" {
+		if fault := seen(said).Get("error"); fault.Type != gjson.Null {
+			f.Message = "model " + b.e.Name + ": the endpoint answers 200 with an error"
+			return b.e.faulty(fault, f)
+		}
+	}
+	if text := faultWords(said); text != "" {
+		f.Message += ": " + b.e.told(text)
+	}
+	f.RetryAfter = retryAfter(res.Header)
+	return f
 }

@@ -22,14 +22,12 @@ func FuzzStream(f *testing.F) {
 		_, _ = w.Write(raw)
 	}))
 	f.Cleanup(server.Close)
-	f.Add(false, []byte("data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":-1,\"id\":\"c\",\"function\":{\"name\":\"n\",\"arguments\":\"{\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
-	f.Add(true, []byte("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"))
-	f.Fuzz(func(t *testing.T, messages bool, raw []byte) {
+	f.Add(byte(2), []byte("data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"call_id\":\"c\"}}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[]}}\n\n"))
+	f.Add(byte(0), []byte("data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\",\"tool_calls\":[{\"index\":-1,\"id\":\"c\",\"function\":{\"name\":\"n\",\"arguments\":\"{\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
+	f.Add(byte(1), []byte("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"redacted_thinking\",\"data\":\"x\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"))
+	f.Fuzz(func(t *testing.T, form byte, raw []byte) {
 		body.Store(raw)
-		e := &Endpoint{Name: "gpt", URL: server.URL + "/", Model: "m", Timeout: time.Minute}
-		if messages {
-			e.Form = Messages
-		}
+		e := &Endpoint{Name: "gpt", URL: server.URL + "/", Model: "m", Timeout: time.Minute, Form: Form(form % 3)}
 		answer, _, err := e.Ask(t.Context(), &Request{MaxAnswer: 1 << 10}, func(string) {})
 		if err == nil && proto.Size(answer) > 16<<10 {
 			t.Errorf("%d bytes", proto.Size(answer))
@@ -58,7 +56,7 @@ func FuzzConversation(f *testing.F) {
 			req.Parameters["tool_choice"] = json.RawMessage(choice)
 		}
 		e := &Endpoint{Name: "gpt"}
-		for _, body := range []func(*Request) ([]byte, error){func(r *Request) ([]byte, error) { return e.chatBody(r, chatLimit) }, e.messagesBody} {
+		for _, body := range []func(*Request) ([]byte, error){func(r *Request) ([]byte, error) { return e.chatBody(r, chatLimit) }, e.messagesBody, e.responsesBody} {
 			raw, err := body(req)
 			if _, ok := err.(*Failure); err != nil && !ok || err == nil && !json.Valid(raw) {
 				t.Errorf("%s, %v", raw, err)

@@ -52,7 +52,7 @@ func TestCallsHaveOneReading(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, calls, err)
 		}
 	}
-	if _, ok := inputOf(`{"a":1,"a":2}`).(object); !ok {
-		t.Error("arguments that two readers see differently go out as an object")
+	if arguments, broken := normalArguments(`{"a":1,"a":2}`); arguments != "{}" || broken == "" {
+		t.Error("arguments that two readers see differently go out")
 	}
 }

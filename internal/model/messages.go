@@ -26,7 +26,7 @@ const defaultMaxTokens = 8192
 const messagesVersion = "2023-06-01"
 
 // askMessages asks an endpoint of Anthropic's messages.
-func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
+func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *teller) (*reply, *pawlv1.Usage, error) {
 	body, err := e.messagesBody(req)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +40,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(stri
 		return nil, nil, err
 	}
 	defer events.close()
-	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, told: told, usage: unheard()}
+	take := messagesAnswer{room: room{name: e.Name, limit: req.MaxAnswer}, tell: tell, usage: unheard()}
 	for events.next() {
 		if textAt(events.at, "type") == "error" {
 			return nil, take.usage, e.broken(events.at.Get("error"))
@@ -55,13 +55,13 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, told func(stri
 	if !take.stopped {
 		return nil, take.usage, e.cut()
 	}
-	return take.whole(), take.usage, nil
+	return take.whole(req), take.usage, nil
 }
 
 // messagesAnswer is an answer as its pieces come in.
 type messagesAnswer struct {
 	room
-	told    func(string)
+	tell    *teller
 	answer  pawlv1.ModelAnswer
 	usage   *pawlv1.Usage
 	stopped bool
@@ -84,13 +84,14 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 	switch textAt(ev, "type") {
 	case "message_start":
 		u := ev.Get("message.usage")
-		cached := u.Get("cache_read_input_tokens").Int()
-		a.usage.CachedTokens = cached
 		a.usage.OutputTokens = u.Get("output_tokens").Int()
-		a.usage.InputTokens = u.Get("input_tokens").Int() + cached + u.Get("cache_creation_input_tokens").Int()
+		a.read(u)
 		a.answer.ResponseId, a.answer.Model = textAt(ev, "message.id"), textAt(ev, "message.model")
 	case "message_delta":
 		said := ev.Get("usage.output_tokens")
+		if u := ev.Get("usage"); u.Get("input_tokens").Int() > 0 || u.Get("cache_read_input_tokens").Int() > 0 {
+			a.read(u) // the newest count is of all
+		}
 		a.usage.OutputTokens, a.usage.Estimated = max(a.usage.GetOutputTokens(), said.Int()), said.Type == gjson.Null
 		a.usage.ReasoningTokens = ev.Get("usage.output_tokens_details.thinking_tokens").Int()
 		a.answer.FinishReason = finishOf(textAt(ev, "delta.stop_reason"))
@@ -102,6 +103,12 @@ func (a *messagesAnswer) event(ev gjson.Result) error {
 		return a.delta(ev.Get("index").Int(), ev.Get("delta"))
 	}
 	return nil
+}
+
+// read takes what a call has read.
+func (a *messagesAnswer) read(u gjson.Result) {
+	a.usage.CachedTokens = u.Get("cache_read_input_tokens").Int()
+	a.usage.InputTokens = u.Get("input_tokens").Int() + a.usage.GetCachedTokens() + u.Get("cache_creation_input_tokens").Int()
 }
 
 // finishOf is a reason to stop in the record's words.
@@ -126,9 +133,7 @@ func (a *messagesAnswer) begin(index int64, began gjson.Result) error {
 	b := &block{kind: textAt(began, "type"), id: textAt(began, "id"), name: textAt(began, "name"), raw: json.RawMessage(began.Raw)}
 	text := textAt(began, "text")
 	b.text.WriteString(text)
-	if text != "" {
-		a.told(text)
-	}
+	a.tell.tell(text)
 	a.blocks = append(a.blocks, b)
 	return a.take(began.Raw)
 }
@@ -143,38 +148,71 @@ func (a *messagesAnswer) delta(index int64, d gjson.Result) error {
 		b.text.WriteString(s)
 	}
 	b.signature.WriteString(signature)
-	if text != "" {
-		a.told(text)
-	}
+	a.tell.tell(text)
+	a.tell.think(said[2])
 	return a.take(append(said, signature)...)
 }
 
-// whole is the answer once it is over. Blocks of thought go back as they came.
-func (a *messagesAnswer) whole() *pawlv1.ModelAnswer {
-	out := &a.answer
-	var kept []any
+// whole is the answer once it is over.
+func (a *messagesAnswer) whole(req *Request) *reply {
+	out := &reply{answer: &a.answer, seal: a.seal}
 	for _, b := range a.blocks {
 		switch b.kind {
 		case "text":
-			out.Parts = append(out.Parts, &pawlv1.Part{Content: &pawlv1.Part_Text{Text: b.text.String()}})
+			out.texts = append(out.texts, b.text.String())
 		case "tool_use":
-			out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: b.id, Name: b.name, Arguments: b.arguments()})
-		case "thinking":
-			kept = append(kept, object{"type": "thinking", "thinking": b.text.String(), "signature": b.signature.String()})
-		case "redacted_thinking":
-			kept = append(kept, b.raw)
+			out.calls = append(out.calls, saidCall{id: b.id, name: req.wired().heard(b.name), arguments: b.arguments()})
 		}
-	}
-	if kept != nil {
-		raw, _ := json.Marshal(object{"anthropic": kept}) // of texts and of JSON that was read
-		out.ProviderJson = string(raw)
 	}
 	return out
 }
 
+// seal is the message as it goes back: blocks of thought, and those that this package does not know,
+// as they came.
+func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
+	content := []any{}
+	n := 0
+	for _, b := range a.blocks {
+		switch text := wellFormed(b.text.String()); b.kind {
+		case "text":
+			if says(text, len(calls) > 0) {
+				content = append(content, object{"type": "text", "text": text})
+			}
+		case "tool_use":
+			content = append(content, toolUse(calls[n].GetId(), wired.told(calls[n].GetName()), calls[n].GetArguments()))
+			n++
+		case "thinking":
+			content = append(content, object{"type": "thinking", "thinking": text, "signature": wellFormed(b.signature.String())})
+		default:
+			content = append(content, b.whole(text))
+		}
+	}
+	return object{"role": "assistant", "content": content}
+}
+
+// whole is a block of a kind of its own, with the input that came in pieces.
+func (b *block) whole(input string) any {
+	if _, err := strictjson.Object([]byte(input)); err != nil {
+		return b.raw
+	}
+	var fields map[string]json.RawMessage
+	if strictjson.Decode(b.raw, &fields, strictjson.Foreign) != nil {
+		return b.raw
+	}
+	fields["input"] = json.RawMessage(input)
+	return fields
+}
+
+func toolUse(id, name, arguments string) object {
+	return object{"type": "tool_use", "id": wireID(id), "name": name, "input": json.RawMessage(arguments)}
+}
+
+// arguments are the pieces of the input, else the input that the block began with.
 func (b *block) arguments() string {
 	if b.text.Len() == 0 {
-		return "{}"
+		if input := seen(b.raw).Get("input"); input.Exists() {
+			return input.Raw
+		}
 	}
 	return b.text.String()
 }
@@ -190,7 +228,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 		case name == "stop":
 			body["stop_sequences"] = listed(value)
 		case name == "tool_choice":
-			body[name] = messagesChoice(value)
+			body[name] = messagesChoice(value, req.wired())
 		default:
 			body[name] = value
 		}
@@ -198,7 +236,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	if len(req.Tools) == 0 {
 		delete(body, "tool_choice")
 	} else {
-		body["tools"] = messagesTools(req.Tools)
+		body["tools"] = messagesTools(req)
 	}
 	conversation, err := whole(req.Messages)
 	if err != nil {
@@ -218,7 +256,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 			system = append(system, text)
 			continue
 		}
-		if wire, err = addMessage(wire, m); err != nil {
+		if wire, err = addMessage(wire, m, req.wired()); err != nil {
 			return nil, err
 		}
 	}
@@ -226,7 +264,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	if len(system) > 0 {
 		body["system"] = strings.Join(system, "\n\n")
 	}
-	return json.Marshal(body)
+	return plain(body), nil
 }
 
 // listed is a value as a list of it.
@@ -238,10 +276,10 @@ func listed(value json.RawMessage) json.RawMessage {
 }
 
 // messagesChoice is a tool_choice in Anthropic's words.
-func messagesChoice(value json.RawMessage) any {
+func messagesChoice(value json.RawMessage, wired names) any {
 	var word string
 	if strictjson.Decode(value, &word, strictjson.Closed) != nil {
-		return value
+		return wired.choice(value)
 	}
 	if word == "required" {
 		word = "any"
@@ -249,13 +287,9 @@ func messagesChoice(value json.RawMessage) any {
 	return object{"type": word}
 }
 
-func messagesTools(tools []Tool) (out []any) {
-	for _, t := range tools {
-		schema := t.Parameters
-		if len(schema) == 0 {
-			schema = anything
-		}
-		tool := object{"name": t.Name, "input_schema": schema}
+func messagesTools(req *Request) (out []any) {
+	for _, t := range req.Tools {
+		tool := object{"name": req.wired().told(t.Name), "input_schema": t.schema()}
 		if t.Description != "" {
 			tool["description"] = t.Description
 		}
@@ -264,9 +298,10 @@ func messagesTools(tools []Tool) (out []any) {
 	return out
 }
 
-// addMessage adds a message; neighbours of one role become one, as the endpoint wants it.
-func addMessage(wire []object, m *pawlv1.Message) ([]object, error) {
-	role, content, err := messagesContent(m)
+// addMessage adds a message; neighbours of one role become one, as the endpoint wants it. One that
+// was recorded is told as it is.
+func addMessage(wire []object, m *pawlv1.Message, wired names) ([]object, error) {
+	role, content, err := messagesContent(m, wired)
 	if err != nil || len(content) == 0 {
 		return wire, err
 	}
@@ -279,20 +314,25 @@ func addMessage(wire []object, m *pawlv1.Message) ([]object, error) {
 }
 
 // messagesContent is a message's role and blocks.
-func messagesContent(m *pawlv1.Message) (role string, content []any, err error) {
+func messagesContent(m *pawlv1.Message, wired names) (role string, content []any, err error) {
 	if m.GetRole() == "tool" {
 		text, err := textsOf(m)
-		return "user", []any{object{"type": "tool_result", "tool_use_id": m.GetToolCallId(), "content": text}}, err
+		return "user", []any{object{"type": "tool_result", "tool_use_id": wireID(m.GetToolCallId()), "content": text}}, err
 	}
 	if m.GetRole() == "assistant" {
-		content = keptBlocks(m.GetProviderJson())
+		if raw := recorded(Messages, m); raw != nil {
+			for _, block := range seen(raw).Get("content").Array() {
+				content = append(content, json.RawMessage(block.Raw))
+			}
+			return "assistant", content, nil
+		}
 	}
 	for i, p := range m.GetParts() {
 		part := messagesPart(p)
 		if part == nil || m.GetRole() != "user" && part["type"] != "text" {
 			return "", nil, unsupported(m, i)
 		}
-		if part["text"] != "" { // the endpoint refuses empty ones
+		if text, ok := part["text"].(string); !ok || strings.TrimSpace(text) != "" { // the endpoint refuses blank ones
 			content = append(content, part)
 		}
 	}
@@ -301,31 +341,10 @@ func messagesContent(m *pawlv1.Message) (role string, content []any, err error) 
 	}
 	calls, err := callsOf(m)
 	for _, c := range calls {
-		content = append(content, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": inputOf(c.Arguments)})
+		arguments, _ := normalArguments(c.Arguments)
+		content = append(content, toolUse(c.ID, wired.told(c.Name), arguments))
 	}
 	return m.GetRole(), content, err
-}
-
-// inputOf is a call's arguments as an object: what is none goes back as what it was.
-func inputOf(arguments string) any {
-	if _, err := strictjson.Object([]byte(arguments)); err != nil {
-		return object{"malformed": arguments}
-	}
-	return json.RawMessage(arguments)
-}
-
-// keptBlocks are the blocks that go back as they came.
-func keptBlocks(provider string) (content []any) {
-	var kept struct {
-		Anthropic []json.RawMessage `json:"anthropic"`
-	}
-	if provider == "" || strictjson.Decode([]byte(provider), &kept, strictjson.Foreign) != nil {
-		return nil
-	}
-	for _, raw := range kept.Anthropic {
-		content = append(content, raw)
-	}
-	return content
 }
 
 // messagesPart is a part as Anthropic's messages have it; nil: they have none like it.

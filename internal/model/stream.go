@@ -21,8 +21,10 @@ const maxFaultBytes = 1 << 20
 type eventStream struct {
 	events ssestream.Decoder
 	// at is what the newest event says: JSON.
-	at  gjson.Result
-	err error
+	at gjson.Result
+	// ended: the endpoint has said the end of the stream.
+	ended bool
+	err   error
 }
 
 // ask sends a request to a path of the endpoint. Whoever gets the stream closes it.
@@ -47,11 +49,8 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 
 // refusedBy reads why an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
-	said, err := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes))
-	if err != nil || strictjson.Heard(said) != nil {
-		said = nil // a proxy's page, a part of something: nothing is told of it
-	}
-	return e.refused(res.StatusCode, res.Header, textAt(gjson.ParseBytes(said), "error.message"))
+	said, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // what is there of it says more than nothing
+	return e.refused(res.StatusCode, res.Header, faultWords(said))
 }
 
 // next reads the next event; false: there is none, because the stream is over or, as err
@@ -62,6 +61,7 @@ func (s *eventStream) next() bool {
 		switch {
 		case len(data) == 0:
 		case bytes.HasPrefix(data, []byte("[DONE]")):
+			s.ended = true
 			return false
 		default:
 			// It bounds the depth, too, and refuses a member of which gjson would take the first.
@@ -81,10 +81,10 @@ func (s *eventStream) next() bool {
 
 func (s *eventStream) close() { _ = s.events.Close() } // of a body that was read: nothing is lost by it
 
-// textAt is a text in an event; "" where there is none.
-func textAt(at gjson.Result, path string) string {
-	if v := at.Get(path); !v.IsObject() && !v.IsArray() {
-		return v.String()
+// seen reads JSON that all readers see alike; of any other there is nothing.
+func seen(raw []byte) gjson.Result {
+	if strictjson.Heard(raw) != nil {
+		return gjson.Result{}
 	}
-	return ""
+	return gjson.ParseBytes(raw)
 }

@@ -113,6 +113,8 @@ func (s *Server) say(w http.ResponseWriter, r *http.Request, a Answer, n int) {
 		_, _ = io.WriteString(w, a.Body) // who does not read it has gone
 	} else if strings.HasSuffix(r.URL.Path, "/v1/messages") {
 		out.messages(&a, n)
+	} else if strings.HasSuffix(r.URL.Path, "/responses") {
+		out.responses(&a, n)
 	} else {
 		out.chat(&a, n)
 	}
@@ -232,4 +234,46 @@ func (e *events) messages(a *Answer, n int) {
 	}
 	e.send("message_delta", object{"type": "message_delta", "delta": object{"stop_reason": finish}, "usage": object{"output_tokens": 5}})
 	e.send("message_stop", object{"type": "message_stop"})
+}
+
+func (e *events) responses(a *Answer, n int) {
+	id := fmt.Sprintf("resp-%d", n)
+	send := func(kind string, more object) {
+		more["type"] = kind
+		e.send(kind, more)
+	}
+	send("response.created", object{"response": object{"id": id, "model": "scripted", "status": "in_progress"}})
+	var items []any
+	if a.Reasoning != "" {
+		send("response.reasoning_summary_text.delta", object{"delta": a.Reasoning})
+		items = append(items, object{"type": "reasoning", "id": "rs", "summary": []any{object{"type": "summary_text", "text": a.Reasoning}}, "encrypted_content": "c2VhbGVk"})
+	}
+	if a.Text != "" {
+		for _, piece := range pieces(a.Text) {
+			send("response.output_text.delta", object{"delta": piece})
+		}
+		items = append(items, object{"type": "message", "id": "msg", "role": "assistant", "content": []any{object{"type": "output_text", "text": a.Text}}})
+	}
+	for _, c := range a.Calls {
+		for _, piece := range pieces(c.Arguments) {
+			send("response.function_call_arguments.delta", object{"delta": piece})
+		}
+		items = append(items, object{"type": "function_call", "id": "fc", "call_id": c.ID, "name": c.Name, "arguments": c.Arguments})
+	}
+	if a.Cut || a.Hang {
+		return
+	}
+	end, why := "response.completed", any(nil)
+	switch a.Finish {
+	case "":
+	case "length":
+		end, why = "response.incomplete", object{"reason": "max_output_tokens"}
+	default:
+		end, why = "response.incomplete", object{"reason": a.Finish}
+	}
+	read, written := cmp.Or(a.Read, 10), cmp.Or(a.Written, 5)
+	send(end, object{"response": object{
+		"id": id, "model": "scripted", "output": items, "incomplete_details": why,
+		"usage": object{"input_tokens": read, "output_tokens": written, "input_tokens_details": object{"cached_tokens": 4}, "output_tokens_details": object{"reasoning_tokens": 2}},
+	}})
 }

@@ -1,0 +1,326 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+// reply is an answer that came in whole.
+type reply struct {
+	said
+	answer *pawlv1.ModelAnswer
+	// seal makes the message of the form, out of what is normal of it.
+	seal func(texts []string, calls []*pawlv1.ModelCall, wired names) any
+}
+
+// chatAnswer is an answer as its pieces come in.
+type chatAnswer struct {
+	room
+	tell    *teller
+	answer  pawlv1.ModelAnswer
+	usage   *pawlv1.Usage
+	content []*contentPart
+	// listed: the content came as a list of parts.
+	listed  bool
+	refusal strings.Builder
+	// kept is what else the endpoint says, which it wants to have back.
+	kept map[string]*keptField
+	// open are the calls that pieces are of, by their index; calls are all of them.
+	open  map[int64]*chatCall
+	calls []*chatCall
+}
+
+// contentPart is a text, or what the model thinks.
+type contentPart struct {
+	thinking bool
+	text     strings.Builder
+}
+
+type chatCall struct {
+	index     int64
+	id, name  string
+	arguments strings.Builder
+	extra     map[string]json.RawMessage
+}
+
+// keptFields are those of a message that endpoints want to have back. Others that they say they may
+// refuse: OpenAI does so with its own annotations.
+var keptFields = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content", "thinking_blocks", "provider_specific_fields", "thought_signature", "reasoning_opaque"}
+
+// thoughts are those fields whose texts are what the model thinks.
+var thoughts = []string{"reasoning_content", "reasoning"}
+
+// keptField is one of them as its pieces come in: texts are one, lists are one, of others the last
+// one counts.
+type keptField struct {
+	text strings.Builder
+	list []json.RawMessage
+	raw  json.RawMessage
+}
+
+func (k *keptField) take(v gjson.Result) {
+	switch {
+	case v.Type == gjson.String:
+		k.text.WriteString(unquoted(v.Raw))
+	case v.IsArray():
+		for _, item := range v.Array() {
+			k.list = append(k.list, json.RawMessage(item.Raw))
+		}
+	default:
+		k.raw = json.RawMessage(v.Raw)
+	}
+}
+
+func (k *keptField) value() any {
+	switch {
+	case k.raw != nil:
+		return k.raw
+	case k.list != nil:
+		return k.list
+	}
+	return wellFormed(k.text.String())
+}
+
+func (a *chatAnswer) chunk(c gjson.Result) error {
+	if u := c.Get("usage"); u.IsObject() {
+		said := u.Get("completion_tokens")
+		a.usage = &pawlv1.Usage{
+			InputTokens: u.Get("prompt_tokens").Int(), OutputTokens: said.Int(), Estimated: said.Type == gjson.Null,
+			CachedTokens:    u.Get("prompt_tokens_details.cached_tokens").Int(),
+			ReasoningTokens: u.Get("completion_tokens_details.reasoning_tokens").Int(),
+		}
+	}
+	if id := textAt(c, "id"); id != "" {
+		a.answer.ResponseId, a.answer.Model = id, textAt(c, "model")
+	}
+	choice := c.Get("choices.0")
+	if reason := textAt(choice, "finish_reason"); reason != "" {
+		a.answer.FinishReason = reason
+	}
+	delta := choice.Get("delta")
+	if err := a.keep(delta); err != nil {
+		return err
+	}
+	refusal := textAt(delta, "refusal")
+	a.refusal.WriteString(refusal)
+	if err := a.take(refusal); err != nil {
+		return err
+	}
+	if err := a.contents(delta.Get("content")); err != nil {
+		return err
+	}
+	if pieces := delta.Get("tool_calls"); pieces.IsArray() {
+		for _, piece := range pieces.Array() {
+			if err := a.call(piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep takes what else the endpoint says. Some say a thought by two names.
+func (a *chatAnswer) keep(delta gjson.Result) error {
+	thought := false
+	for _, name := range keptFields {
+		v := delta.Get(name)
+		if v.Type == gjson.Null || v.Type == gjson.String && v.Str == "" {
+			continue
+		}
+		if a.kept == nil {
+			a.kept = map[string]*keptField{}
+		}
+		if a.kept[name] == nil {
+			a.kept[name] = &keptField{}
+		}
+		a.kept[name].take(v)
+		if v.Type == gjson.String && !thought && slices.Contains(thoughts, name) {
+			thought = true
+			a.tell.think(unquoted(v.Raw))
+		}
+		if err := a.take(v.Raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contents takes the content of a piece: a text, or a list of parts.
+func (a *chatAnswer) contents(v gjson.Result) error {
+	if !v.IsArray() {
+		return a.text(textIn(v), false)
+	}
+	a.listed = true
+	for _, part := range v.Array() {
+		var err error
+		switch textAt(part, "type") {
+		case "text":
+			err = a.text(textAt(part, "text"), false)
+		case "thinking":
+			err = a.text(textsIn(part.Get("thinking")), true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textsIn is the text of a value: itself, or the texts of a list of parts.
+func textsIn(v gjson.Result) string {
+	if !v.IsArray() {
+		return textIn(v)
+	}
+	var out strings.Builder
+	for _, part := range v.Array() {
+		out.WriteString(textAt(part, "text"))
+	}
+	return out.String()
+}
+
+func (a *chatAnswer) text(s string, thinking bool) error {
+	if s == "" {
+		return nil
+	}
+	if n := len(a.content); n == 0 || a.content[n-1].thinking != thinking {
+		a.content = append(a.content, &contentPart{thinking: thinking})
+	}
+	a.content[len(a.content)-1].text.WriteString(s)
+	if thinking {
+		a.tell.think(s)
+	} else {
+		a.tell.tell(s)
+	}
+	return a.take(s)
+}
+
+// call takes a piece of a tool call.
+func (a *chatAnswer) call(piece gjson.Result) error {
+	c, err := a.callOf(piece)
+	if err != nil {
+		return err
+	}
+	c.id = cmp.Or(c.id, textAt(piece, "id"))
+	name, arguments := textAt(piece, "function.name"), piece.Get("function.arguments")
+	written := textIn(arguments)
+	if arguments.IsObject() || arguments.IsArray() {
+		written = arguments.Raw // some endpoints give them as they are
+	}
+	c.name += name
+	c.arguments.WriteString(written)
+	extra := 0
+	piece.ForEach(func(key, value gjson.Result) bool {
+		if !slices.Contains([]string{"index", "id", "type", "function"}, key.Str) && value.Type != gjson.Null {
+			if c.extra == nil {
+				c.extra = map[string]json.RawMessage{}
+			}
+			c.extra[key.Str] = json.RawMessage(value.Raw)
+			extra += len(value.Raw)
+		}
+		return true
+	})
+	a.used += int64(extra)
+	return a.take(written, name)
+}
+
+// callOf is the call that a piece is of. Another id under the same index is another call: some
+// endpoints give all of them the index 0, and some none. Without an index and an id, a name begins
+// the next one.
+func (a *chatAnswer) callOf(piece gjson.Result) (*chatCall, error) {
+	at := piece.Get("index")
+	index, id := at.Int(), textAt(piece, "id")
+	c := a.open[index]
+	begins := c == nil || id != "" && c.id != "" && id != c.id
+	if at.Type == gjson.Null && id == "" && c != nil && textAt(piece, "function.name") != "" {
+		begins = true
+	}
+	if !begins {
+		return c, nil
+	}
+	if len(a.calls) == maxCalls {
+		return nil, tooManyCalls(a.name)
+	}
+	c = &chatCall{index: index}
+	if a.open == nil {
+		a.open = make(map[int64]*chatCall)
+	}
+	a.open[index] = c
+	a.calls = append(a.calls, c)
+	return c, nil
+}
+
+// whole is the answer once it is over.
+func (a *chatAnswer) whole(req *Request) *reply {
+	out := &reply{answer: &a.answer, seal: a.seal}
+	out.refusal = a.refusal.String()
+	for _, part := range a.content {
+		if !part.thinking {
+			out.texts = append(out.texts, part.text.String())
+		}
+	}
+	slices.SortStableFunc(a.calls, func(x, y *chatCall) int { return cmp.Compare(x.index, y.index) })
+	for _, c := range a.calls {
+		out.calls = append(out.calls, saidCall{id: c.id, name: req.wired().heard(c.name), arguments: c.arguments.String()})
+	}
+	if a.answer.GetFinishReason() == "" {
+		a.answer.FinishReason = "stop"
+		if len(a.calls) > 0 {
+			a.answer.FinishReason = "tool_calls"
+		}
+	}
+	return out
+}
+
+// seal is the message as chat completions take it back.
+func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names) any {
+	wire := object{"role": "assistant", "content": nil}
+	switch {
+	case a.listed:
+		wire["content"] = a.list(len(calls) > 0)
+	case len(texts) > 0:
+		wire["content"] = strings.Join(texts, "")
+	}
+	if refusal := wellFormed(a.refusal.String()); refusal != "" {
+		wire["refusal"] = refusal
+	}
+	for name, field := range a.kept {
+		wire[name] = field.value()
+	}
+	var out []any
+	for i, c := range calls {
+		call := chatCallOf(c.GetId(), wired.told(c.GetName()), c.GetArguments())
+		for _, name := range slices.Sorted(maps.Keys(a.calls[i].extra)) {
+			call[name] = a.calls[i].extra[name]
+		}
+		out = append(out, call)
+	}
+	if out != nil {
+		wire["tool_calls"] = out
+	}
+	return wire
+}
+
+// list is the content as the list of parts that it came as.
+func (a *chatAnswer) list(calls bool) any {
+	var out []any
+	for _, part := range a.content {
+		text := wellFormed(part.text.String())
+		switch {
+		case part.thinking:
+			out = append(out, object{"type": "thinking", "thinking": []any{object{"type": "text", "text": text}}})
+		case says(text, calls):
+			out = append(out, object{"type": "text", "text": text})
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return out
+}

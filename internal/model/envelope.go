@@ -1,0 +1,103 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+const (
+	// Library names the forms of this package in what is recorded of an answer; see ADR 0091.
+	Library = "pawl"
+	// LibraryVersion is the version of the forms.
+	LibraryVersion = "1"
+)
+
+// envelope is what is recorded of an answer for the endpoint: its message, under the name of its form.
+type envelope struct {
+	Library string                     `json:"library"`
+	Version string                     `json:"version"`
+	Message map[string]json.RawMessage `json:"message"`
+}
+
+// sealed is a message of a form as it is recorded.
+func sealed(form Form, message any) string {
+	return string(plain(object{"library": Library, "version": LibraryVersion, "message": object{form.name(): message}}))
+}
+
+// plain writes JSON as it is, without escapes for HTML. It is for values of texts and of JSON that
+// was read.
+func plain(v any) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return bytes.TrimRight(out.Bytes(), "\n")
+}
+
+// recorded is the message of a form that was recorded, to be told again as it is; nil: there is none,
+// and the message is made from its part for people.
+func recorded(form Form, m *pawlv1.Message) json.RawMessage {
+	text := m.GetProviderJson()
+	var e envelope
+	if text == "" || strictjson.Decode([]byte(text), &e, strictjson.Foreign) != nil || e.Library != Library {
+		return nil
+	}
+	raw := e.Message[form.name()]
+	calls, err := callsOf(m)
+	if len(raw) == 0 || err != nil {
+		return nil
+	}
+	var ids []string
+	for _, c := range calls {
+		if form != Chat {
+			c.ID = wireID(c.ID)
+		}
+		ids = append(ids, c.ID)
+	}
+	if !slices.Equal(ids, form.callIDs(seen(raw))) {
+		return nil
+	}
+	return raw
+}
+
+// callIDs are the ids of the calls in a message of a form.
+func (f Form) callIDs(message gjson.Result) (ids []string) {
+	list, kind, id := message.Get("tool_calls"), "function", "id"
+	switch f {
+	case Messages:
+		list, kind = message.Get("content"), "tool_use"
+	case Responses:
+		list, kind, id = message, "function_call", "call_id"
+	}
+	for _, item := range list.Array() {
+		if textAt(item, "type") == kind {
+			ids = append(ids, textAt(item, id))
+		}
+	}
+	return ids
+}
+
+// ForeignLibrary is the library, with its version, whose message of an answer this package does not
+// read; "" where there is none: the message was made anew then from its part for people.
+func ForeignLibrary(m *pawlv1.Message) string {
+	if m.GetProviderJson() == "" {
+		return ""
+	}
+	var e struct {
+		Library string `json:"library"`
+		Version string `json:"version"`
+	}
+	if strictjson.Decode([]byte(m.GetProviderJson()), &e, strictjson.Foreign) != nil || e.Library == "" {
+		return "a form without a library"
+	}
+	if e.Library == Library {
+		return ""
+	}
+	return e.Library + " " + e.Version
+}

@@ -1,0 +1,98 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// Providers take names of tools, and Anthropic ids of calls, of these letters alone.
+var (
+	wireName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	notWireName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+)
+
+// names are the tools' names as an endpoint takes them, both ways.
+type names struct{ out, in map[string]string }
+
+// namesOf gives each tool a name that endpoints take: its own where it is one.
+func namesOf(tools []Tool) names {
+	n := names{out: map[string]string{}, in: map[string]string{}}
+	for _, t := range tools {
+		if wireName.MatchString(t.Name) {
+			n.out[t.Name], n.in[t.Name] = t.Name, t.Name
+		}
+	}
+	for _, t := range tools {
+		if n.out[t.Name] != "" {
+			continue
+		}
+		base := wiredName(t.Name)
+		name := base
+		for i := 2; n.in[name] != ""; i++ {
+			name = fmt.Sprintf("%.60s_%d", base, i)
+		}
+		n.out[t.Name], n.in[name] = name, t.Name
+	}
+	return n
+}
+
+func wiredName(name string) string {
+	return fmt.Sprintf("%.64s", notWireName.ReplaceAllString(name, "_"))
+}
+
+// told is a name as the endpoint is told it.
+func (n names) told(name string) string {
+	if out := n.out[name]; out != "" {
+		return out
+	}
+	if name == "" {
+		return "_"
+	}
+	return wiredName(name)
+}
+
+// heard is a name as the pack has it.
+func (n names) heard(name string) string {
+	if in := n.in[name]; in != "" {
+		return in
+	}
+	return name
+}
+
+// wireID is an id of a call for endpoints that do not take every one: ids of other endpoints have
+// other letters, and are longer.
+func wireID(id string) string {
+	if wireName.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
+}
+
+// choice is a tool_choice by the names that the endpoint takes.
+func (n names) choice(value json.RawMessage) json.RawMessage {
+	v := seen(value)
+	for _, path := range []string{"function.name", "name"} {
+		name := textAt(v, path)
+		if name == "" || n.told(name) == name || !v.IsObject() {
+			continue
+		}
+		var choice map[string]json.RawMessage
+		if strictjson.Decode(value, &choice, strictjson.Open) != nil {
+			return value
+		}
+		quoted := json.RawMessage(plain(n.told(name)))
+		if path == "name" {
+			choice["name"] = quoted
+		} else {
+			choice["function"] = json.RawMessage(plain(object{"name": n.told(name)}))
+		}
+		return plain(choice)
+	}
+	return value
+}

@@ -1,0 +1,92 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// said is what an endpoint said, piece by piece put together.
+type said struct {
+	texts   []string
+	calls   []saidCall
+	refusal string
+}
+
+// saidCall is a call as the endpoint said it: each of the texts may be missing.
+type saidCall struct{ id, name, arguments string }
+
+// normal is what is recorded of an answer (ADR 0087); false: it says nothing, and is no answer.
+// round is the turn's round, known the ids of the calls that the model is told of. It is pure.
+func normal(s said, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
+	taken := make(map[string]bool, len(known)+len(s.calls))
+	for id := range known {
+		taken[id] = true
+	}
+	for i, c := range s.calls {
+		call := &pawlv1.ModelCall{Id: freeID(wellFormed(c.id), round, i, taken), Name: wellFormed(c.name)}
+		call.Arguments, call.BrokenArguments = normalArguments(c.arguments)
+		taken[call.GetId()] = true
+		calls = append(calls, call)
+	}
+	spoken := false
+	for _, text := range s.texts {
+		if text = wellFormed(text); says(text, len(calls) > 0) {
+			texts = append(texts, text)
+			spoken = spoken || strings.TrimSpace(text) != ""
+		}
+	}
+	return texts, calls, spoken || len(calls) > 0 || strings.TrimSpace(s.refusal) != ""
+}
+
+// says: a text is kept in an answer with calls, or without.
+func says(text string, calls bool) bool {
+	return text != "" && !(calls && strings.TrimSpace(text) == "")
+}
+
+// maxID bounds the id of a call, bytes, as the contract does.
+const maxID = 4096
+
+// freeID is the provider's id where it is one and no other call has it, else one of ours.
+func freeID(id string, round int32, index int, taken map[string]bool) string {
+	if id != "" && len(id) <= maxID && !taken[id] {
+		return id
+	}
+	own := fmt.Sprintf("call_%d_%d", round, index)
+	id = own
+	for n := 2; taken[id]; n++ {
+		id = fmt.Sprintf("%s_%d", own, n)
+	}
+	return id
+}
+
+// normalArguments are the text of a JSON object, and what the model wrote where that is none.
+func normalArguments(written string) (arguments, broken string) {
+	written = wellFormed(written)
+	text := strings.TrimSpace(written)
+	if text == "" || text == "null" {
+		return "{}", ""
+	}
+	text = wholeEscapes(text)
+	if _, err := strictjson.Object([]byte(text)); err != nil {
+		return "{}", written
+	}
+	return text, ""
+}
+
+// knownIDs are the ids of the calls in a conversation.
+func knownIDs(messages []*pawlv1.Message) (map[string]bool, error) {
+	known := map[string]bool{}
+	for _, m := range messages {
+		calls, err := callsOf(m)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range calls {
+			known[c.ID] = true
+		}
+	}
+	return known, nil
+}

@@ -192,8 +192,8 @@ export class PawlClient extends BaseClient {
   /**
    * Starts a run and drives it until it ends or waits for something from outside.
    *
-   * `handler` executes each turn, or is a map from prompt to such a function. `tools`
-   * are executed here; steps of others wait for a worker. A handler that throws fails
+   * `handler` executes each turn, or is a map from prompt to such a function, or a model of the
+   * AI SDK: `client.run("my-pack", openai("gpt-5-mini"))`. `tools` are executed here; steps of others wait for a worker. A handler that throws fails
    * its turn, which is retried as the pack says, and is among the `errors` of the result.
    *
    * All runs that a client drives come over one work stream. When the sidecar is away they wait

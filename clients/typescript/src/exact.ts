@@ -1,5 +1,6 @@
 /** Handlers of a pack whose types are known, and whether they return what is declared. */
 
+import type { LanguageModel } from "./language_model.js";
 import type { Reply } from "./reply.js";
 import type { Handler } from "./turn.js";
 import type { IsLoose, NameOf, PackTypes, TurnOf, TurnTypes } from "./types.js";
@@ -26,9 +27,10 @@ export type Exact<H, T extends TurnTypes> = [Undeclared<Made<H>, T>] extends [ne
   ? unknown
   : { readonly "not declared": Undeclared<Made<H>, T> };
 
-/** One handler for all turns, or one for each prompt; "*" takes those that have none. */
+/** One handler or model for all turns, or a handler for each prompt; "*" takes those that have none. */
 export type HandlersOf<P extends PackTypes> =
   | Handler<P["turns"]>
+  | LanguageModel
   | (IsLoose<P["prompts"]> extends true
       ? Readonly<{ [prompt: string]: Handler<P["turns"]> }>
       : { readonly [N in NameOf<P["prompts"]>]?: Handler<TurnOf<P, N>> });
@@ -36,6 +38,8 @@ export type HandlersOf<P extends PackTypes> =
 /** As `Exact`, for one handler or one for each prompt. */
 export type ExactHandlers<H, P extends PackTypes> = H extends (...given: never[]) => unknown
   ? Exact<H, P["turns"]>
-  : {
-      readonly [N in keyof H]: N extends NameOf<P["prompts"]> ? Exact<H[N], TurnOf<P, N>> : never;
-    };
+  : H extends LanguageModel
+    ? unknown
+    : {
+        readonly [N in keyof H]: N extends NameOf<P["prompts"]> ? Exact<H[N], TurnOf<P, N>> : never;
+      };

@@ -190,7 +190,7 @@ const TYPES: { readonly [entry: string]: readonly string[] } = {
     "Winner",
     "WriteOptions",
   ],
-  models: ["LanguageModel", "ModelOptions", "Output"],
+  models: ["LanguageModel", "ModelHandler", "ModelOptions", "Output", "ValueOf"],
   testing: ["Answer", "Script", "SidecarOptions"],
 };
 

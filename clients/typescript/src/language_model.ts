@@ -18,6 +18,12 @@ export interface LanguageModel {
   }>;
 }
 
+/** Whether a value is a model of the AI SDK. */
+export function isModel(value: unknown): value is LanguageModel {
+  const { doStream, provider, modelId } = Object(value ?? null) as Partial<LanguageModel>;
+  return [provider, modelId].every((word) => typeof word === "string") && !!doStream;
+}
+
 /** What a provider keeps with a part, by its name. */
 export type ProviderData = { readonly [provider: string]: Json };
 

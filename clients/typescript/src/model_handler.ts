@@ -14,9 +14,10 @@
 import type { Values } from "./ask.js";
 import { type Mended, mended, NO_ID } from "./endpoint_fetch.js";
 import { failTurn, PawlError } from "./errors.js";
+import { parseExact } from "./exact_json.js";
 import { PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
-import type { LanguageModel, StreamPart } from "./language_model.js";
+import { isModel, type LanguageModel, type StreamPart } from "./language_model.js";
 import { type Log, STDERR } from "./log.js";
 import { brokenBy, type Failed, failureOf, headersOf, isFinal, unusable } from "./model_fault.js";
 import type {
@@ -28,8 +29,8 @@ import type {
 } from "./model_step.js";
 import { Draft, type Piece } from "./model_stream.js";
 import { normal } from "./normal.js";
-import { type Output, outputsOf } from "./output_form.js";
-import { plain } from "./plain.js";
+import { outputsOf, type ValueOf } from "./output_form.js";
+import { type Json, plain } from "./plain.js";
 import { envelope, Prompter, parameterOf } from "./prompt.js";
 import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
@@ -37,13 +38,13 @@ import { sleep } from "./retry.js";
 import { type Heard, type Manner, Talk } from "./talk.js";
 import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
-import { partsOf, textOf } from "./values.js";
+import { type Part, partsOf, textOf } from "./values.js";
 import { whole } from "./whole.js";
 
 export type { LanguageModel } from "./language_model.js";
 
-/** How a turn is executed by a model. */
-export interface ModelOptions {
+/** How a turn is executed by a model. `O` is what `output` is. */
+export interface ModelOptions<O = unknown> {
   /**
    * What the pack and the records call the model: `model_overrides`, `x_pawl.prices`. Default:
    * the name in `model`, its `modelId`.
@@ -73,12 +74,21 @@ export interface ModelOptions {
    * required; elsewhere the provider is asked for JSON that fits. The model is told what does
    * not fit, and asked again. Default: text.
    */
-  readonly output?: Output | { readonly [prompt: string]: Output };
+  readonly output?: O;
   /** Hears of messages that are not read here. Default: standard error. */
   readonly log?: Log;
 }
 
 const MAX_ROUNDS = 16;
+
+/** A handler that asks a model. */
+export type ModelHandler<T = Json> = UntypedHandler & {
+  /**
+   * The value that the output of a run is, as its schema made it and JSON keeps it. Throws a
+   * PawlError (NO_VALUE) where the output has none.
+   */
+  value(result: { readonly output: readonly Part[] }): T;
+};
 
 /**
  * A turn handler that asks a model. The endpoint and its key are as the provider's package reads
@@ -86,12 +96,17 @@ const MAX_ROUNDS = 16;
  * repeats nothing. Codes of failures are in docs/models.md. Throws a RangeError for options that
  * make no sense.
  *
- *     worker.prompt("coder", modelHandler(anthropic("claude-sonnet-4-5"), { maxRounds: 30 }));
+ *     const order = modelHandler(openai("gpt-5-mini"), { output: z.object({ count: z.int() }) });
+ *     const result = await client.run("my-pack", order, { input: "Three tulips." });
+ *     console.log(order.value(result).count);
  */
-export function modelHandler(model: LanguageModel, options: ModelOptions = {}): UntypedHandler {
+export function modelHandler<O = undefined>(
+  model: LanguageModel,
+  options: ModelOptions<O> = {},
+): ModelHandler<ValueOf<O>> {
   const { name = model?.modelId, maxRounds = MAX_ROUNDS, chat, settings = {}, output } = options;
   const { log = STDERR } = options;
-  if (typeof model?.doStream !== "function" || typeof model.provider !== "string") {
+  if (!isModel(model)) {
     throw new RangeError('model: a model of the AI SDK, as openai("gpt-5-mini") is one');
   }
   if (!name) {
@@ -106,7 +121,20 @@ export function modelHandler(model: LanguageModel, options: ModelOptions = {}): 
   }
   const manner = { model: name, maxRounds, chat, settings, output: outputsOf(output) };
   const strange = warning(log, model);
-  return async (turn) => new Execution(turn, model, manner, strange).reply();
+  const handler: UntypedHandler = async (turn) => {
+    return new Execution(turn, model, manner, strange).reply();
+  };
+  return Object.assign(handler, { value: valueIn as (result: Outcome) => ValueOf<O> });
+}
+
+type Outcome = { readonly output: readonly Part[] };
+
+function valueIn({ output }: Outcome): unknown {
+  const part = output.find(({ content }) => content.case === "json");
+  if (part?.content.case !== "json") {
+    throw new PawlError("state", "the output has no part that is JSON", { reason: "NO_VALUE" });
+  }
+  return parseExact(part.content.value);
 }
 
 /** Warns once of each library whose messages are not read here. */

@@ -11,5 +11,5 @@
  */
 
 export type { LanguageModel } from "./language_model.js";
-export { type ModelOptions, modelHandler } from "./model_handler.js";
-export type { Output } from "./output_form.js";
+export { type ModelHandler, type ModelOptions, modelHandler } from "./model_handler.js";
+export type { Output, ValueOf } from "./output_form.js";

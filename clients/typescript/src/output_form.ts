@@ -9,6 +9,15 @@ import { fitting, type StandardSchema } from "./standard_schema.js";
 /** A schema of zod or of another library with Standard JSON Schema, or a JSON Schema. */
 export type Output<T = unknown> = StandardSchema<unknown, T> | { readonly [word: string]: Json };
 
+/** A schema that says what it makes. */
+interface Typed<T> {
+  readonly "~standard": { readonly types?: { readonly output: T } | undefined };
+}
+
+/** The value that a schema makes, or those of each prompt. */
+export type ValueOf<O> =
+  O extends Typed<infer T> ? T : O extends { readonly [prompt: string]: Typed<infer T> } ? T : Json;
+
 /** What the model is told of a value, and how one is read. */
 export interface Form {
   readonly schema: Json;

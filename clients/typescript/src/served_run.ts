@@ -7,7 +7,9 @@ import { PartSchema } from "./gen/pawl/v1/record_pb.js";
 import { HandlerTable } from "./handlers.js";
 import type { HeldStep } from "./held_step.js";
 import type { HeldTurn } from "./held_turn.js";
+import { isModel } from "./language_model.js";
 import { type Log, warnOf } from "./log.js";
+import { modelHandler } from "./model_handler.js";
 import { type Json, plain } from "./plain.js";
 import type { Reply } from "./reply.js";
 import type { ToolCall } from "./tool_call.js";
@@ -16,7 +18,10 @@ import type { Handler } from "./turn.js";
 import type { AnyPack, PackTypes } from "./types.js";
 import { type Part, partsOf } from "./values.js";
 
-/** One handler for all turns, or one for each prompt; "*" takes those that have none. */
+/**
+ * One handler for all turns, or one for each prompt; "*" takes those that have none. A model of the
+ * AI SDK stands for `modelHandler` of it.
+ */
 export type Handlers<P extends PackTypes = AnyPack> = HandlersOf<P>;
 
 /** What executes a run, and what came of it in this process. */
@@ -46,7 +51,8 @@ export class ServedRun implements Wanted {
     log: Log,
   ) {
     this.#log = log;
-    const handlers = typeof handler === "function" ? { "*": handler } : handler;
+    const all = isModel(handler) ? modelHandler(handler, { log }) : handler;
+    const handlers = typeof all === "function" ? { "*": all } : all;
     for (const [name, one] of functions("handler of prompt", handlers)) {
       this.handlers.prompt(name, one as Handler);
     }

@@ -18,17 +18,11 @@ import (
 // schemes are those of URLs of models in the sidecar's configuration, by form.
 var schemes = map[endpoint.Form]string{endpoint.Messages: "anthropic+", endpoint.Responses: "responses+"}
 
-// unserved are the forms that the sidecar's own executor does not speak: their cases name a model
-// that it does not have, and are rows of failing/go.txt.
-var unserved = map[endpoint.Form]bool{endpoint.Responses: true}
-
 // models is the sidecar's file of models: one for each case.
 func (a *answers) models() string {
 	var lines strings.Builder
 	for _, c := range a.set.cases {
-		if !unserved[c.Form] {
-			fmt.Fprintf(&lines, "%s: %s%s#m\n", c.Name, schemes[c.Form], a.endpoint.Base(c, a.lang))
-		}
+		fmt.Fprintf(&lines, "%s: %s%s#m\n", c.Name, schemes[c.Form], a.endpoint.Base(c, a.lang))
 	}
 	return lines.String()
 }

@@ -17,8 +17,7 @@ import (
 // maxTold bounds what of an endpoint's error is told, bytes.
 const maxTold = 1 << 10
 
-// refused is what an HTTP status says. What the endpoint says of a key that it does not
-// take is not told: it may repeat it.
+// refused is what an HTTP status says.
 func (e *Endpoint) refused(status int, header http.Header, said string) *Failure {
 	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
 	f.Message = strings.TrimSpace(fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status)))
@@ -26,7 +25,6 @@ func (e *Endpoint) refused(status int, header http.Header, said string) *Failure
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		f.Code, f.Final = CodeUnauthorized, true
 		f.Message += ": the endpoint does not take the key of " + KeyVariable(e.Name) + " or --model-key"
-		return f
 	case status == http.StatusTooManyRequests:
 		f.Code = CodeRateLimited
 	case final(status):
@@ -45,7 +43,34 @@ func final(status int) bool {
 
 // told is what is told of what an endpoint says. The key goes first: cut in two it would not
 // be known any more.
-func (e *Endpoint) told(said string) string { return clip(e.hide(said), maxTold) }
+func (e *Endpoint) told(said string) string { return clip(e.hideParts(e.hide(said)), maxTold) }
+
+// partOfKey is how many bytes of the key in a row are hidden in an endpoint's error: what it says of a
+// key that it does not take often has the beginning and the end of it.
+const partOfKey = 4
+
+// hideParts takes parts of the key out of a text.
+func (e *Endpoint) hideParts(text string) string {
+	if len(e.Key) < 2*partOfKey {
+		return text
+	}
+	text = clip(text, maxTold+len(e.Key))
+	var out strings.Builder
+	for len(text) > 0 {
+		n := 0
+		for n < len(text) && strings.Contains(e.Key, text[:n+1]) {
+			n++
+		}
+		if n < partOfKey {
+			n = 1
+			out.WriteByte(text[0])
+		} else if !strings.HasSuffix(out.String(), hidden) {
+			out.WriteString(hidden)
+		}
+		text = text[n:]
+	}
+	return out.String()
+}
 
 // longestWait is the longest that the contract takes.
 const longestWait = 24 * time.Hour
@@ -88,9 +113,8 @@ func (e *Endpoint) broken(fault gjson.Result) *Failure {
 // faulty says what a fault in a body says: f, of another code where the fault's own words say which.
 func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	f.Code, f.Final = classOf(fault, f.Code)
-	if f.Code == CodeUnauthorized { // what it says of the key may repeat it
+	if f.Code == CodeUnauthorized {
 		f.Message += ": it does not take the key of " + KeyVariable(e.Name) + " or --model-key"
-		return f
 	}
 	if said := wordsIn(fault, 0); said != "" {
 		f.Message += ": " + e.told(said)

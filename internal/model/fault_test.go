@@ -96,3 +96,16 @@ func TestOneCallIsOneRequest(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsSaidOfAKey: the endpoint's words are told without the key, and without parts of it.
+func TestWhatIsSaidOfAKey(t *testing.T) {
+	t.Parallel()
+	masked := key[:8] + strings.Repeat("*", 12) + key[len(key)-4:]
+	for _, said := range []string{key, masked, "xx" + key[3:]} {
+		_, _, _, err := asking(t, "", endpoint.Answer{Status: 401, Error: "Incorrect key: " + said + "."})
+		f, ok := errors.AsType[*Failure](err)
+		if !ok || f.Code != CodeUnauthorized || !f.Final || !strings.Contains(f.Message, "Incorrect key: ") || strings.Contains(f.Message, key[:5]) || strings.Contains(f.Message, key[len(key)-4:]) {
+			t.Errorf("%+v", f)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +76,7 @@ func compare(set *settings, columns []*column, all *recorded) {
 	for _, c := range set.cases {
 		names = append(names, c.Name)
 	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c *column) bool { return c.mode != (mode{}) })
 	for _, c := range columns {
 		languages = append(languages, c.lang.name)
 	}

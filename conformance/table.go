@@ -56,7 +56,11 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 		})
 	}
 	if len(set.cases) > 0 {
-		row(alikeRow, func(c *column) result { return c.results[alikeRow] })
+		row(alikeRow, func(c *column) result {
+			r := c.results[alikeRow]
+			r.same = c.mode != (mode{})
+			return r
+		})
 	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()

@@ -346,8 +346,7 @@ class Execution {
       };
     });
     const made = normal(given, "", { round, known: this.#talk.callIds() });
-    const { unified, raw } = draft.finish ?? {};
-    const finishReason = raw === "pause_turn" ? raw : (unified ?? "").replaceAll("-", "_");
+    const finishReason = finishOf(draft.finish);
     if (!made) {
       return unusable("ANSWER_EMPTY", "the answer has no text and no call");
     }
@@ -545,6 +544,15 @@ function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
   const { content, calls = [], provider, refusal = "", finishReason = "" } = answer;
   const parts = partsOf(content).map((part) => plain(PartSchema, part));
   return heardOf(step, { parts, calls, provider, refusal, finishReason }, usage, false);
+}
+
+/** The longest word of a provider's own for the end of an answer that is recorded, letters. */
+const MAX_FINISH = 100;
+
+/** Why an answer ended: the contract's word, or the provider's own where the library has none for it. */
+function finishOf({ unified = "", raw = "" }: NonNullable<Draft["finish"]> = {}): string {
+  const own = raw === "pause_turn" || (unified === "other" && raw !== "");
+  return own ? raw.slice(0, MAX_FINISH) : unified.replaceAll("-", "_");
 }
 
 type Words = Pick<Heard, "parts" | "calls" | "provider" | "refusal" | "finishReason">;

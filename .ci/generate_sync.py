@@ -57,9 +57,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ),
         ("A turn for a handler that is a coroutine function.", "A turn for a handler that blocks."),
     ],
-    "_async_chat.py": HANDLER,
-    "_async_responses.py": HANDLER,
-    "_async_messages.py": HANDLER,
+    "_async_executor.py": HANDLER,
 }
 """What the blocking client says in other words, by source. Each is there exactly once."""
 

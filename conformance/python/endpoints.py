@@ -13,25 +13,29 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anthropic import Anthropic
 from canon import canon
-from openai import OpenAI
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
 
 import pawl
-from pawl.anthropic import MessagesHandler
-from pawl.openai import ChatHandler, ResponsesHandler
+from pawl.models import ModelHandler
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def _handler(form: str, base_url: str, model: str) -> Callable[[pawl.Turn], Any]:
+def _model(form: str, base_url: str, model: str) -> Model[Any]:
     if form == "messages":
-        vendor = Anthropic(base_url=base_url, api_key="none", max_retries=0)
-        return MessagesHandler(vendor, model=model)
-    endpoint = OpenAI(base_url=base_url, api_key="none", max_retries=0)
+        return AnthropicModel(model, provider=AnthropicProvider(base_url=base_url, api_key="none"))
+    provider = OpenAIProvider(base_url=base_url, api_key="none")
     if form == "responses":
-        return ResponsesHandler(endpoint, model=model)
-    return ChatHandler(endpoint, model=model)
+        # What the library knows of OpenAI's models that reason, by their names.
+        profile = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
+        return OpenAIResponsesModel(model, provider=provider, profile=profile)
+    return OpenAIChatModel(model, provider=provider)
 
 
 def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
@@ -58,7 +62,7 @@ def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
 
 def execute(run: pawl.Run, args: Mapping[str, Any], ledger: str) -> Any:
     """Executes a run until it ends."""
-    handler = _handler(args["form"], args["base_url"], args["model"])
+    handler = ModelHandler(_model(args["form"], args["base_url"], args["model"]))
     tools = {name: _tool(name, ledger) for name in args["serve"]}
     done = run.drive(handler, tools=tools)
     return {"status": canon(done.run)["status"]}

@@ -16,9 +16,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from openai import OpenAI
 from pawl import Handler, Reply, Turn, Usage, Worker
-from pawl.openai import ChatHandler
+from pawl.models import ModelHandler
 
 RECORDED = Path(__file__).with_name("recorded.toml").read_text()
 
@@ -46,8 +45,8 @@ def handler() -> tuple[str, Handler]:
     if not url:
         return "recorded answers (set OPENAI_BASE_URL for a live model)", replay
     model = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
-    client = OpenAI(api_key=os.environ.get("OPENAI_API_KEY", "none"))
-    return f"{model} at {url}", ChatHandler(client, model=model)
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    return f"{model} at {url}", ModelHandler(f"openai-chat:{model}")
 
 
 def main() -> None:

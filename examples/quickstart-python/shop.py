@@ -2,9 +2,7 @@
 
 import sys
 
-from openai import OpenAI
 from pawl import Client, current_call
-from pawl.openai import ChatHandler
 
 
 def charge(payload: dict[str, str]) -> str:
@@ -12,9 +10,12 @@ def charge(payload: dict[str, str]) -> str:
     return f"charged {payload['order']} under {current_call().idempotency_key}"
 
 
-handler = ChatHandler(OpenAI(), model="gpt-5-mini")
 with Client(address=sys.argv[1]) as client:
     result = client.run(
-        "shop", handler, tools={"charge": charge}, request_id="order-17", input="Order 17, please."
+        "shop",
+        model="openai:gpt-5-mini",
+        tools={"charge": charge},
+        request_id="order-17",
+        input="Order 17, please.",
     )
     print(result.status, result.artifacts)

@@ -8,10 +8,11 @@ import os
 import sys
 import urllib.request
 
-from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from pawl import AsyncClient, Worker, current_call
-from pawl.openai import AsyncChatHandler
+from pawl.models import AsyncModelHandler
 
 
 def charge(url: str, order: str) -> object:
@@ -23,13 +24,10 @@ def charge(url: str, order: str) -> object:
 
 
 async def main(mode: str, address: str, base: str, count: int) -> None:
-    model = AsyncOpenAI(
-        base_url=f"{base}/v1",
-        api_key="none",
-        max_retries=0,
-        default_headers={"X-Pid": str(os.getpid())},
-    )
-    handler = AsyncChatHandler(model, model="gpt-5-mini")
+    provider = OpenAIProvider(base_url=f"{base}/v1", api_key="none")
+    model = OpenAIChatModel("gpt-5-mini", provider=provider)
+    extra = {"extra_headers": {"X-Pid": str(os.getpid())}}
+    handler = AsyncModelHandler(model, extra=extra)
 
     async def tool(payload: dict[str, str]) -> object:
         return await asyncio.to_thread(charge, f"{base}/charge", payload["order"])

@@ -109,7 +109,7 @@ class Scripted:
             (f"event: {name}\n" if name else "") + f"data: {json.dumps(event)}\n\n"
             for name, event in events
         ]
-        if path.endswith("/chat/completions"):
+        if path.endswith("/chat/completions") and says.end != "cut":
             lines.append("data: [DONE]\n\n")
         return "".join(lines).encode()
 

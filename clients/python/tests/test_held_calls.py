@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from pawl import (
     Client,
@@ -30,7 +31,7 @@ from pawl import (
     StepRequested,
     current_call,
 )
-from pawl.openai import AsyncChatHandler, ChatHandler
+from pawl.models import AsyncModelHandler, ModelHandler
 from pawl.testing import Sidecar
 from paying import Ledger, refunds, refunds_soon
 from scripted import Says, Scripted
@@ -151,20 +152,23 @@ def heard(scene: Scene, model: Scripted) -> None:
             scene.told.append(DENIED if "DENIED" in text else str(json.loads(text)))
 
 
+def endpoint_of(url: str) -> OpenAIChatModel:
+    provider = OpenAIProvider(base_url=f"{url}/v1", api_key="none")
+    return OpenAIChatModel("gpt-5-mini", provider=provider)
+
+
 def chat_blocking(scene: Scene) -> RunStatus:
     with script(scene) as model, scene.sidecar.client() as client:
-        with OpenAI(base_url=f"{model.url}/v1", api_key="none", max_retries=0) as vendor:
-            handler = ChatHandler(vendor, model="gpt-5-mini")
-            done = client.run(scene.pack, handler, tools=scene.tools(), request_id=scene.name)
+        handler = ModelHandler(endpoint_of(model.url))
+        done = client.run(scene.pack, handler, tools=scene.tools(), request_id=scene.name)
         heard(scene, model)
     return done.status
 
 
 def chat_async(scene: Scene) -> RunStatus:
     async def main(url: str) -> RunStatus:
-        vendor = AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-        async with vendor, scene.sidecar.async_client() as client:
-            handler = AsyncChatHandler(vendor, model="gpt-5-mini")
+        async with scene.sidecar.async_client() as client:
+            handler = AsyncModelHandler(endpoint_of(url))
             name = scene.name
             done = await client.run(scene.pack, handler, tools=scene.tools(), request_id=name)
             return done.status

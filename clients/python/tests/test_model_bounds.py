@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from pawl import Client, RunStatus
+from pawl import _library as library
+from pawl._ask import Ask
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
-from vendors import KEY, VENDORS, awaiting, blocking, registered
+from vendors import KEY, VENDORS, awaiting, blocking, model, registered
 from workers import WAIT
 
 OWN = {"chat": "max_tokens", "responses": "max_output_tokens", "messages": "max_tokens"}
@@ -92,9 +96,9 @@ def test_what_is_reserved_is_sent(client: Client, vendor: str, case: str) -> Non
         bounds={"retry": 1, **bounds},
     )
     if most is None and vendor == "messages":
-        most = BOUND  # It wants a number.
+        most = 16384  # It wants a number: the default of the library.
     with Counts(*told) as endpoint:
-        given = dict.fromkeys([OWN[vendor]], extra["own"]) if extra else {}
+        given = {"max_tokens": extra["own"]} if extra else {}
         handler = blocking(vendor, endpoint.url, max_rounds=2, extra=given)
         result = client.run(pack, handler, tools={"add": print}, variables={"n": 1}, input="Add.")
         run = result.run
@@ -174,9 +178,22 @@ def test_an_endpoint_that_asks_for_the_newer_name_gets_it(client: Client) -> Non
 
 
 def test_openai_itself_is_told_by_the_newer_name() -> None:
-    handler = blocking("chat", "https://api.openai.com")
-    assert handler._dialect.limits[0] == "max_completion_tokens"
-    assert KEY not in repr(handler._dialect)
+    own = OpenAIChatModel("m", provider=OpenAIProvider(api_key=KEY))
+    ask = Ask(
+        system="",
+        tools=(),
+        parameters={},
+        choice="auto",
+        messages=(),
+        schema=None,
+        extra={},
+        most=BOUND,
+    )
+    assert library.Request.of(own, ask, None).settings["max_tokens"] == BOUND
+    other = model("chat", "http://127.0.0.1:1")
+    settings = library.Request.of(other, ask, None).settings
+    assert settings["extra_body"] == {"max_tokens": BOUND}
+    assert "max_tokens" not in settings
 
 
 PROGRAM = """

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -21,13 +18,13 @@ from pawl import (
     FailTurnError,
     JsonValue,
     ModelAnswer,
-    ModelNoted,
     Part,
     Record,
     RecordKind,
     RunStatus,
     StepResolved,
     Turn,
+    TurnCompleted,
     Worker,
 )
 from pawl._json_text import whole
@@ -99,19 +96,20 @@ async def test_a_worker_logs_no_key(
         async with serving(worker):
             run = client.start("steps", variables={"n": 1})
             assert await ended(run) is RunStatus.FAILED
-    assert "Error code: 403" in caplog.text
+    assert "HTTP 403: no: " in caplog.text
+    assert "[key]" in caplog.text
     assert KEY not in caplog.text + repr(records(client, run.id))
 
 
 def test_what_is_no_part_of_the_body_is_not_recorded(client: Client, vendor: str) -> None:
-    extra = {"extra_headers": {"X-Token": KEY}, "extra_query": {"key": KEY}, "timeout": 20}
-    settings = {"extra": extra | {"user": "ann"} if vendor == "chat" else extra}
+    extra = {"extra_headers": {"X-Token": KEY}, "timeout": 20}
+    settings = {"extra": extra | {"openai_user": "ann"} if vendor == "chat" else extra}
     result, endpoint = played(client, vendor, "steps", *BYE, settings=settings)
     assert result.status is RunStatus.COMPLETED
     assert len(endpoint.requests) == 2
     run = client.attach(result.run.run_id)
     shown = run.model_step(1).parameters
-    assert shown == ({"user": "ann"} if vendor == "chat" else None)
+    assert shown == ({"openai_user": "ann"} if vendor == "chat" else None)
     assert KEY not in repr(records(client, run.id))
 
 
@@ -138,7 +136,7 @@ def test_answers_that_are_none(client: Client, vendor: str, end: str, code: str)
 def test_a_response_that_failed_without_words(client: Client) -> None:
     result, _ = played(client, "responses", "steps", Says("Half", end="failed"), *BYE)
     assert result.status is RunStatus.COMPLETED
-    assert faults(client, result.run.run_id) == ["STREAM_TRUNCATED"]
+    assert faults(client, result.run.run_id) == ["MODEL_ERROR"]
 
 
 DEEP = "[" * 100_000
@@ -242,7 +240,7 @@ def test_what_the_provider_wants_back_stays_in_its_place(client: Client) -> None
     result, endpoint = played(client, "responses", "steps", *script, tools={"add": add})
     said = endpoint.requests[1]["input"][1:4]
     assert [item.get("type", item.get("role")) for item in said] == [
-        "assistant",
+        "message",
         "reasoning",
         "function_call",
     ]
@@ -252,7 +250,10 @@ def test_what_the_provider_wants_back_stays_in_its_place(client: Client) -> None
         if isinstance(body, StepResolved) and body.answer
     )
     assert isinstance(answer, ModelAnswer)
-    assert answer.provider["places"] == ["text", "own", 0]
+    assert answer.provider["library"] == "pydantic-ai"
+    kinds = [part["part_kind"] for part in answer.provider["message"]["parts"]]
+    assert kinds == ["text", "thinking", "tool-call"]
+    assert answer.provider_name == "openai"
 
 
 def test_another_app_asks_in_its_own_words(client: Client) -> None:
@@ -260,7 +261,8 @@ def test_another_app_asks_in_its_own_words(client: Client) -> None:
     cut = Says("Half", end="cut")
     pack = registered(client, "two-apps", {"model_overrides": {"scripted": {}}})
     with Scripted(Says("", adds(1)), cut, cut, cut, *BYE) as endpoint:
-        apps = [blocking("chat", endpoint.url, extra={"user": name}) for name in ("one", "two")]
+        users = [{"openai_user": name} for name in ("one", "two")]
+        apps = [blocking("chat", endpoint.url, extra=user) for user in users]
 
         def handler(turn: Turn) -> Any:
             return apps[turn.attempt - 1](turn)
@@ -274,8 +276,8 @@ def test_another_app_asks_in_its_own_words(client: Client) -> None:
         if isinstance(body, StepResolved) and body.answer
     ]
     run = client.attach(result.run.run_id)
-    assert run.model_step(steps[0]).parameters == {"user": "one"}
-    assert run.model_step(steps[1]).parameters == {"user": "two"}
+    assert run.model_step(steps[0]).parameters == {"openai_user": "one"}
+    assert run.model_step(steps[1]).parameters == {"openai_user": "two"}
 
 
 class Watched(Scripted):
@@ -390,46 +392,55 @@ def test_what_goes_into_the_body_goes_together(client: Client) -> None:
     """Parameters of the pack, the form, and what the caller adds by himself."""
     pack = registered(client, "body", {"parameters": {"temperature": 0.5}})
     extra = {"extra_body": {"service_tier": "auto"}}
-    script = BYE[0], Says('{"sum": 3}')
-    settings = {"extra": extra, "response_schema": SUM}
+    leave = ("leave_state", {"event": "Done", "output": {"sum": 2}})
+    script = Says("", [leave]), Says('{"sum": 3}')
+    settings = {"extra": extra, "output": SUM}
     result, endpoint = played(client, "messages", pack, *script, settings=settings)
     assert result.status is RunStatus.COMPLETED
     sent = [(r["temperature"], r["service_tier"], "output_config" in r) for r in endpoint.requests]
     assert sent == [(0.5, "auto", False), (0.5, "auto", True)]
 
 
+def form_in(vendor: str, request: dict[str, Any]) -> Any:
+    """The schema of a text that an endpoint is told."""
+    if vendor == "chat":
+        return (request.get("response_format") or {}).get("json_schema", {}).get("schema")
+    name = {"responses": "text", "messages": "output_config"}[vendor]
+    return (request.get(name) or {}).get("format", {}).get("schema")
+
+
 def test_answers_in_a_form(client: Client, vendor: str) -> None:
-    script = BYE[0], Says("It is 3."), Says('{"sum": "3"}'), Says('{"sum": 3}')
-    settings = {"response_schema": SUM}
-    result, endpoint = played(client, vendor, "steps", *script, settings=settings)
+    leave = ("leave_state", {"event": "Done", "output": {"sum": 2}})
+    wrong = ("leave_state", {"event": "Done", "output": {"sum": "2"}})
+    script = BYE[0], Says("", [wrong]), Says("", [leave])
+    texts = Says("It is 3."), Says('{"sum": "3"}'), Says('{"sum": 3}')
+    settings = {"output": {"calc": SUM}}
+    result, endpoint = played(client, vendor, "steps", *script, *texts, settings=settings)
     assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
     assert [part.json for part in result.output] == [JsonValue({"sum": 3})]
-    forms = [
-        {
-            "chat": lambda r: (r.get("response_format") or {}).get("json_schema", {}).get("schema"),
-            "responses": lambda r: (r.get("text") or {}).get("format", {}).get("schema"),
-            "messages": lambda r: (r.get("output_config") or {}).get("format", {}).get("schema"),
-        }[vendor](request)
-        for request in endpoint.requests
-    ]
-    # In a state that text does not move it has no form.
-    assert forms == [None, SUM, SUM, SUM]
-    assert "The answer does not fit the schema: it is no JSON" in json.dumps(endpoint.requests[2])
-    assert "at $.sum" in json.dumps(endpoint.requests[3])
+    # In a state with a way out the function that leaves it has the form.
+    forms = [form_in(vendor, request) for request in endpoint.requests]
+    assert forms[:3] == [None] * 3
+    assert [form["properties"] for form in forms[3:]] == [SUM["properties"]] * 3
+    told = [json.dumps(request) for request in endpoint.requests]
+    assert "output: it is missing" in told[1]
+    assert "at $.sum" in told[2]
+    assert "The answer does not fit the schema: it is no JSON" in told[4]
+    assert "at $.sum" in told[5]
     run = client.attach(result.run.run_id)
-    assert run.model_step(2).parameters == {"response_schema": SUM}
+    left = next(run.records(kinds=["TURN_COMPLETED"])).body
+    assert isinstance(left, TurnCompleted)
+    assert [part.json for part in left.output] == [JsonValue({"sum": 2})]
+    assert run.model_step(4).parameters == {"response_schema": SUM}
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"response_schema": {"type": "sum"}}, "response_schema: .*'sum' is not valid"),
-        ({"response_schema": []}, "response_schema: an object, not list"),
-        (
-            {"response_schema": SUM, "extra": {"response_format": {}}},
-            "response_schema: extra has response_format as well",
-        ),
-        ({"extra": {"stream": False}}, "extra.stream: the handler says it"),
+        ({"output": {"type": "sum"}}, "output: .*'sum' is not valid"),
+        ({"output": {"calc": {"type": "sum"}}}, r"output\['calc'\]: .*'sum' is not valid"),
+        ({"output": object()}, "output: <object.* has no schema"),
+        ({"extra": {"tool_choice": "none"}}, "extra.tool_choice: the handler says it"),
         ({"extra": {"user": {1, 2}}}, r"extra\.user: an instance of set is no JSON"),
         ({"extra": {"user": float("nan")}}, r"extra\.user: nan is no JSON"),
     ],
@@ -439,13 +450,6 @@ def test_settings_that_are_refused(settings: Any, said: str) -> None:
         blocking("chat", "http://127.0.0.1:1", **settings)
 
 
-def test_what_is_made_in_the_background_is_said_once() -> None:
-    with pytest.raises(ValueError, match=r"extra\.store: it is said by background=True"):
-        blocking("responses", "http://127.0.0.1:1", background=True, extra={"store": False})
-    with pytest.raises(ValueError, match=r"extra\.background: it is said by background=False"):
-        blocking("responses", "http://127.0.0.1:1", extra={"background": True})
-
-
 def test_blobs_are_refused_by_name(client: Client, vendor: str) -> None:
     head = client.put_blob(b"\x89PNG", media_type="image/png")
     image = Part(uri=head.ref, media_type="image/png")
@@ -453,94 +457,3 @@ def test_blobs_are_refused_by_name(client: Client, vendor: str) -> None:
     assert result.status is RunStatus.FAILED
     assert f"a part of image/png as the address {head.ref}" in str(result.errors[0])
     assert endpoint.requests == []
-
-
-class Background(Scripted):
-    """Makes the first response to its end, whoever listens; who asked for it is killed once it
-    is there."""
-
-    def __init__(self, *script: Says) -> None:
-        super().__init__(*script)
-        self.paths: list[str] = []
-        self.process: subprocess.Popen[bytes] | None = None
-        self.noted = threading.Event()
-        self._made = b""
-
-    def serve(self, request: BaseHTTPRequestHandler, data: bytes | Says) -> None:
-        if self.process is None or not isinstance(data, bytes) or self._made:
-            super().serve(request, data)
-            return
-        self._made = data
-        request.send_response(200)
-        request.send_header("Content-Type", "text/event-stream")
-        request.end_headers()
-        created, _, _ = data.partition(b"\n\n")
-        request.wfile.write(created + b"\n\n")
-        request.wfile.flush()
-        assert self.noted.wait(WAIT)
-        self.process.kill()
-        request.close_connection = True
-
-    def fetched(self, path: str) -> bytes | Says:
-        self.paths.append(path)
-        return self._made
-
-
-def test_a_response_in_the_background_is_fetched_after_a_kill(
-    sidecar: Sidecar, client: Client, tmp_path: Path
-) -> None:
-    """The worker is killed in mid-call; the next one fetches the response by its id."""
-    pack = registered(client, "background", bounds={"model_calls": {"timeout_sec": 60}})
-    program = Path(__file__).parent / "background.py"
-    with Background(Says("I add.", adds(1)), *BYE) as endpoint:
-        command = [sys.executable, str(program), sidecar.address, endpoint.url, pack]
-        first = endpoint.process = subprocess.Popen(command)
-        run = client.start(pack, variables={"n": 1}, input="Go.")
-        for record in run.transitions(kinds=["MODEL_NOTED"]):
-            assert isinstance(record.body, ModelNoted)
-            assert record.body.response_id == "resp_1"
-            break
-        endpoint.noted.set()
-        assert first.wait(WAIT) == -signal.SIGKILL
-        second = subprocess.Popen(command)
-        try:
-            assert run.wait(timeout=WAIT).run.status is RunStatus.COMPLETED
-        finally:
-            second.kill()
-            second.wait(WAIT)
-    assert endpoint.paths == ["/v1/responses/resp_1"]
-    assert [len(request["input"]) for request in endpoint.requests] == [1, 4, 1]
-    first_asked = endpoint.requests[0]
-    assert (first_asked["background"], first_asked["store"]) == (True, True)
-    assert run.info().tokens == 3 * 15
-
-
-class Cut(Background):
-    """Breaks off once the response was made; it can be fetched, or is gone."""
-
-    def __init__(self, *script: Says, gone: bool) -> None:
-        super().__init__(*script)
-        self._gone = gone
-
-    def serve(self, request: BaseHTTPRequestHandler, data: bytes | Says) -> None:
-        if self._made or not isinstance(data, bytes):
-            Scripted.serve(self, request, data)
-            return
-        self._made = data
-        Scripted.serve(self, request, data.partition(b"\n\n")[0] + b"\n\n")
-
-    def fetched(self, path: str) -> bytes | Says:
-        self.paths.append(path)
-        return Says(status=404) if self._gone else self._made
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_response_in_the_background_outlives_its_connection(client: Client, gone: bool) -> None:
-    with Cut(
-        Says("", adds(1)), *([Says("", adds(1))] if gone else []), *BYE, gone=gone
-    ) as endpoint:
-        handler = blocking("responses", endpoint.url, background=True)
-        result = client.run("steps", handler, tools={"add": add}, variables={"n": 1}, input="Go.")
-    assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
-    assert endpoint.paths == ["/v1/responses/resp_1"]
-    assert len(endpoint.requests) == (4 if gone else 3)

@@ -17,8 +17,7 @@ import pytest
 from google.protobuf.message import Message as ProtoMessage
 
 import pawl
-import pawl.anthropic
-import pawl.openai
+import pawl.models
 import pawl.testing
 from pawl import _convert, _enums
 from pawl._convert import from_proto, record_from_proto
@@ -29,7 +28,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 MODULES = (record_pb2, run_pb2, pack_pb2, control_pb2)
 
 
-@pytest.mark.parametrize("module", [pawl, pawl.anthropic, pawl.openai, pawl.testing])
+@pytest.mark.parametrize("module", [pawl, pawl.models, pawl.testing])
 def test_all(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]
     assert sorted(set(names)) == sorted(names)

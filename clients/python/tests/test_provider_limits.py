@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pawl._dialect import limits_of
+from pawl._endpoint import limits_of
 from pawl._model_requests import answer_model_request
 from pawl._models import ModelAnswer, ProviderLimits
 from pawl._runs import TurnRef
 
 
 def told(**headers: str) -> Any:
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return SimpleNamespace(response=SimpleNamespace(headers=names))
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def test_openai() -> None:
@@ -57,7 +55,7 @@ def test_anthropic() -> None:
 def test_what_cannot_be_read_tells_nothing(left: str, reset: str) -> None:
     told_so = told(x_ratelimit_remaining_tokens=left, x_ratelimit_reset_tokens=reset)
     assert limits_of(told_so) is None
-    assert limits_of(SimpleNamespace()) is None
+    assert limits_of({}) is None
 
 
 def test_they_go_with_the_answer() -> None:

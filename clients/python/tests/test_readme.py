@@ -75,10 +75,10 @@ def test_the_first_example_survives_a_kill() -> None:
     assert said[1] == said[2] == "COMPLETED {'receipt': 'charged'}\n"
     # The first answer was on record, the second one was asked for again, and nothing by the
     # third start.
-    said_before = [len(request["messages"]) for request in killing.requests]
-    assert said_before == [2, 4, 4, 2]
-    assert killing.requests[1]["messages"] == killing.requests[2]["messages"]
-    assert "/2" in killing.requests[2]["messages"][3]["content"]
+    said_before = [len(request["input"]) for request in killing.requests]
+    assert said_before == [1, 3, 3, 1]
+    assert killing.requests[1]["input"] == killing.requests[2]["input"]
+    assert "/2" in killing.requests[2]["input"][2]["output"]
 
 
 class Calling(Scripted):
@@ -87,9 +87,9 @@ class Calling(Scripted):
     charges = 0
 
     def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
-        offered = {tool["function"]["name"] for tool in body.get("tools", [])}
+        offered = {tool["name"] for tool in body.get("tools", [])}
         said = Says("Thank you.")
-        if "charge" in offered and body["messages"][-1]["role"] != "tool":
+        if "charge" in offered and body["input"][-1].get("type") != "function_call_output":
             self.charges += 1
             said = Says("", [("charge", {"order": "17"})])
         elif "leave_state" in offered:
@@ -122,14 +122,11 @@ import asyncio
 
 
 async def main() -> None:
-    from openai import AsyncOpenAI
     from pawl import AsyncClient
-    from pawl.openai import AsyncChatHandler
 
-    handler = AsyncChatHandler(AsyncOpenAI(), model="gpt-5-mini")
     async with AsyncClient(address=sys.argv[1]) as client:
         result = await client.run(
-            "shop", handler, tools={"charge": charge}, request_id="order-17",
+            "shop", model="openai:gpt-5-mini", tools={"charge": charge}, request_id="order-17",
             input="Order 17, please.",
         )
         print(result.status, result.artifacts)
@@ -143,7 +140,7 @@ def with_ledger(mode: str) -> str:
     """The first example, whose tool writes down outside that it was called."""
     before, end = first_example("README.md").split("    return f")
     source = f"{before}{LEDGER}    return f{end}"
-    return source if mode == "blocking" else source.split("handler = ")[0] + ASYNC
+    return source if mode == "blocking" else source.split("with Client(")[0] + ASYNC
 
 
 @pytest.mark.parametrize(("decision", "charges"), [("APPROVE", 1), ("DENY", 0)])

@@ -1,22 +1,21 @@
-"""What tests of turns by models share: handlers of each vendor's package, and packs for them."""
+"""What tests of turns by models share: models of each vendor, and packs for them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from anthropic import Anthropic, AsyncAnthropic
-from openai import AsyncOpenAI, OpenAI
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from conftest import STEPS
 from pawl import Client, RunResult
-from pawl.anthropic import AsyncMessagesHandler, MessagesHandler
-from pawl.openai import (
-    AsyncChatHandler,
-    AsyncResponsesHandler,
-    ChatHandler,
-    ResponsesHandler,
-)
+from pawl.models import AsyncModelHandler, ModelHandler
 from scripted import Says, Scripted
 
 KEY = "sk-very-secret"
@@ -24,22 +23,24 @@ VENDORS = ("chat", "responses", "messages")
 LEAVE = ("leave_state", {"event": "Done"})
 
 
-def blocking(vendor: str, url: str, **settings: Any) -> Any:
+def model(vendor: str, url: str, name: str = "scripted") -> Model[Any]:
     if vendor == "messages":
-        client = Anthropic(base_url=url, api_key=KEY, max_retries=0)
-        return MessagesHandler(client, model="scripted", **settings)
-    model = OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
-    handler = ChatHandler if vendor == "chat" else ResponsesHandler
-    return handler(model, model="scripted", **settings)
+        forms = ModelProfile(supports_json_schema_output=True)
+        provider_ = AnthropicProvider(base_url=url, api_key=KEY)
+        return AnthropicModel(name, provider=provider_, profile=forms)
+    provider = OpenAIProvider(base_url=f"{url}/v1", api_key=KEY)
+    if vendor == "chat":
+        return OpenAIChatModel(name, provider=provider)
+    profile = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
+    return OpenAIResponsesModel(name, provider=provider, profile=profile)
+
+
+def blocking(vendor: str, url: str, **settings: Any) -> Any:
+    return ModelHandler(model(vendor, url), **settings)
 
 
 def awaiting(vendor: str, url: str, **settings: Any) -> Any:
-    if vendor == "messages":
-        client = AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0)
-        return AsyncMessagesHandler(client, model="scripted", **settings)
-    model = AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
-    handler = AsyncChatHandler if vendor == "chat" else AsyncResponsesHandler
-    return handler(model, model="scripted", **settings)
+    return AsyncModelHandler(model(vendor, url), **settings)
 
 
 def registered(

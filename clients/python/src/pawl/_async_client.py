@@ -9,6 +9,7 @@ from typing import Any
 
 from pawl._approvals import Approval
 from pawl._async_caller import AsyncCaller
+from pawl._async_executor import handler_of
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
 from pawl._awaiting_serving import served_of
 from pawl._base import document, start_of, started_by
@@ -136,8 +137,10 @@ class AsyncClient(AsyncCaller):
     async def run(
         self,
         pack: str,
-        handler: AsyncHandlers,
+        handler: AsyncHandlers | None = None,
         *,
+        model: Any = None,
+        output: Any = None,
         tools: Mapping[str, AsyncTool] | None = None,
         agent: str = "",
         state: str = "",
@@ -150,7 +153,9 @@ class AsyncClient(AsyncCaller):
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
-        to such a function. `tools` makes the tools named in it here, by functions as for
+        to such a function. In its place `model` ("openai:gpt-5-mini") names the model that
+        executes the turns, and `output` what they have to give, as for `AsyncModelHandler`.
+        `tools` makes the tools named in it here, by functions as for
         `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
         handler that raises fails its turn, which is retried as the pack says. All runs that
         a client drives share one stream, on which the client is a worker of theirs alone.
@@ -166,8 +171,9 @@ class AsyncClient(AsyncCaller):
         process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())
-        served = served_of(handler, tools)
-        del arguments["handler"], arguments["tools"]
+        served = served_of(handler_of(handler, model, output), tools)
+        for name in ("handler", "model", "output", "tools"):
+            del arguments[name]
         started = await self._start("CALLER", **arguments)
         return await started._drive(served)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, cast
 
 from pawl._async_caller import AsyncCaller
+from pawl._async_executor import handler_of
 from pawl._async_turn import AsyncTurn
 from pawl._awaiting_serving import served_of
 from pawl._control import RaisedBudget
@@ -109,13 +110,18 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
         return await self._client.perform(read_result(self._runs, self.id, call, errors, output))
 
     async def drive(
-        self, handler: AsyncHandlers, *, tools: Mapping[str, AsyncTool] | None = None
+        self,
+        handler: AsyncHandlers | None = None,
+        *,
+        model: Any = None,
+        output: Any = None,
+        tools: Mapping[str, AsyncTool] | None = None,
     ) -> RunResult[ArtifactsT]:
         """Executes its turns until it ends or waits for something from outside.
 
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
-        return await self._drive(served_of(handler, tools))
+        return await self._drive(served_of(handler_of(handler, model, output), tools))
 
     async def _drive(self, served: Served) -> RunResult[ArtifactsT]:
         served.run_id = self.id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing as closing
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from pawl._errors import PawlError
 from pawl._settings import Settings
 from pawl._status import error_from_rpc
 
-__all__ = ["Line", "called", "closing", "end_of", "limited", "open_channel", "sleep", "together"]
+__all__ = ["Line", "called", "closing", "end_of", "open_channel", "sleep", "streamed", "together"]
 
 T = TypeVar("T")
 
@@ -87,17 +87,32 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     return values
 
 
-async def limited(stream: AsyncIterable[T], seconds: float | None) -> AsyncGenerator[T, None]:
-    """What a stream gives, for so long at most. Raises TimeoutError."""
-    pieces = stream.__aiter__()
-    loop = asyncio.get_running_loop()
-    end = None if seconds is None else loop.time() + seconds
-    while True:
-        left = None if end is None else max(end - loop.time(), 0.0)
-        try:
-            piece = await asyncio.wait_for(pieces.__anext__(), left)
-        except StopAsyncIteration:
-            return
-        except asyncio.TimeoutError:
-            raise TimeoutError(f"more than {seconds} s") from None
-        yield piece
+async def streamed(
+    source: AsyncGenerator[T, None], seconds: float | None
+) -> AsyncGenerator[T, None]:
+    """What a stream gives, for so long at most; it runs in a task of its own. Raises
+    TimeoutError."""
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+    end = object()
+
+    async def pump() -> None:
+        async with closing(source):
+            async for piece in source:
+                queue.put_nowait(piece)
+
+    task, clock = asyncio.create_task(pump()), asyncio.get_running_loop().time
+    task.add_done_callback(lambda _: queue.put_nowait(end))
+    until = None if seconds is None else clock() + seconds
+    try:
+        while True:
+            left = None if until is None else max(until - clock(), 0.0)
+            piece = await asyncio.wait_for(queue.get(), left)
+            if piece is end:
+                await task
+                return
+            yield piece
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"more than {seconds} s") from None
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import closing
-from threading import Event, Timer
-from time import sleep
+from queue import Empty, SimpleQueue
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import grpc
 
+from pawl._loop import in_loop
 from pawl._settings import Settings
 from pawl._threads import Threads
 
-__all__ = ["Line", "called", "closing", "limited", "open_channel", "sleep", "together"]
+__all__ = ["Line", "called", "closing", "open_channel", "sleep", "streamed", "together"]
 
 T = TypeVar("T")
 
@@ -63,31 +64,31 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T]:
         threads.close()
 
 
-def limited(stream: Iterable[T], seconds: float | None) -> Generator[T, None, None]:
-    """What a stream gives, for so long at most: it is closed then, at its next sign of life.
-    Raises TimeoutError."""
-    over = Event()
+def streamed(source: AsyncGenerator[T, None], seconds: float | None) -> Generator[T, None, None]:
+    """What a stream gives, for so long at most; it runs in the event loop of a thread that all
+    of them share. Raises TimeoutError."""
+    queue: SimpleQueue[Any] = SimpleQueue()
+    end = object()
 
-    def end() -> None:
-        over.set()
-        close = getattr(stream, "close", None)
-        if close is not None:
-            close()
+    async def pump() -> None:
+        try:
+            async for piece in source:
+                queue.put(piece)
+        finally:
+            await source.aclose()
 
-    timer = None if seconds is None else Timer(seconds, end)
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
+    future = in_loop(pump())
+    future.add_done_callback(lambda _: queue.put(end))
+    until = None if seconds is None else monotonic() + seconds
     try:
-        for piece in stream:
-            if over.is_set():
-                break
+        while True:
+            left = None if until is None else max(until - monotonic(), 0.0)
+            piece = queue.get(timeout=left)
+            if piece is end:
+                future.result()
+                return
             yield piece
-    except Exception:
-        if not over.is_set():
-            raise
+    except Empty:
+        raise TimeoutError(f"more than {seconds} s") from None
     finally:
-        if timer is not None:
-            timer.cancel()
-    if over.is_set():
-        raise TimeoutError(f"more than {seconds} s")
+        future.cancel()

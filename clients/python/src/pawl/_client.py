@@ -16,6 +16,7 @@ from pawl._caller import Caller
 from pawl._consumers import Consumer
 from pawl._control import Account, Limit, Schedule
 from pawl._enums import RunStatus
+from pawl._executor import handler_of
 from pawl._outcomes import RunResult
 from pawl._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl._records import Record
@@ -135,8 +136,10 @@ class Client(Caller):
     def run(
         self,
         pack: str,
-        handler: Handlers,
+        handler: Handlers | None = None,
         *,
+        model: Any = None,
+        output: Any = None,
         tools: Mapping[str, Tool] | None = None,
         agent: str = "",
         state: str = "",
@@ -149,7 +152,9 @@ class Client(Caller):
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
-        to such a function. `tools` makes the tools named in it here, by functions as for
+        to such a function. In its place `model` ("openai:gpt-5-mini") names the model that
+        executes the turns, and `output` what they have to give, as for `ModelHandler`.
+        `tools` makes the tools named in it here, by functions as for
         `Worker.tool`; steps of others wait for a worker. The rest is as for `start`. A
         handler that raises fails its turn, which is retried as the pack says. All runs that
         a client drives share one stream, on which the client is a worker of theirs alone.
@@ -165,8 +170,9 @@ class Client(Caller):
         process was forked from one that had driven runs; and as `start`.
         """
         arguments = _without_self(locals())
-        served = served_of(handler, tools)
-        del arguments["handler"], arguments["tools"]
+        served = served_of(handler_of(handler, model, output), tools)
+        for name in ("handler", "model", "output", "tools"):
+            del arguments[name]
         started = self._start("CALLER", **arguments)
         return started._drive(served)
 

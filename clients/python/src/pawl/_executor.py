@@ -3,27 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from pawl._blocking import closing, limited, sleep
-from pawl._dialect import (
-    Ask,
-    Dialect,
-    Draft,
-    broken,
-    discreet,
-    failure_of,
-    is_final,
-    limits_of,
-    patience,
-    sound,
-    unusable,
-)
+from pawl._blocking import closing, sleep, streamed
+from pawl._endpoint import is_final, unusable
 from pawl._enums import Disposition, StepStatus
 from pawl._errors import FailTurnError, LimitError, RequestError, RunTerminalError, TurnStaleError
+from pawl._form import Forms
 from pawl._model_calls import AnsweredModel, RequestedModel
 from pawl._models import ModelAnswer, ModelFailure, ProviderLimits
 from pawl._outcomes import Reply
@@ -34,60 +23,83 @@ from pawl._values import Fault, Usage
 
 
 class ModelHandler:
-    """A turn handler whose turns a model executes, by a provider's own package.
+    """A turn handler that blocks. Safe to share between threads.
+
+    `model` is `provider:model` (endpoint and key come from the environment, as pydantic-ai reads
+    them) or any `pydantic_ai.models.Model`; it needs `pip install 'pawl-sidecar[models]'`.
 
     `max_rounds` bounds the answers of one turn; the pack's tool_policy.max_rounds may lower
     it. `chat`: text that does not leave the state is an answer to the person, and the run
     waits for the next input; the model can ask too. None: in states of orchestration hybrid
-    or external. `response_schema` is a JSON Schema of the texts that are an answer, which are
-    JSON then, in states without a way out and with `chat`. `extra` are further arguments of
-    the provider's call.
+    or external. `output` is what a turn's output has to be: a class that pydantic knows (a
+    BaseModel, a dataclass, a TypedDict), a JSON Schema, or a mapping from prompt ids to these; the
+    model is asked again for what does not fit. `extra` are settings of the library
+    (`pydantic_ai.settings.ModelSettings`), recorded with the request except for headers.
 
     Every answer is a record (docs/models.md): a turn that is executed again, after whatever
-    loss, gets the answers that there are, and asks for the others only.
+    loss, gets the answers that there are, and asks for the others only. A call of the model that
+    fails is made again as the pack says (`model_calls.retry`), by these codes: REFUSED,
+    CONTENT_FILTER, TRUNCATED, NO_ANSWER, STREAM_TRUNCATED, MODEL_RATE_LIMITED, MODEL_UNREACHABLE,
+    MODEL_TIMEOUT, MODEL_ERROR, ANSWER_INVALID, MODEL_<HTTP status>; below 500 it fails the turn
+    for good, but for 408, 409, 425 and 429. So do MEDIA_UNSUPPORTED, PARAMETER_UNSUPPORTED,
+    OVERRIDE_UNSUPPORTED, REQUEST_UNSUPPORTED and ANSWER_TOO_LARGE; MAX_ROUNDS fails its attempt.
     """
 
     def __init__(
         self,
-        client: Any,
-        dialect: Dialect,
+        model: Any,
         *,
-        model: str,
-        max_rounds: int,
-        chat: bool | None,
-        response_schema: Mapping[str, Any] | None,
-        extra: Mapping[str, Any] | None,
+        max_rounds: int = 16,
+        chat: bool | None = None,
+        output: Any = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
-        given = dict(extra or {})
-        for name in dialect.said:
-            if name in given:
-                raise ValueError(f"extra.{name}: the handler says it")
-        if response_schema is not None and dialect.formats in given:
-            raise ValueError(f"response_schema: extra has {dialect.formats} as well")
-        self._client, self._dialect = client, dialect
+        self._model = library().model_of(model)
         self._manner = Manner(
-            model=model, max_rounds=max_rounds, chat=chat, schema=response_schema, extra=given
+            model=self._model.model_name,
+            max_rounds=max_rounds,
+            chat=chat,
+            forms=Forms(output),
+            extra=dict(extra or {}),
         )
-        dialect.create(client)
 
     def __call__(self, turn: Turn) -> Reply:
         """Executes one turn."""
         talk = Talk(turn, self._manner)
         while talk.reply is None:
-            calls = talk.heard(_Round(self._client, self._dialect, turn, talk).heard())
+            calls = talk.heard(_Round(self._model, turn, talk).heard())
             if calls:
                 talk.answered(calls, turn.calls(calls))
         return talk.reply
 
 
+def handler_of(handler: Any, model: Any, output: Any) -> Any:
+    """The handler that is given, or that of a model. Raises TypeError for both, and for none."""
+    if model is None and output is not None:
+        raise TypeError("output: what a model is to answer; give model= as well")
+    if (handler is None) == (model is None):
+        raise TypeError("give a handler, or model=, not both")
+    return handler if model is None else ModelHandler(model, output=output)
+
+
+def library() -> Any:
+    """What calls models. Raises ImportError that says what to install."""
+    try:
+        import pydantic_ai  # noqa: F401
+    except ImportError as error:
+        words = "models need pydantic-ai (Python 3.11): pip install 'pawl-sidecar[models]'"
+        raise ImportError(words) from error
+    from pawl import _library
+
+    return _library
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Came:
-    """What came of a call, and what it consumed. `fetch`: the response that is made without
-    anybody listening, which the next attempt has to fetch; empty: it asks anew."""
+    """What came of a call, and what it consumed."""
 
     outcome: ModelAnswer | ModelFailure
     usage: Usage
-    fetch: str = ""
     shown: int = 0
     """Bytes of it that were shown."""
     limits: ProviderLimits | None = None
@@ -101,8 +113,8 @@ _RECORDED = -1
 class _Round:
     """One round of a turn: the record, else the model."""
 
-    def __init__(self, client: Any, dialect: Dialect, turn: Turn, talk: Talk) -> None:
-        self._client, self._dialect, self._turn, self._talk = client, dialect, turn, talk
+    def __init__(self, model: Any, turn: Turn, talk: Talk) -> None:
+        self._model, self._turn, self._talk = model, turn, talk
         self._request, self._bound = talk.request(), talk.bound()
         self._most = self._reserved = 0
         self._heeded: set[int] = set()
@@ -137,35 +149,36 @@ class _Round:
     def _answer(self, step: Step) -> Heard:
         """Makes the call until it is answered, or has used up its attempts."""
         allowed = None if step.deadline is None else _allowed(step.deadline)
-        attempt, fetch = step.attempt, step.model.response_id if step.model else ""
+        attempt = step.attempt
         while True:
-            came = self._call(step.step, attempt, fetch, allowed)
-            attempt, fetch = self._tell(step.step, attempt, came), came.fetch
+            came = self._call(allowed)
+            attempt = self._tell(step.step, attempt, came)
             if came.shown and attempt:
                 self._turn.retract_output(came.shown)
             if attempt == _RECORDED:
                 return self.heard()
-            if attempt and self._grown:
-                fetch, self._grown = "", False  # What is made there is no answer to it.
+            self._grown = self._grown and not attempt
             if not attempt and isinstance(came.outcome, ModelAnswer):
                 answer = came.outcome
                 return Heard(step=step.step, answer=answer, usage=came.usage, replayed=False)
 
-    def _call(self, step: int, attempt: int, fetch: str, allowed: float | None) -> _Came:
-        """Makes the call once, or fetches what was made of it."""
+    def _call(self, allowed: float | None) -> _Came:
+        """Makes the call once, and shows the text as it comes in."""
         ask = self._talk.ask(self._reserved)
-        call = _Call(self._client, self._dialect, self._turn, ask)
-        call.most_bytes, call.allowed = self._most, allowed
-        outcome = call.make(step, attempt, fetch)
-        if isinstance(outcome, ModelFailure):
-            outcome = discreet(self._client, outcome)
-        return _Came(
-            outcome=outcome,
-            usage=call.usage(outcome),
-            fetch=call.fetch,
-            shown=call.shown,
-            limits=call.limits,
-        )
+        call = library().call(self._model, ask, self._most, allowed)
+        shown, late = 0, None
+        try:
+            with closing(streamed(call.pieces(), allowed)) as pieces:
+                for piece in pieces:
+                    if piece.reasoning:
+                        self._turn.reasoning(piece.reasoning)
+                    if piece.text:
+                        self._turn.output(piece.text)
+                    shown += len((piece.reasoning + piece.text).encode())
+        except TimeoutError as error:
+            late = unusable("MODEL_TIMEOUT", f"no whole answer: {error}")
+        outcome = late or call.outcome
+        return _Came(outcome=outcome, usage=call.usage, shown=shown, limits=call.limits)
 
     def _tell(self, step: int, attempt: int, came: _Came) -> int:
         """Tells what came of a call; gives the attempt to make next, 0 after an answer,
@@ -197,116 +210,6 @@ class _Round:
             raise FailTurnError(error.code, error.message, retryable=not outcome.final)
         sleep(settled.wait.total_seconds() if settled.wait else 0.0)
         return settled.next
-
-
-class _Call:
-    """One call of a model."""
-
-    def __init__(self, client: Any, dialect: Dialect, turn: Turn, ask: Ask) -> None:
-        self.most_bytes = 0
-        """What an answer may have; 0: anything."""
-        self.allowed: float | None = None
-        """Seconds that it may take."""
-        self.draft: Draft = dialect.draft()
-        self.fetch = ""
-        self.shown = 0
-        self.limits: ProviderLimits | None = None
-        self._client, self._dialect, self._turn = client, dialect, turn
-        self._ask, self._begun = ask, False
-        self._noted = not dialect.background(self._ask)
-
-    def make(self, step: int, attempt: int, fetch: str) -> ModelAnswer | ModelFailure:
-        """What came of it."""
-        try:
-            stream = self._start(fetch)
-        except Exception as error:
-            # What is made is still there: that it could not be fetched is no reason to pay again.
-            self.fetch, self.limits = fetch, limits_of(error)
-            return failure_of(error)
-        self.limits, self._begun = limits_of(stream), True
-        try:
-            with stream:
-                outcome = self._listen(stream, step, attempt)
-            self.fetch = self._left(fetch)
-            return outcome
-        except _BrokenError as error:
-            self.fetch = self._left(fetch)
-            if isinstance(error.error, TimeoutError):
-                return unusable("MODEL_TIMEOUT", f"no whole answer: {error.error}")
-            return broken(error.error)
-
-    def usage(self, outcome: ModelAnswer | ModelFailure) -> Usage:
-        """What it consumed, as far as that was reported. What the provider was not at work on
-        consumed nothing; what is fetched by the next attempt is told with that."""
-        late = isinstance(outcome, ModelFailure) and outcome.error.code == "MODEL_TIMEOUT"
-        if self.fetch or not (self._begun or late):
-            return Usage()
-        return self.draft.usage
-
-    def _left(self, fetch: str) -> str:
-        """The response that was not heard to its end, and can be fetched."""
-        if self.draft.over or not self._dialect.background(self._ask):
-            return ""
-        return self.draft.response_id or fetch
-
-    def _start(self, fetch: str) -> Any:
-        """The stream of a response that is there, else of a new one."""
-        settings = patience(self._client, self.allowed)
-        fetching = self._dialect.fetch(self._client) if fetch else None
-        if fetching is not None:
-            try:
-                return fetching(fetch, **settings)
-            except Exception as error:
-                if getattr(error, "status_code", None) not in _GONE:
-                    raise
-        create = self._dialect.create(self._client)
-        try:
-            return create(**settings | self._dialect.arguments(self._ask))
-        except Exception as error:
-            if not self._dialect.another(error, self._ask):
-                raise
-        return create(**settings | self._dialect.arguments(self._ask))
-
-    def _listen(self, stream: Any, step: int, attempt: int) -> ModelAnswer | ModelFailure:
-        """Shows the text as it comes in."""
-        with closing(self._texts(stream)) as texts:
-            for text in texts:
-                if not self._noted and self.draft.response_id:
-                    self._noted = True
-                    self._turn.note_model(step, attempt, self.draft.response_id)
-                if self.most_bytes and self.draft.size > self.most_bytes:
-                    words = f"the answer has more than {self.most_bytes} bytes"
-                    fault = Fault(code="ANSWER_TOO_LARGE", message=words)
-                    return ModelFailure(error=fault, final=True)
-                if text:
-                    self._turn.output(text)
-                    self.shown += len(text.encode(errors="replace"))
-        try:
-            came = self.draft.end()
-            return sound(came) if isinstance(came, ModelAnswer) else came
-        except Exception as error:
-            raise _BrokenError(error) from error
-
-    def _texts(self, stream: Iterable[Any]) -> Generator[str, None]:
-        """What an answer says, piece by piece. All that goes wrong is the endpoint's."""
-        try:
-            with closing(limited(stream, self.allowed)) as pieces:
-                for piece in pieces:
-                    yield self.draft.take(piece)
-        except Exception as error:
-            raise _BrokenError(error) from error
-
-
-_GONE = (400, 404, 410)
-"""Statuses of a response that cannot be fetched any more."""
-
-
-class _BrokenError(Exception):
-    """What a stream raised, apart from what showing its text raises."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(type(error).__name__)
-        self.error = error
 
 
 def _refused(outcome: ModelAnswer | ModelFailure, error: LimitError | RequestError) -> ModelFailure:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from pawl._form import Form, inside
 from pawl._json_text import dump_json
+from pawl._models import ModelCall
 from pawl._runs import ArtifactSlot
 from pawl._turn_view import TurnView
 from pawl._values import Json, JsonValue
@@ -24,10 +27,12 @@ def free(name: str, turn: TurnView) -> str:
     return name
 
 
-def object_in(arguments: str) -> tuple[dict[str, Any], str]:
-    """The object that the text of a call's arguments is, or what is wrong with it."""
+def arguments_of(call: ModelCall) -> tuple[dict[str, Any], str]:
+    """The arguments of a call, or what is wrong with them."""
+    if call.broken_arguments:
+        return {}, f"the arguments are no JSON object: {call.broken_arguments[:256]}"
     try:
-        given = json.loads(arguments or "{}")
+        given = json.loads(call.arguments or "{}")
         # Python reads more than there is in JSON: NaN, and halves of characters.
         dump_json(given, "arguments")
     except (ValueError, RecursionError) as error:
@@ -37,13 +42,23 @@ def object_in(arguments: str) -> tuple[dict[str, Any], str]:
     return given, ""
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How a state is left."""
+
+    event: str = ""
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
+    output: JsonValue | None = None
+
+
 class Leaving:
     """The function whose enum is the state's events and whose arguments carry artifacts."""
 
-    def __init__(self, turn: TurnView) -> None:
+    def __init__(self, turn: TurnView, form: Form | None = None) -> None:
         self.name = free(LEAVE, turn)
         self._events = list(turn.allowed_events)
         self._slots = {s.name: s for s in turn.artifact_slots if _is_text(s) or _is_json(s)}
+        self._form = form
 
     def tool(self) -> dict[str, Any]:
         """What the model is told of it."""
@@ -54,35 +69,47 @@ class Leaving:
                 "properties": {name: _slot_schema(slot) for name, slot in self._slots.items()},
                 "additionalProperties": False,
             }
+        required = ["event"]
+        roots: dict[str, Any] = {}
+        if self._form is not None:
+            properties["output"], roots = inside(self._form.schema)
+            required.append("output")
         return {
             "name": self.name,
             "description": "Ends this state. Choose the event that says how it went.",
             "parameters": {
                 "type": "object",
                 "properties": properties,
-                "required": ["event"],
+                "required": required,
                 "additionalProperties": False,
+                **roots,
             },
         }
 
-    def read(self, arguments: str) -> tuple[str, dict[str, Any], str]:
-        """The event and the artifacts of a call, or what is wrong with it."""
-        given, fault = object_in(arguments)
+    def read(self, call: ModelCall) -> tuple[Left, str]:
+        """What a call says, or what is wrong with it."""
+        given, fault = arguments_of(call)
         fault = fault or self._fault(given)
         if fault:
-            return "", {}, fault
+            return Left(), fault
         artifacts: dict[str, Any] = {}
         for name, value in (given.get("artifacts") or {}).items():
             artifacts[name] = value if _is_text(self._slots[name]) else JsonValue(value)
-        return given["event"], artifacts, ""
+        output = None if self._form is None else JsonValue(given["output"])
+        return Left(given["event"], artifacts, output), ""
 
     def _fault(self, given: Mapping[str, Json]) -> str:
+        takes = ["event", "artifacts"] + ["output"] * (self._form is not None)
         for name in given:
-            if name not in ("event", "artifacts"):
+            if name not in takes:
                 place = "; it belongs under artifacts" if name in self._slots else ""
-                return f"{name}: no property of {self.name}, only event and artifacts{place}"
+                return f"{name}: no property of {self.name}, only {' and '.join(takes)}{place}"
         if given.get("event") not in self._events:
             return f"event: one of {self._events}, not {given.get('event')!r}"
+        if self._form is not None:
+            fault = self._form.value(given["output"])[1] if "output" in given else "it is missing"
+            if fault:
+                return f"output: {fault}"
         writes = given.get("artifacts")
         if writes is None:
             return ""
@@ -116,9 +143,9 @@ class Asking:
             },
         }
 
-    def read(self, arguments: str) -> tuple[str, str]:
+    def read(self, call: ModelCall) -> tuple[str, str]:
         """The question of a call, or what is wrong with it."""
-        given, fault = object_in(arguments)
+        given, fault = arguments_of(call)
         if fault:
             return "", fault
         unknown = [name for name in given if name != "question"]

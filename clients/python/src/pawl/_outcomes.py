@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
+from pawl import _form
 from pawl._convert import enum_of, from_proto, optional, optional_record
 from pawl._enums import Awaiting, Disposition, RunStatus
 from pawl._errors import HandlerError
@@ -13,6 +14,8 @@ from pawl._records import Record
 from pawl._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl._types import ReplyArtifactsT, ReplyEventT, ValuesT
 from pawl._values import Artifact, ArtifactLike, Content, Message, Usage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +133,11 @@ class RunResult(Generic[ValuesT]):
     def reason(self) -> str:
         """Why it ended, for example "completed"; empty while it goes on."""
         return self.run.reason
+
+    def output_as(self, cls: type[T]) -> T:
+        """The output as an instance of a class that pydantic knows, validated. Raises SchemaError
+        (OUTPUT_INVALID): there is no output in JSON, or it does not fit."""
+        return _form.instance_of(cls, self.output)
 
 
 def values_of(artifacts: Sequence[Artifact]) -> dict[str, ArtifactLike]:

@@ -11,6 +11,7 @@ from pawl._blocking_serving import served_of
 from pawl._caller import Caller
 from pawl._control import RaisedBudget
 from pawl._enums import SteerWhen, StepDecision
+from pawl._executor import handler_of
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
@@ -110,13 +111,18 @@ class Run(Generic[EventT, ArtifactsT, VariablesT]):
         return self._client.perform(read_result(self._runs, self.id, call, errors, output))
 
     def drive(
-        self, handler: Handlers, *, tools: Mapping[str, Tool] | None = None
+        self,
+        handler: Handlers | None = None,
+        *,
+        model: Any = None,
+        output: Any = None,
+        tools: Mapping[str, Tool] | None = None,
     ) -> RunResult[ArtifactsT]:
         """Executes its turns until it ends or waits for something from outside.
 
         As `Client.run`, for a run that was started before, perhaps by another process.
         """
-        return self._drive(served_of(handler, tools))
+        return self._drive(served_of(handler_of(handler, model, output), tools))
 
     def _drive(self, served: Served) -> RunResult[ArtifactsT]:
         served.run_id = self.id

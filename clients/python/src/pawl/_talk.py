@@ -6,17 +6,16 @@ that a turn that is executed again walks through the same rounds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pawl import _schema
-from pawl._dialect import Ask, calls_of, text_of
+from pawl._ask import Ask, calls_of, text_of
 from pawl._enums import Awaiting, StepStatus
 from pawl._errors import FailTurnError, SchemaError, StepCancelledError
+from pawl._form import Forms
 from pawl._json_text import dump_json
-from pawl._leaving import Asking, Leaving, object_in
+from pawl._leaving import Asking, Leaving, arguments_of
 from pawl._model_calls import Heed
 from pawl._models import (
     ConversationRange,
@@ -45,8 +44,10 @@ _BYTES_PER_TOKEN = 4
 _MEDIA_TOKENS = 1000
 """What text, and a part that is none, are taken to consume."""
 
-_UNRECORDED = ("extra_headers", "extra_query", "timeout")
-"""Arguments of a provider's package that are no part of the request's body, and may hold keys."""
+_UNRECORDED = ("extra_headers", "timeout", "request_timeout", "first_event_timeout")
+"""Settings that are no part of the request's body, and may hold keys."""
+_SAID = ("max_retries", "tool_choice")
+"""Settings that the conversation says itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,26 +58,17 @@ class Manner:
     model: str
     max_rounds: int
     chat: bool | None
-    schema: Mapping[str, Json] | None
+    forms: Forms
     extra: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        if not self.model:
-            raise ValueError("model: a name, not empty")
         if self.max_rounds < 1:
             raise ValueError(f"max_rounds: 1 or more, not {self.max_rounds}")
+        for name in _SAID:
+            if name in self.extra:
+                raise ValueError(f"extra.{name}: the handler says it")
         for name, value in self.recorded.items():
             dump_json(value, f"extra.{name}")
-        if self.schema is None:
-            return
-        if not isinstance(self.schema, Mapping):
-            name = type(self.schema).__name__
-            raise ValueError(f"response_schema: an object, not {name}")
-        try:
-            _schema.examine(dict(self.schema), "response_schema")
-        except SchemaError as error:
-            raise ValueError(f"response_schema: {error}") from error
-        dump_json(dict(self.schema), "response_schema")
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -119,14 +111,14 @@ class Talk:
         self.reply: Reply | None = None
         self.round = 0
         self._turn, self._manner = turn, manner
-        self._leaving, self._asking = Leaving(turn), Asking(turn)
+        self._form = manner.forms.of(turn.prompt)
+        self._leaving, self._asking = Leaving(turn, self._form), Asking(turn)
         settings = turn.settings or {}
         self._policy: Mapping[str, Any] = settings.get("tool_policy") or {}
         moved = settings.get("orchestration") in ("hybrid", "external")
         self._chat = (moved if manner.chat is None else manner.chat) and not turn.terminal
-        # Where a text moves nothing, it needs no form.
-        ends = self._chat or not turn.allowed_events
-        self._schema = manner.schema if ends else None
+        # In a state with a way out, the function that leaves it has the output.
+        self._text_form = None if turn.allowed_events else self._form
         override = (settings.get("model_overrides") or {}).get(manner.model) or {}
         self._system = _system(turn.system_prompt, override)
         given = {**(settings.get("parameters") or {}), **(override.get("parameters") or {})}
@@ -190,7 +182,7 @@ class Talk:
 
     def _settings(self) -> dict[str, Any]:
         choice = {} if self._choice() == "auto" else {"tool_choice": self._choice()}
-        form = {} if self._schema is None else {"response_schema": dict(self._schema)}
+        form = {} if self._text_form is None else {"response_schema": self._text_form.schema}
         return {**self._parameters, **choice, **form, **self._manner.recorded}
 
     def _choice(self) -> str:
@@ -201,14 +193,14 @@ class Talk:
         """The same for a provider, with every message. `reserved` are the tokens of the answer
         that a budget holds; 0: none does."""
         return Ask(
-            model=self._manner.model,
             system=self._system,
             tools=self._tools,
             parameters=self._parameters,
             choice=self._choice(),
             messages=tuple(self._history),
-            schema=self._schema,
+            schema=None if self._text_form is None else self._text_form.schema,
             extra=self._manner.extra,
+            round=self.round,
             most=reserved or self._most_said(),
         )
 
@@ -226,10 +218,7 @@ class Talk:
 
     def _most_said(self) -> int:
         """What the program says in `extra`, else the pack; 0: neither says anything."""
-        given = [self._parameters.get("max_tokens")]
-        given += [
-            self._manner.extra.get(f"max_{name}tokens") for name in ("completion_", "output_", "")
-        ]
+        given = [self._parameters.get("max_tokens"), self._manner.extra.get("max_tokens")]
         counts = [
             int(most)
             for most in given
@@ -283,10 +272,10 @@ class Talk:
             self._say(Message.of("user", words))
             return
         awaiting = Awaiting.INPUT if self._chat else Awaiting.UNSPECIFIED
-        if self._schema is None:
+        if self._text_form is None:
             self._done(text, awaiting=awaiting)
             return
-        value, fault = _fitting(text, self._schema)
+        value, fault = self._text_form.read(text)
         if fault:
             words = f"The answer does not fit the schema: {fault}. Answer with JSON that fits."
             self._say(Message.of("user", words))
@@ -296,15 +285,16 @@ class Talk:
     def _alone(self, answer: ModelAnswer, call: ModelCall) -> bool:
         """Leaves the state or asks the person, if the call does that."""
         if call.name == self._asking.name and self._offers(call.name):
-            question, fault = self._asking.read(call.arguments)
+            question, fault = self._asking.read(call)
             if not fault:
                 text = "\n".join(filter(None, (answer.text, question)))
                 self._done(text, told=_told(call.id, {"asked": True}), awaiting=Awaiting.INPUT)
         elif call.name == self._leaving.name and self._offers(call.name):
-            event, artifacts, fault = self._leaving.read(call.arguments)
+            left, fault = self._leaving.read(call)
             if not fault:
-                told = _told(call.id, {"left": event})
-                self._done(answer.text, told=told, event=event, artifacts=artifacts)
+                told = _told(call.id, {"left": left.event})
+                output = answer.text if left.output is None else left.output
+                self._done(output, told=told, event=left.event, artifacts=left.artifacts)
         else:
             return False
         if fault:
@@ -334,7 +324,7 @@ class Talk:
 
     def _call_of(self, index: int, call: ModelCall) -> StepCall | None:
         """The step of a call; None if the model is told what is wrong with it."""
-        arguments, fault = object_in(call.arguments)
+        arguments, fault = arguments_of(call)
         code = "BAD_ARGUMENTS"
         names = [tool.name for tool in self._turn.tools]
         if call.name in (self._leaving.name, self._asking.name) and self._offers(call.name):
@@ -350,7 +340,7 @@ class Talk:
             self._answers.told(index, _error(call.id, code, fault))
             return None
         asked = ToolCallRef(model_step=self._last.step if self._last else 0, index=index)
-        return StepCall(call.name, arguments, call=asked)
+        return StepCall(call.name, arguments, call=asked, text=call.arguments)
 
 
 def _system(prompt: str, override: Mapping[str, Any]) -> str:
@@ -365,19 +355,6 @@ def _system(prompt: str, override: Mapping[str, Any]) -> str:
             )
     prefix, suffix = (override.get(f"system_template_{end}") or "" for end in ("prefix", "suffix"))
     return f"{prefix}{override.get('system_template') or prompt}{suffix}"
-
-
-def _fitting(text: str, schema: Mapping[str, Json]) -> tuple[Json, str]:
-    """The value of a text in JSON that fits, or what is wrong with it."""
-    try:
-        value = json.loads(text)
-        dump_json(value, "the answer")
-        _schema.check(value, dict(schema), "the answer")
-    except SchemaError as error:
-        return None, error.message
-    except (ValueError, RecursionError) as error:
-        return None, f"it is no JSON: {error}"
-    return value, ""
 
 
 def _tokens(text: str, messages: Sequence[Message]) -> int:

@@ -29,6 +29,8 @@ class StepCall:
     """The model's call that this is; the key is then made of it."""
     by_caller: bool = False
     """The caller makes the call, no worker gets it, if the answer's step has `by_caller` too."""
+    text: str = ""
+    """The payload in JSON, with the digits that a model wrote; empty: that of `payload`."""
 
 
 def complete_request(
@@ -107,7 +109,7 @@ def step_request(
             run_pb2.StepRequest(
                 key=call.key,
                 tool=call.tool,
-                payload_json=dump_json(call.payload, "payload"),
+                payload_json=call.text or dump_json(call.payload, "payload"),
                 reframe=call.reframe,
                 by_caller=call.by_caller,
                 call=None

@@ -1,16 +1,20 @@
-"""Turns executed by any OpenAI-compatible endpoint; needs `pip install 'pawl-sidecar[openai]'`.
+"""Turns executed by models of any provider; needs `pip install 'pawl-sidecar[models]'`.
 
-    from openai import OpenAI
     from pawl import Client
-    from pawl.openai import ChatHandler
+    from pawl.models import ModelHandler
 
-    handler = ChatHandler(OpenAI(), model="gpt-5-mini")
+    handler = ModelHandler("openai:gpt-5-mini")
     with Client() as client:
         client.run("my-pack", handler, tools={"run_tests": run_tests}, request_id="order-17")
 
+The name is `provider:model`; endpoint and key come from the environment, as pydantic-ai reads
+them. In its place any `pydantic_ai.models.Model` does, for an endpoint of one's own:
+
+    OpenAIChatModel("llama", provider=OpenAIProvider(base_url="http://gpu:8000/v1", api_key="-"))
+
 Every answer of the model is a record: whatever is lost, the program, the worker, the sidecar
 or the connection, the run goes on with what was answered, and nothing is asked or done twice
-(docs/models.md). `ResponsesHandler` speaks OpenAI's responses instead of chat completions.
+(docs/models.md).
 
 A handler is for `Client.run` and for workers alike. The model gets the rendered system
 prompt, the conversation and the prompt's tools, each of which is a durable step. It
@@ -20,9 +24,7 @@ whose arguments carry the artifacts; nothing else can move the run.
 
 from __future__ import annotations
 
-from pawl._async_chat import AsyncChatHandler
-from pawl._async_responses import AsyncResponsesHandler
-from pawl._chat import ChatHandler
-from pawl._responses import ResponsesHandler
+from pawl._async_executor import AsyncModelHandler
+from pawl._executor import ModelHandler
 
-__all__ = ["AsyncChatHandler", "AsyncResponsesHandler", "ChatHandler", "ResponsesHandler"]
+__all__ = ["AsyncModelHandler", "ModelHandler"]

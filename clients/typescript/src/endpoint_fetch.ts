@@ -3,7 +3,7 @@
  * see it. ADR 0090 has the table.
  */
 
-import { failTurn } from "./errors.js";
+import { failTurn, type PawlError } from "./errors.js";
 import type { LanguageModel } from "./language_model.js";
 import { brokenBy, wordsOf } from "./model_fault.js";
 import { unmarked } from "./verbatim.js";
@@ -39,7 +39,8 @@ export interface Seen {
 export function mended(model: LanguageModel): Mended {
   const seen: Seen = { keys: new Set(), streaming: false };
   const { config } = model as { config?: { fetch?: unknown } };
-  if (typeof config !== "object" || config === null) {
+  const hides = /\bthis\.#/.test(String(model.constructor)); // A copy has no private fields.
+  if (typeof config !== "object" || config === null || hides) {
     return { model, own: true, seen };
   }
   const given = config.fetch;
@@ -74,47 +75,23 @@ function asksForStream(body: unknown): boolean {
   return typeof body === "string" && /"stream"\s*:\s*true/.test(body);
 }
 
-async function mendedResponse(
-  response: Response,
+function mendedResponse(
+  { status, statusText, headers }: Response,
   body: ReadableStream<Uint8Array>,
   seen: Seen,
-): Promise<Response> {
-  const reader = body.pipeThrough(new TextDecoderStream() as Decoder).getReader();
-  let head = "";
-  let done = false;
-  while (!done && head.trim() === "") {
-    const read = await reader.read();
-    head += read.value ?? "";
-    ({ done } = read);
-  }
-  if (/^\s*[<{[]/.test(head)) {
-    throw noStream(head + (await rest(reader)));
-  }
-  seen.streaming = true;
-  const { status, statusText, headers } = response;
-  return new Response(eventsOf(head, done, reader), { status, statusText, headers });
-}
-
-type Decoder = ReadableWritablePair<string, Uint8Array>;
-type Reader = ReadableStreamDefaultReader<string>;
-
-const MOST_PAGE = 1 << 20;
-
-async function rest(reader: Reader): Promise<string> {
-  let text = "";
-  while (text.length < MOST_PAGE) {
-    const { done, value } = await reader.read();
-    if (done) {
-      return text;
-    }
-    text += value;
-  }
-  await reader.cancel();
-  return text;
+): Response {
+  const mender = new Mender(seen);
+  const lines = new TransformStream<string, string>({
+    transform: (text, controller) => controller.enqueue(mender.take(text)),
+    flush: (controller) => controller.enqueue(mender.end()),
+  });
+  const decoder = new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>;
+  const events = body.pipeThrough(decoder).pipeThrough(lines).pipeThrough(new TextEncoderStream());
+  return new Response(events, { status, statusText, headers });
 }
 
 /** A page, an error or an answer in one piece, where a stream was asked for. */
-function noStream(body: string): unknown {
+function noStream(body: string): PawlError {
   const error = errorIn(body);
   if (error === undefined) {
     const text = `the endpoint sent no stream of events: ${wordsOf(body)}`;
@@ -135,57 +112,60 @@ function errorIn(body: string): unknown {
   }
 }
 
-/** The stream, line by line mended. */
-function eventsOf(head: string, ended: boolean, reader: Reader): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  const mender = new Mender();
-  let left = head;
-  let bytes = 0;
-  return new ReadableStream({
-    async pull(controller) {
-      let out = "";
-      while (out === "") {
-        const at = left.lastIndexOf("\n") + 1;
-        out = at > 0 ? left.slice(0, at).replace(/[^\n]*\n/g, (line) => mender.line(line)) : "";
-        left = left.slice(at);
-        if (out === "") {
-          const { done, value } = ended ? { done: true, value: "" } : await reader.read();
-          if (done) {
-            // A last line without its end is an event all the same, if it is whole.
-            controller.enqueue(encoder.encode(left ? mender.line(`${left}\n\n`) : "\n"));
-            controller.close();
-            return;
-          }
-          bytes += value.length;
-          if (bytes > MOST_BYTES) {
-            throw failTurn("ANSWER_TOO_LARGE", `more than ${MOST_BYTES} bytes`, {
-              retryable: false,
-            });
-          }
-          left += value;
-        }
-      }
-      controller.enqueue(encoder.encode(out));
-    },
-    cancel: (reason) => reader.cancel(reason),
-  });
-}
-
 interface Call {
   index?: unknown;
   id?: unknown;
   function?: { name?: unknown; arguments?: unknown } | null;
 }
 
-/** Mends chat completions, and the counts of other forms. */
+/** Mends a stream line by line: chat completions, and the counts of other forms. */
 class Mender {
+  readonly #seen: Seen;
+  /** What came and is no whole line yet; of a page all. */
+  #left = "";
+  #bytes = 0;
   #chat = false;
   #finished = false;
   /** By its index: the id that the endpoint gave a call, and the one that it is given here. */
   readonly #calls = new Map<unknown, { readonly said: unknown; readonly made?: string }>();
   readonly #ids = new Set<unknown>();
 
-  line(line: string): string {
+  constructor(seen: Seen) {
+    this.#seen = seen;
+  }
+
+  /** Takes a piece, and gives the lines that are whole. Throws ANSWER_TOO_LARGE. */
+  take(text: string): string {
+    this.#left += text;
+    this.#bytes += text.length;
+    if (this.#bytes > MOST_BYTES) {
+      const words = `the endpoint sent more than ${MOST_BYTES} bytes`;
+      throw failTurn("ANSWER_TOO_LARGE", words, { retryable: false });
+    }
+    if (!text.includes("\n") || this.#isPage()) {
+      return "";
+    }
+    const end = this.#left.lastIndexOf("\n") + 1;
+    const whole = this.#left.slice(0, end);
+    this.#left = this.#left.slice(end);
+    return whole.replace(/[^\n]*\n/g, (line) => this.#line(line));
+  }
+
+  /** The rest. Throws what a page says. */
+  end(): string {
+    if (this.#isPage()) {
+      throw noStream(this.#left);
+    }
+    // A last line without its end is an event all the same, if it is whole.
+    return this.#left ? this.#line(`${this.#left}\n\n`) : "\n";
+  }
+
+  #isPage(): boolean {
+    this.#seen.streaming ||= /^\s*[^<{[\s]/.test(this.#left);
+    return !this.#seen.streaming;
+  }
+
+  #line(line: string): string {
     const data = /^data: ?/.exec(line)?.[0];
     if (data === undefined) {
       return line;

@@ -64,7 +64,10 @@ export function failureOf(error: unknown): Failed {
     const fault = { code: error.reason, message: error.message };
     return { failure: { error: fault, final: !error.retryable } };
   }
-  const { name, statusCode, responseBody, functionality } = (error ?? {}) as Thrown;
+  const { name, statusCode, responseBody, functionality, cause } = (error ?? {}) as Thrown;
+  if (PawlError.is(cause)) {
+    return failureOf(cause);
+  }
   if (name === "AI_UnsupportedFunctionalityError") {
     const message = `the provider does not take ${textOf(functionality ?? error)}`;
     return { failure: { error: { code: "MEDIA_UNSUPPORTED", message }, final: true } };

@@ -31,7 +31,7 @@ import { Draft, type Piece } from "./model_stream.js";
 import { normal } from "./normal.js";
 import { outputsOf, type ValueOf } from "./output_form.js";
 import { type Json, plain } from "./plain.js";
-import { envelope, Prompter, parameterOf } from "./prompt.js";
+import { envelope, KNOWN, Prompter, parameterOf } from "./prompt.js";
 import { limitsIn } from "./provider_limits.js";
 import type { Reply, Usage } from "./reply.js";
 import { sleep } from "./retry.js";
@@ -108,6 +108,10 @@ export function modelHandler<O = undefined>(
   const { log = STDERR } = options;
   if (!isModel(model)) {
     throw new RangeError('model: a model of the AI SDK, as openai("gpt-5-mini") is one');
+  }
+  if (!KNOWN.includes(model.specificationVersion)) {
+    const known = KNOWN.join(" or ");
+    throw new RangeError(`model: one of ${known} (ai 6, 7), not ${model.specificationVersion}`);
   }
   if (!name) {
     throw new RangeError("name: not empty");
@@ -273,11 +277,11 @@ class Execution {
       const { stream, headers, prompter } = await this.#start(endpoint, open, either);
       limits = limitsIn(headers);
       const failed = await this.#listen(stream, draft, open, either);
-      ({ usage } = draft);
+      usage = endpoint.own || endpoint.seen.streaming ? draft.usage : {};
       outcome = failed ?? this.#answered(draft, prompter);
     } catch (error) {
       outcome = failureOf(error);
-      usage = endpoint.seen.streaming ? { estimated: true } : {};
+      usage = endpoint.seen.streaming ? { estimated: true, ...usage } : usage;
       limits = limitsIn(headersOf(error));
     }
     limit?.cancel();
@@ -358,7 +362,7 @@ class Execution {
       model: draft.model || this.#model.modelId,
       responseId: draft.responseId,
       provider: envelope(this.#model, blocks),
-      providerName: this.#model.provider,
+      providerName: this.#model.provider.split(".")[0],
     };
     return { answer };
   }

@@ -10,8 +10,8 @@ import type { Part } from "./values.js";
 import { marked } from "./verbatim.js";
 
 const LIBRARY = "ai";
-/** Interfaces of the SDK whose messages are read. */
-const KNOWN = ["v3", "v4"];
+/** Interfaces of the SDK that are spoken, and whose messages are read. */
+export const KNOWN = ["v3", "v4"];
 
 /** The message of an answer, as it is recorded: `provider` of ModelAnswer. */
 export function envelope({ specificationVersion }: LanguageModel, blocks: readonly Block[]): Json {

@@ -269,12 +269,6 @@ func (a *chatAnswer) whole(req *Request) *reply {
 	for _, c := range a.calls {
 		out.calls = append(out.calls, saidCall{id: c.id, name: req.wired().heard(c.name), arguments: c.arguments.String()})
 	}
-	if a.answer.GetFinishReason() == "" {
-		a.answer.FinishReason = "stop"
-		if len(a.calls) > 0 {
-			a.answer.FinishReason = "tool_calls"
-		}
-	}
 	return out
 }
 

@@ -237,8 +237,11 @@ function withCounts(text: string): string {
 
 type Counts = { [name: string]: unknown };
 
+/** What the library reads as the reason of an answer whose endpoint says none. */
+export const UNSAID = "unsaid";
+
 /** The end of an answer whose endpoint says no reason, and then that the stream has ended. */
-const FINISH = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
+const FINISH = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"${UNSAID}"}]}`;
 
 /** Arguments that are an object as the text of it, in its own digits. */
 function withArgumentsAsText(text: string): string {

@@ -12,7 +12,7 @@
  */
 
 import type { Values } from "./ask.js";
-import { type Mended, mended, NO_ID } from "./endpoint_fetch.js";
+import { type Mended, mended, NO_ID, UNSAID } from "./endpoint_fetch.js";
 import { failTurn, PawlError } from "./errors.js";
 import { parseExact } from "./exact_json.js";
 import { PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
@@ -553,8 +553,14 @@ function newlyHeard(step: Step, answer: ModelAnswer, usage: Usage): Heard {
 /** The longest word of a provider's own for the end of an answer that is recorded, letters. */
 const MAX_FINISH = 100;
 
-/** Why an answer ended: the contract's word, or the provider's own where the library has none for it. */
+/**
+ * Why an answer ended: the contract's word, or the provider's own where the library has none for
+ * it; empty: the provider did not say.
+ */
 function finishOf({ unified = "", raw = "" }: NonNullable<Draft["finish"]> = {}): string {
+  if (raw === UNSAID) {
+    return "";
+  }
   const own = raw === "pause_turn" || (unified === "other" && raw !== "");
   return own ? raw.slice(0, MAX_FINISH) : unified.replaceAll("-", "_");
 }

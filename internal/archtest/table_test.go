@@ -135,7 +135,7 @@ var table = []rule{
 	{dir: "internal/answers", may: []string{genDir, "internal/pack/source"}, wire: true},
 	{dir: "clients/go", may: []string{strictDir, genDir}, wire: true},
 	// The sidecar as a worker of its own, and the models that it asks.
-	{dir: "internal/executor", may: []string{strictDir, genDir, "clients/go", "internal/model"}, wire: true},
+	{dir: "internal/executor", may: []string{strictDir, genDir, "clients/go", "internal/model", "internal/pack/cost"}, wire: true},
 	{dir: "internal/model", may: []string{strictDir, genDir}, wire: true},
 	{dir: "internal/export", may: []string{"internal/cli", genDir}, wire: true},
 	{dir: "internal/app", all: true, wire: true},

@@ -74,9 +74,9 @@ const codeCut = "TRUNCATED"
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case x.chat:
-		return &pawl.Completion{Output: answer.GetParts(), Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT}
+		return x.answered(answer, &pawl.Completion{Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
 	case x.leave == "":
-		return &pawl.Completion{Output: answer.GetParts(), Said: x.last}
+		return x.answered(answer, &pawl.Completion{Said: x.last})
 	}
 	x.say(message("user", text("Call "+x.leave+" to go on; text alone does not move the run.")))
 	return nil
@@ -108,45 +108,78 @@ func told(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 
 // left takes the call that leaves the state; a mistake in it the model is told.
 func (x *exchange) left(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
-	event, artifacts, err := x.leaving(call.GetArguments())
+	leaving, err := x.leaving(call.GetArguments())
 	if err != nil {
 		x.mistake(call, err)
 		return nil
 	}
-	taken, _ := json.Marshal(object{"event": event}) // of a text
-	return &pawl.Completion{
-		Event: event, Artifacts: artifacts, Output: answer.GetParts(), Said: x.last, Messages: []*pawlv1.Message{told(call, string(taken))},
+	taken, _ := json.Marshal(object{"event": leaving.Event}) // of a text
+	leaving.Said, leaving.Messages = x.last, []*pawlv1.Message{told(call, string(taken))}
+	if x.output == nil {
+		leaving.Output = answer.GetParts()
 	}
+	return leaving
 }
 
 // leaving reads the arguments of the call that leaves the state.
-func (x *exchange) leaving(arguments string) (event string, writes []*pawlv1.ArtifactWrite, err error) {
+func (x *exchange) leaving(arguments string) (*pawl.Completion, error) {
 	var given struct {
 		Event     string                     `json:"event"`
 		Artifacts map[string]json.RawMessage `json:"artifacts"`
+		Output    json.RawMessage            `json:"output"`
 	}
 	if err := strict(arguments, &given); err != nil {
-		return "", nil, fmt.Errorf("%w; the properties are event and artifacts, and each artifact is under artifacts", err)
+		return nil, fmt.Errorf("%w; the properties are %s, and each artifact is under artifacts", err, x.properties())
 	}
 	if !slices.Contains(x.view.GetAllowedEvents(), given.Event) {
-		return "", nil, fmt.Errorf("event: one of %s, not %q", strings.Join(x.view.GetAllowedEvents(), ", "), given.Event)
+		return nil, fmt.Errorf("event: one of %s, not %q", strings.Join(x.view.GetAllowedEvents(), ", "), given.Event)
 	}
-	for _, name := range slices.Sorted(maps.Keys(given.Artifacts)) {
-		slot, value := x.slots[name], given.Artifacts[name]
+	done := &pawl.Completion{Event: given.Event}
+	switch {
+	case x.output == nil && given.Output != nil:
+		return nil, fmt.Errorf("output: is no property; the properties are %s", x.properties())
+	case x.output != nil && given.Output == nil:
+		return nil, errors.New("output: is required")
+	case x.output != nil:
+		part, err := x.output.part(string(given.Output))
+		if err != nil {
+			return nil, fmt.Errorf("output: does not fit its JSON Schema: %w", err)
+		}
+		done.Output = []*pawlv1.Part{part}
+	}
+	var err error
+	if done.Artifacts, err = x.writes(given.Artifacts); err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// properties are those of the call that leaves the state.
+func (x *exchange) properties() string {
+	if x.output != nil {
+		return "event, output and artifacts"
+	}
+	return "event and artifacts"
+}
+
+// writes are the artifacts of the call that leaves the state.
+func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.ArtifactWrite, err error) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		slot, value := x.slots[name], given[name]
 		write := &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: string(value)}}}
 		switch {
 		case slot == nil:
-			return "", nil, fmt.Errorf("artifacts: one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(x.slots)), ", "), name)
+			return nil, fmt.Errorf("artifacts: one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(x.slots)), ", "), name)
 		case isText(slot):
 			var s string
 			if strictjson.Decode(value, &s, strictjson.Closed) != nil {
-				return "", nil, fmt.Errorf("artifacts.%s: want a string, got %.40s", name, value)
+				return nil, fmt.Errorf("artifacts.%s: want a string, got %.40s", name, value)
 			}
 			write.Value.Value = &pawlv1.ArtifactValue_Text{Text: s}
 		}
 		writes = append(writes, write)
 	}
-	return given.Event, writes, nil
+	return writes, nil
 }
 
 // strict reads one JSON object whose properties are exactly known ones.

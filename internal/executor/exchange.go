@@ -38,6 +38,8 @@ type settings struct {
 	Model string `json:"model"`
 	// Chat: the pack says that the state talks with a person.
 	Chat bool `json:"chat"`
+	// OutputSchema is the JSON Schema of what the turn puts out.
+	OutputSchema json.RawMessage `json:"output_schema"`
 	// Orchestration of the state.
 	Orchestration string `json:"orchestration"`
 	ToolPolicy    struct {
@@ -67,6 +69,8 @@ type exchange struct {
 	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
+	// output is what the turn puts out; nil: what the model says.
+	output *output
 	// most bounds an answer, tokens, where the pack says so; 0 = it does not. used is what the
 	// last call consumed, fresh what is said since, said all that is said.
 	most        int64
@@ -102,6 +106,9 @@ func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 			Message: fmt.Sprintf("model_overrides.%s: a template is not rendered by this executor; it takes system_template_prefix and system_template_suffix without placeholders, and parameters", x.endpoint.Name),
 		}
 	}
+	if x.output, err = outputOf(s.OutputSchema); err != nil {
+		return nil, &pawl.Failure{Code: "SETTINGS_UNREADABLE", Message: "output_schema: " + err.Error(), Final: true}
+	}
 	if string(s.ToolPolicy.ToolChoice) != `"none"` {
 		x.offered = x.view.GetTools()
 	}
@@ -130,6 +137,9 @@ func (x *exchange) first(s *settings, own *override) error {
 	}
 	if choice := string(s.ToolPolicy.ToolChoice); choice != "" && choice != `"auto"` && choice != `"none"` && choice != "null" {
 		parameters["tool_choice"] = s.ToolPolicy.ToolChoice
+	}
+	if x.output != nil && (x.chat || x.leave == "") && parameters["response_format"] == nil {
+		parameters["response_format"] = x.output.format()
 	}
 	if x.most, err = x.endpoint.MaxTokens(parameters); err != nil {
 		return &pawl.Failure{Code: model.CodeParameter, Message: err.Error(), Final: true}
@@ -243,7 +253,11 @@ func (x *exchange) leaveSchema() object {
 		}
 		properties["artifacts"] = object{"type": "object", "properties": artifacts, "additionalProperties": false}
 	}
-	return object{"type": "object", "properties": properties, "required": []string{"event"}, "additionalProperties": false}
+	schema := object{"type": "object", "properties": properties, "required": []string{"event"}, "additionalProperties": false}
+	if x.output != nil {
+		x.output.within(schema)
+	}
+	return schema
 }
 
 func isText(s *pawlv1.ArtifactSlot) bool { return strings.HasPrefix(s.GetMediaType(), "text/") }

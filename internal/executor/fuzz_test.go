@@ -15,13 +15,15 @@ func FuzzArguments(f *testing.F) {
 	f.Fuzz(func(t *testing.T, arguments string) {
 		x := &exchange{leave: leave, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Found"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
 		x.slots = map[string]*pawlv1.ArtifactSlot{"note": {Name: "note", MediaType: "text/plain"}, "data": {Name: "data", MediaType: "application/json"}}
-		event, writes, err := x.leaving(arguments)
-		if err == nil && event != "Found" {
-			t.Errorf("event %q", event)
-		}
-		for _, w := range writes {
-			if x.slots[w.GetName()] == nil {
-				t.Errorf("artifact %q", w.GetName())
+		done, err := x.leaving(arguments)
+		if err == nil {
+			if done.Event != "Found" {
+				t.Errorf("event %q", done.Event)
+			}
+			for _, w := range done.Artifacts {
+				if x.slots[w.GetName()] == nil {
+					t.Errorf("artifact %q", w.GetName())
+				}
 			}
 		}
 		x.wrong(&pawlv1.ModelCall{Name: "look", Arguments: arguments})

@@ -17,7 +17,7 @@ import (
 )
 
 // messagesParameters are those of a pack that Anthropic's messages take.
-var messagesParameters = []string{"temperature", "top_p", "top_k", "max_tokens", "stop", "thinking", "tool_choice"}
+var messagesParameters = []string{"temperature", "top_p", "top_k", "max_tokens", "stop", "thinking", "tool_choice", "response_format"}
 
 // defaultMaxTokens is asked for where a pack does not say: the endpoint wants a number.
 const defaultMaxTokens = 8192
@@ -227,6 +227,8 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 		case name == "max_tokens":
 		case name == "stop":
 			body["stop_sequences"] = listed(value)
+		case name == "response_format":
+			body["output_config"] = object{"format": messagesFormat(value)}
 		case name == "tool_choice":
 			body[name] = messagesChoice(value, req.wired())
 		default:
@@ -265,6 +267,14 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 		body["system"] = strings.Join(system, "\n\n")
 	}
 	return plain(body), nil
+}
+
+// messagesFormat is a response_format of chat completions in Anthropic's words.
+func messagesFormat(value json.RawMessage) any {
+	if schema := seen(value).Get("json_schema.schema"); schema.IsObject() {
+		return object{"type": "json_schema", "schema": json.RawMessage(schema.Raw)}
+	}
+	return value
 }
 
 // listed is a value as a list of it.

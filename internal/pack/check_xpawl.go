@@ -1,6 +1,10 @@
 package pack
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/pack/cost"
+)
 
 // xpawl checks that the settings of this product name what exists. Their shape
 // is checked by the schema.
@@ -52,11 +56,33 @@ func (c *checker) xpawl() {
 				"%s is not a prompt; prompts: %s", quote(prompt), names(keys(c.doc.Prompts)))
 		}
 	}
+	c.outputs(x)
 	c.effects(x)
 	c.sensitive(x.Sensitive)
 	c.prices(x)
 	c.costs(x)
 	c.retries(x)
+}
+
+// outputs checks the schemas of what turns put out.
+func (c *checker) outputs(x *XPawl) {
+	all := cost.NewPatterns()
+	for _, prompt := range keys(x.OutputSchema) {
+		at := pointer("workflow", "engine", "x_pawl", "output_schema", prompt)
+		if c.doc.Prompts[prompt] == nil {
+			c.f.err(ruleXPawlRef, at, "", "%s is not a prompt; prompts: %s", quote(prompt), names(keys(c.doc.Prompts)))
+		}
+		s, err := compileParameters("output of "+prompt, all, x.OutputSchema[prompt])
+		if err != nil {
+			for _, f := range schemaFaults(err) {
+				c.f.err(ruleXPawl, at+f.pointer, "", "not a usable JSON Schema: %s", f.msg)
+			}
+			continue
+		}
+		if err := cost.Check(s.compiled); err != nil {
+			c.f.err(ruleXPawl, at, "", "the schema costs too much to check: %v", err)
+		}
+	}
 }
 
 // retries checks the attempts of turns, tools and calls of models.

@@ -69,6 +69,8 @@ type XPawl struct {
 	// Chat are states whose turns talk with a person: a text is an answer, and the run waits
 	// for the next input.
 	Chat []string `json:"chat"`
+	// OutputSchema are JSON Schemas of what the turns of a prompt put out, by the prompt's key.
+	OutputSchema map[string]json.RawMessage `json:"output_schema"`
 	// Timeouts emit a declared event after a time in a state.
 	Timeouts                map[string]StateTimeout `json:"timeouts"`
 	WallTimeExcludesWaiting bool                    `json:"wall_time_excludes_waiting"`

@@ -84,6 +84,9 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	if model := p.XPawl().ModelOf(prompt); model != "" {
 		settings["model"] = model
 	}
+	if schema, ok := p.XPawl().OutputSchema[prompt]; ok {
+		settings["output_schema"] = schema
+	}
 	if slices.Contains(p.XPawl().Chat, state) {
 		settings["chat"] = true
 	}

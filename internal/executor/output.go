@@ -1,0 +1,113 @@
+package executor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	pawl "github.com/pawl-dev/pawl/clients/go"
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack/cost"
+	"github.com/pawl-dev/pawl/internal/strictjson"
+)
+
+// output is what the pack wants a turn to put out: JSON of a schema.
+type output struct {
+	raw      json.RawMessage
+	compiled *jsonschema.Schema
+}
+
+// outputOf compiles a schema, which the pack was checked with; nil: there is none.
+func outputOf(raw json.RawMessage) (*output, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	const url = "urn:pawl:output"
+	doc, err := strictjson.Value(raw)
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(cost.NewPatterns().Compile)
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, err
+	}
+	return &output{raw: raw, compiled: compiled}, nil
+}
+
+// noLoader refuses references that leave the schema.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("references to other documents are not followed")
+}
+
+// maxMisfit bounds what a model is told of what does not fit, bytes.
+const maxMisfit = 2 << 10
+
+// part is what a model gave as the output; an error says what does not fit.
+func (o *output) part(given string) (*pawlv1.Part, error) {
+	given = strings.TrimSpace(given)
+	value, err := strictjson.Value([]byte(given))
+	if err != nil {
+		return nil, fmt.Errorf("is no JSON: %w", err)
+	}
+	if !cost.Affordable(o.compiled, value) {
+		return nil, fmt.Errorf("checking it takes more than %d applications of its schema", cost.MaxApplications)
+	}
+	if err := o.compiled.Validate(value); err != nil {
+		_, why, _ := strings.Cut(err.Error(), "\n") // the first line names the schema's document
+		return nil, errors.New(strings.ToValidUTF8(why[:min(len(why), maxMisfit)], ""))
+	}
+	return &pawlv1.Part{Content: &pawlv1.Part_Json{Json: given}}, nil
+}
+
+// format asks the provider for the output, where it is the answer itself.
+func (o *output) format() json.RawMessage {
+	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}}) // of JSON that was read
+	return raw
+}
+
+// within puts the schema into that of the function that leaves the state. What it refers to in itself
+// is where it was.
+func (o *output) within(schema object) {
+	properties, _ := schema["properties"].(object)
+	properties["output"] = o.raw
+	schema["required"] = []string{"event", "output"}
+	var own map[string]json.RawMessage
+	if strictjson.Decode(o.raw, &own, strictjson.Open) != nil {
+		return
+	}
+	for _, name := range []string{"$defs", "definitions"} {
+		if own[name] != nil {
+			schema[name] = own[name]
+		}
+	}
+}
+
+// answered takes a text as the output; nil: the model is told what does not fit.
+func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
+	if x.output == nil {
+		done.Output = answer.GetParts()
+		return done
+	}
+	var given strings.Builder
+	for _, p := range answer.GetParts() {
+		given.WriteString(p.GetText())
+	}
+	part, err := x.output.part(given.String())
+	if err != nil {
+		x.say(message("user", text("The answer does not fit its JSON Schema: "+err.Error()+"\nAnswer with JSON that fits, and nothing else.")))
+		return nil
+	}
+	done.Output = []*pawlv1.Part{part}
+	return done
+}

@@ -37,7 +37,9 @@ type result struct {
 	// same: it executes nothing that differs from another column's.
 	same bool
 	err  error
-	took time.Duration
+	// count is of how much it is, where it is of more than one.
+	count int
+	took  time.Duration
 }
 
 // column is the results of a language in one mode by scenario, and what became of its journals.

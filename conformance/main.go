@@ -40,6 +40,9 @@ func run(args []string) int {
 	if len(set.cases) > 0 {
 		runAnswers(ctx, set, columns)
 	}
+	if set.kills > 0 {
+		runKills(ctx, set, columns)
+	}
 	if printTable(os.Stdout, set, columns, time.Since(began)) > 0 {
 		return 1
 	}
@@ -57,6 +60,8 @@ type settings struct {
 	// cases are of the scripted endpoint.
 	cases     []*endpoint.Case
 	processes *processes
+	// kills is how many programs are killed.
+	kills int
 	// limit bounds the whole.
 	limit time.Duration
 	// lanes is how many scenarios of a language run at once.
@@ -70,11 +75,12 @@ func parse(args []string) (*settings, error) {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.StringVar(&set.root, "root", ".", "directory of the module")
 	flags.StringVar(&set.binary, "sidecar", os.Getenv("PAWL_SIDECAR"), "the program under test (default ROOT/bin/sidecar)")
-	flags.DurationVar(&set.limit, "limit", 12*time.Minute, "longest time of the whole")
+	flags.DurationVar(&set.limit, "limit", 20*time.Minute, "longest time of the whole")
 	flags.IntVar(&set.lanes, "lanes", 2, "scenarios of a language that run at once")
 	flags.BoolVar(&set.times, "times", false, "show how many seconds each scenario took")
 	only := flags.String("only", "", "regular expression of the scenarios, and of the rows "+answersRow+"CASE, to run (default: all)")
-	parts := flags.String("parts", scenariosPart+","+answersPart, "what to run: the scenarios, and the answers of the scripted endpoint to every executor")
+	parts := flags.String("parts", scenariosPart+","+answersPart+","+killsPart, "what to run: the scenarios, the answers of the scripted endpoint to every executor, and kills of programs and sidecars")
+	kills := flags.Int("kills", 200, "programs to kill, in all columns together")
 	names := flags.String("languages", "go,python,typescript", "columns to run")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -89,31 +95,36 @@ func parse(args []string) (*settings, error) {
 	if set.binary, err = binaryOf(set.root, set.binary); err != nil {
 		return nil, err
 	}
-	return set, set.load(*parts, *only)
+	return set, set.load(*parts, *only, *kills)
 }
 
 // Parts of the whole, for the flag.
 const (
 	scenariosPart = "scenarios"
 	answersPart   = "answers"
+	killsPart     = "kills"
 )
 
 // load reads what is to be run, of each part what matches.
-func (s *settings) load(parts, only string) (err error) {
+func (s *settings) load(parts, only string, kills int) (err error) {
 	for part := range strings.SplitSeq(parts, ",") {
 		switch part {
 		case scenariosPart:
 			s.scenarios, err = loadScenarios(s.root, only)
 		case answersPart:
 			s.cases, err = loadCases(only)
+		case killsPart:
+			if only == "" || strings.HasPrefix(only, killsRow) {
+				s.kills = kills
+			}
 		default:
-			err = fmt.Errorf("parts: %s and %s, not %q", scenariosPart, answersPart, part)
+			err = fmt.Errorf("parts: %s, %s and %s, not %q", scenariosPart, answersPart, killsPart, part)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if len(s.scenarios)+len(s.cases) == 0 {
+	if len(s.scenarios)+len(s.cases)+s.kills == 0 {
 		return fmt.Errorf("nothing matches %q", only)
 	}
 	return nil

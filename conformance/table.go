@@ -62,6 +62,11 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 			return r
 		})
 	}
+	if set.kills > 0 {
+		for _, name := range killRows() {
+			row(name, func(c *column) result { return c.results[name] })
+		}
+	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
 	for _, fault := range faults {

@@ -49,6 +49,7 @@ type verb func(*driver, context.Context, args) (any, error)
 var table = map[string]verb{
 	"answer_model":  (*driver).answerModel,
 	"approvals":     (*driver).approvals,
+	"arm":           (*driver).arm,
 	"artifacts":     (*driver).artifacts,
 	"cancel":        (*driver).cancel,
 	"complete":      (*driver).complete,
@@ -108,6 +109,7 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	conn, err := grpc.NewClient(a.Address,
 		grpc.WithPerRPCCredentials(bearer(a.AuthToken)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(d.mortally),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {

@@ -2,6 +2,7 @@ package godriver
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
@@ -15,6 +16,8 @@ type round struct {
 	// Note is the id that the provider gave to the response.
 	Note string `json:"note"`
 	Hold string `json:"hold"`
+	// Stream: the ledger has it that the model is asked, and its answer is shown in these pieces.
+	Stream []string `json:"stream"`
 	// Told has one entry an attempt, of which the last is repeated.
 	Told []attemptTold `json:"told"`
 	// Calls are those of the answer, in order, made at the same time.
@@ -26,16 +29,8 @@ type attemptTold struct {
 	Usage *usage `json:"usage"`
 }
 
-// models makes calls of models, in a worker or in a loop of our own.
-type models interface {
-	requestModel(context.Context, int32, round) (*pawlv1.RequestModelResponse, error)
-	answerModel(context.Context, *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error)
-	noteModel(ctx context.Context, step uint32, attempt int32, id string) error
-	calls(ctx context.Context, model uint32, calls []stepCall) ([]*pawlv1.StepOutcome, error)
-}
-
 // rounds makes the rounds of a turn, from 1.
-func (p *player) rounds(ctx context.Context, h models, rounds []round) error {
+func (p *player) rounds(ctx context.Context, h workerHost, rounds []round) error {
 	for i, r := range rounds {
 		step, err := p.round(ctx, h, int32(i)+1, r)
 		if err != nil {
@@ -43,6 +38,9 @@ func (p *player) rounds(ctx context.Context, h models, rounds []round) error {
 		}
 		if len(r.Calls) == 0 {
 			continue
+		}
+		if err := p.pass(ctx, "call"); err != nil {
+			return err
 		}
 		outcomes, err := h.calls(ctx, step, r.Calls)
 		if err != nil {
@@ -59,7 +57,7 @@ func (p *player) rounds(ctx context.Context, h models, rounds []round) error {
 }
 
 // round asks for a call, makes it if it is open, and gives its step.
-func (p *player) round(ctx context.Context, h models, n int32, r round) (uint32, error) {
+func (p *player) round(ctx context.Context, h workerHost, n int32, r round) (uint32, error) {
 	got, err := h.requestModel(ctx, n, r)
 	if err != nil {
 		return 0, err
@@ -76,13 +74,35 @@ func (p *player) round(ctx context.Context, h models, n int32, r round) (uint32,
 	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_ERROR:
 		return 0, &pawl.Failure{Code: step.GetError().GetCode()}
 	case step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING:
+		if err := p.stream(ctx, h, n, r.Stream); err != nil {
+			return 0, err
+		}
 		return step.GetStep(), p.answer(ctx, h, step, r)
 	}
 	return step.GetStep(), nil
 }
 
+// stream writes down that the model is asked, and shows its answer piece by piece.
+func (p *player) stream(ctx context.Context, h workerHost, n int32, pieces []string) error {
+	if len(pieces) == 0 {
+		return nil
+	}
+	if err := p.enter(map[string]any{"tool": "model", "key": fmt.Sprintf("%s/%d", h.turn.Assignment.GetLease().GetRunId(), n)}); err != nil {
+		return err
+	}
+	for _, piece := range pieces {
+		if err := h.partial(ctx, piece); err != nil {
+			return err
+		}
+		if err := p.pass(ctx, fmt.Sprintf("stream/%d", n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // answer tells what the model said, attempt by attempt.
-func (p *player) answer(ctx context.Context, h models, step *pawlv1.Step, r round) error {
+func (p *player) answer(ctx context.Context, h workerHost, step *pawlv1.Step, r round) error {
 	if r.Note != "" {
 		if err := h.noteModel(ctx, step.GetStep(), step.GetAttempt(), r.Note); err != nil {
 			return err

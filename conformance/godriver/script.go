@@ -51,14 +51,8 @@ type toolAct struct {
 	Raise  string          `json:"raise"`
 	Error  *fault          `json:"error"`
 	Result json.RawMessage `json:"result"`
-}
-
-// host makes what a turn asks for, in a worker or in a loop of our own.
-type host interface {
-	models
-	step(context.Context, stepCall) (string, error)
-	set(context.Context, map[string]json.RawMessage) error
-	partial(context.Context, string) error
+	// Seen: the result is whether the call that is asked about stands in the ledger, of this tool.
+	Seen string `json:"seen"`
 }
 
 // player plays a script and reports what it does.
@@ -88,7 +82,7 @@ func next[T any](p *player, kind, name string, acts []T) T {
 }
 
 // turn executes a turn.
-func (p *player) turn(ctx context.Context, h host, info *pawlv1.GetTurnResponse, act turnAct) (reply, error) {
+func (p *player) turn(ctx context.Context, h workerHost, info *pawlv1.GetTurnResponse, act turnAct) (reply, error) {
 	ref := info.GetTurn()
 	p.out.event(map[string]any{
 		"kind": "turn", "prompt": info.GetPrompt(), "state": ref.GetState(), "visit": ref.GetVisit(), "attempt": ref.GetAttempt(),
@@ -172,7 +166,14 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	p.out.event(map[string]any{
 		"kind": "tool", "tool": name, "payload": parsed(c.payload), "step": c.step, "attempt": c.attempt, "idempotency_key": c.once,
 	})
-	if err := p.enter(name, c); err != nil {
+	line := map[string]any{"tool": name, "step": c.step, "attempt": c.attempt, "payload": parsed(c.payload), "key": c.once}
+	if err := p.enter(line); err != nil {
+		return nil, err
+	}
+	if act.Seen != "" {
+		return p.seen(act.Seen, c.payload)
+	}
+	if err := p.pass(ctx, "effect"); err != nil {
 		return nil, err
 	}
 	if act.Late {
@@ -180,6 +181,14 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	}
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
+	}
+	switch how := p.holds.take("answer"); how {
+	case dies:
+		p.holds.silence() // Its answer is never told.
+	case waits:
+		if err := p.hold(ctx, "answer"); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case act.Raise != "":
@@ -203,9 +212,9 @@ func (p *player) late(ctx context.Context, tool string, deadline time.Time) cont
 	return context.WithoutCancel(ctx)
 }
 
-// enter writes down outside that a tool was called, in one write.
-func (p *player) enter(name string, c toolCall) error {
-	line, err := json.Marshal(map[string]any{"tool": name, "step": c.step, "attempt": c.attempt, "payload": parsed(c.payload)})
+// enter writes down outside that a tool was called, or a model, in one write.
+func (p *player) enter(entry map[string]any) error {
+	line, err := json.Marshal(entry)
 	if err != nil {
 		return err
 	}
@@ -223,9 +232,13 @@ func (p *player) acts(tool string) []toolAct { return p.script.Tools[tool] }
 type holds struct {
 	mu     sync.Mutex
 	points map[string]chan struct{}
+	// armed is what the next one that comes to a point is to do.
+	armed map[string]string
+	// silent: the process dies before it sends anything more.
+	silent bool
 }
 
-func newHolds() *holds { return &holds{points: map[string]chan struct{}{}} }
+func newHolds() *holds { return &holds{points: map[string]chan struct{}{}, armed: map[string]string{}} }
 
 func (h *holds) named(name string) chan struct{} {
 	h.mu.Lock()

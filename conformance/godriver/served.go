@@ -13,7 +13,6 @@ import (
 type server struct {
 	client *pawl.Client
 	with   pawl.Serving
-	pack   string
 	out    *output
 	ends   sync.WaitGroup
 }
@@ -38,7 +37,7 @@ func (d *driver) newServer(a args) (*server, error) {
 			return nil, err
 		}
 	}
-	return &server{client: client, with: with, pack: a.Packs[0], out: d.out}, nil
+	return &server{client: client, with: with, out: d.out}, nil
 }
 
 // erred reports what went wrong in a function, or with its answer.
@@ -52,7 +51,7 @@ func (d *driver) serve(_ context.Context, a args) (any, error) {
 	s := d.server
 	d.mu.Unlock()
 	request := startOf(a)
-	request.Pack, request.Execution = s.pack, pawlv1.Execution_EXECUTION_CALLER
+	request.Execution = pawlv1.Execution_EXECUTION_CALLER
 	s.ends.Go(func() {
 		var got *pawlv1.GetRunResponse
 		var err error

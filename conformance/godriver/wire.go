@@ -21,6 +21,7 @@ type args struct {
 	Filename  string            `json:"filename"`
 	Serves    bool              `json:"serves"`
 	Attach    bool              `json:"attach"`
+	How       string            `json:"how"`
 	Run       string            `json:"run"`
 	RunID     string            `json:"run_id"`
 	As        string            `json:"as"`

@@ -320,6 +320,9 @@ class Driver:
         assert isinstance(self._worker, Server)
         self._worker.serve(args)
 
+    def arm(self, args: Args) -> None:
+        self._holds.arm(args["name"], args["how"])
+
     def release(self, args: Args) -> None:
         self._holds.release(args["name"])
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,16 @@ from loops import ready
 import pawl
 
 Fields = Mapping[str, Any]
-Hold = Callable[[str], Awaitable[None]]
-Pause = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Host:
+    """What rounds need of the player: to hold, to wait, to come to a point, to write down."""
+
+    hold: Callable[[str], Awaitable[None]]
+    pause: Callable[[float], Awaitable[None]]
+    at: Callable[[str], Awaitable[None]]
+    enter: Callable[..., None]
 
 
 def usage(given: Fields | None) -> pawl.Usage | None:
@@ -62,10 +71,10 @@ def came(given: Fields) -> pawl.ModelAnswer | pawl.ModelFailure:
     return pawl.ModelAnswer(parts=parts, calls=calls, **answer)
 
 
-async def make(turn: Any, rounds: list[Fields], hold: Hold, pause: Pause) -> None:
+async def make(turn: Any, rounds: list[Fields], host: Host) -> None:
     """Makes the rounds of a turn, from 1, and the tool calls of their answers."""
     for number, act in enumerate(rounds, 1):
-        step = await _round(turn, number, act, hold, pause)
+        step = await _round(turn, number, act, host)
         calls = [
             pawl.StepCall(
                 call["tool"],
@@ -74,6 +83,8 @@ async def make(turn: Any, rounds: list[Fields], hold: Hold, pause: Pause) -> Non
             )
             for index, call in enumerate(act.get("calls", ()))
         ]
+        if calls:
+            await host.at("call")
         for index, outcome in enumerate(await ready(turn.calls(calls))):
             _called(index, calls[index].tool, outcome)
 
@@ -92,7 +103,7 @@ def _called(index: int, tool: str, outcome: pawl.StepOutcome) -> None:
     )
 
 
-async def _round(turn: Any, number: int, act: Fields, hold: Hold, pause: Pause) -> int:
+async def _round(turn: Any, number: int, act: Fields, host: Host) -> int:
     """Asks for a call, makes it if it is open, and gives its step."""
     asking = turn.request_model(number, asked(act["ask"]), bound=usage(act.get("bound")))
     got: pawl.RequestedModel = await ready(asking)
@@ -115,16 +126,26 @@ async def _round(turn: Any, number: int, act: Fields, hold: Hold, pause: Pause) 
     if step.status is pawl.StepStatus.ERROR:
         raise pawl.FailTurnError(step.error.code if step.error else "ERROR")
     if step.status is pawl.StepStatus.PENDING:
-        await _answer(turn, step, act, hold, pause)
+        if "stream" in act:
+            await _stream(turn, number, act["stream"], host)
+        await _answer(turn, step, act, host)
     return step.step
 
 
-async def _answer(turn: Any, step: pawl.Step, act: Fields, hold: Hold, pause: Pause) -> None:
+async def _stream(turn: Any, number: int, pieces: list[str], host: Host) -> None:
+    """Writes down that the model is asked, and shows its answer piece by piece."""
+    host.enter(tool="model", key=f"{turn.run_id}/{number}")
+    for piece in pieces:
+        await ready(turn.output(piece))
+        await host.at(f"stream/{number}")
+
+
+async def _answer(turn: Any, step: pawl.Step, act: Fields, host: Host) -> None:
     """Tells what the model said, attempt by attempt."""
     if "note" in act:
         await ready(turn.note_model(step.step, step.attempt, act["note"]))
     if "hold" in act:
-        await hold(act["hold"])
+        await host.hold(act["hold"])
     attempt, told = step.attempt, act["told"]
     for number in itertools.count():
         entry = told[min(number, len(told) - 1)]
@@ -145,4 +166,4 @@ async def _answer(turn: Any, step: pawl.Step, act: Fields, hold: Hold, pause: Pa
         if got.next == 0:
             raise pawl.FailTurnError(outcome.error.code)
         attempt = got.next
-        await pause(wait)
+        await host.pause(wait)

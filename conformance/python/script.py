@@ -4,12 +4,13 @@ of which the last is repeated."""
 import base64
 import json
 import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NoReturn
 
 import models
 from canon import canon, fault
@@ -25,6 +26,7 @@ class Holds:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._points: dict[str, Future[None]] = {}
+        self._armed: dict[str, str] = {}
 
     def point(self, name: str) -> Future[None]:
         """What is done once those go on that wait there."""
@@ -35,6 +37,29 @@ class Holds:
         """Lets those go on that wait at a point, and all that come to it."""
         if not (point := self.point(name)).done():
             point.set_result(None)
+
+    def arm(self, name: str, how: str) -> None:
+        """Has the next handler that comes to a point `die` there, or `hold`."""
+        with self._lock:
+            self._armed[name] = how
+            self._points.pop(name, None)
+
+    def take(self, name: str) -> str:
+        """What the next one at a point is to do; empty: go on."""
+        with self._lock:
+            return self._armed.pop(name, "")
+
+
+def die(*_: object) -> NoReturn:
+    """Ends the process as a crash does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("it lives on")
+
+
+class Deadly(dict[str, Any]):
+    """A result at which the process dies when its text is made: it is never told."""
+
+    items = die
 
 
 class Player:
@@ -63,6 +88,18 @@ class Player:
             for name in self._script.get(kind, {})
         }
 
+    @property
+    def _host(self) -> models.Host:
+        return models.Host(self._hold, self._loop.pause, self._pass, self._enter)
+
+    async def _pass(self, name: str) -> None:
+        """Comes to a point at which the runner may have the process die, or hold."""
+        how = self._holds.take(name)
+        if how == "die":
+            die()
+        if how == "hold":
+            await self._hold(name)
+
     async def _hold(self, name: str) -> None:
         event("holding", name=name)
         await self._loop.wait(self._holds.point(name))
@@ -79,7 +116,7 @@ class Player:
                 attempt=turn.attempt,
                 steps=canon(turn.steps),
             )
-            await models.make(turn, act.get("rounds", []), self._hold, self._loop.pause)
+            await models.make(turn, act.get("rounds", []), self._host)
             for call in act.get("steps", ()):
                 await self._step(turn, call)
             if "set" in act:
@@ -126,7 +163,11 @@ class Player:
             attempt=call.attempt,
             idempotency_key=call.idempotency_key,
         )
-        self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload)
+        key = call.idempotency_key
+        self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload, key=key)
+        if "seen" in act:
+            return self._seen(act["seen"], payload)
+        await self._pass("effect")
         if "late" in act:
             await self._outlast(call)
             event("late", tool=name)
@@ -139,7 +180,19 @@ class Player:
             if act["error"].get("unknown"):
                 raise pawl.FailStepError(code, message, unknown=True)
             raise pawl.FailTurnError(code, message)
+        if (how := self._holds.take("answer")) == "die":
+            return Deadly(act["result"])
+        if how == "hold":
+            await self._hold("answer")
         return act.get("result")
+
+    def _seen(self, tool: str, payload: Any) -> Any:
+        """Whether a call stands in the ledger, for who asks what came of it."""
+        with open(self._ledger) as file:
+            lines = [json.loads(line) for line in file]
+        key = payload["idempotency_key"]
+        happened = any(line["tool"] == tool and line["key"] == key for line in lines)
+        return {"happened": happened, "result": {"seen": True}}
 
     async def _outlast(self, call: pawl.ToolCall) -> None:
         """Waits until the deadline of a call has passed."""

@@ -71,7 +71,7 @@ class Server:
         token: str | None,
         loop: Blocking | Looping,
     ) -> None:
-        self._loop, self._pack = loop, args["packs"][0]
+        self._loop = loop
         self._client = loop.client(address=address, token=token)
         self._handlers = player.handlers("agents", "turns")
         self._tools = player.handlers("tools")
@@ -92,7 +92,7 @@ class Server:
             else:
                 # The run that was started with this id, found again by the call that starts runs.
                 start = started(args)
-                driven = client.run(self._pack, self._handlers, tools=self._tools, **start)
+                driven = client.run(args["pack"], self._handlers, tools=self._tools, **start)
             done = await ready(driven)
             for error in done.errors:
                 event("error", **fault(error))

@@ -18,7 +18,7 @@ import { flood } from "./flood.js";
 import { type Asked, askedOf, type Came, outcomeOf, type UsageArgs, usageOf } from "./models.js";
 import { Holds, Player, type ReplyArgs, replyOf, type Script, valuesOf } from "./script.js";
 import { Tail } from "./tail.js";
-import { Server, type Served, serve } from "./work.js";
+import { type Served, Server, serve } from "./work.js";
 
 /** Arguments of every verb; docs/conformance.md says which of them have which. */
 export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
@@ -68,6 +68,7 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly serves?: boolean;
   readonly attach?: boolean;
   readonly beats?: number;
+  readonly how?: string;
 }
 
 interface CallArgs {
@@ -164,6 +165,7 @@ export class Driver {
       }
       this.#served.serve(args, startOf(args));
     },
+    arm: ({ name = "", how = "" }) => this.#holds.arm(name, how),
     release: ({ name = "" }) => this.#holds.release(name),
     stop: () => this.#served?.stop(),
     flood: (args) => flood(this.#address, args),

@@ -59,6 +59,8 @@ export interface Round {
   readonly bound?: UsageArgs;
   readonly note?: string;
   readonly hold?: string;
+  /** The ledger has it that the model is asked, and its answer is shown in these pieces. */
+  readonly stream?: readonly string[];
   /** One entry an attempt, of which the last is repeated. */
   readonly told?: readonly (Came & { readonly usage?: UsageArgs })[];
   /** Those of the answer, in order, made at the same time. */
@@ -119,18 +121,28 @@ export function outcomeOf({ answer, failure }: Came): ModelOutcome {
   };
 }
 
+/** What rounds need of the player: to hold, to come to a point, to write down. */
+export interface RoundHost {
+  hold(name: string): Promise<void>;
+  at(name: string): Promise<void>;
+  enter(line: object): void;
+}
+
 /** Makes the rounds of a turn, from 1, and the tool calls of their answers. */
 export async function makeRounds(
   turn: Turn,
   rounds: readonly Round[],
-  hold: (name: string) => Promise<void>,
+  host: RoundHost,
 ): Promise<void> {
   for (const [index, act] of rounds.entries()) {
-    const modelStep = await makeRound(turn, index + 1, act, hold);
+    const modelStep = await makeRound(turn, index + 1, act, host);
     const calls = (act.calls ?? []).map((call, at) => ({
       ...call,
       call: { modelStep, index: at },
     }));
+    if (calls.length > 0) {
+      await host.at("call");
+    }
     for (const [at, { denial, step, replayed }] of (await turn.calls(calls)).entries()) {
       event("called", {
         index: at,
@@ -146,12 +158,7 @@ export async function makeRounds(
 }
 
 /** Asks for a call, makes it if it is open, and gives its step. */
-async function makeRound(
-  turn: Turn,
-  round: number,
-  act: Round,
-  hold: (name: string) => Promise<void>,
-): Promise<number> {
+async function makeRound(turn: Turn, round: number, act: Round, host: RoundHost): Promise<number> {
   const request = askedOf(act.ask);
   const { step, denial, replayed } = await turn.requestModel({
     ...{ round, request },
@@ -174,9 +181,26 @@ async function makeRound(
     throw failTurn(step.error?.code ?? "ERROR");
   }
   if (step.status === StepStatus.PENDING) {
-    await tell(turn, step, act, hold);
+    await stream(turn, round, act.stream ?? [], host);
+    await tell(turn, step, act, host);
   }
   return step.step;
+}
+
+/** Writes down that the model is asked, and shows its answer piece by piece. */
+async function stream(
+  turn: Turn,
+  round: number,
+  pieces: readonly string[],
+  host: RoundHost,
+): Promise<void> {
+  if (pieces.length > 0) {
+    host.enter({ tool: "model", key: `${turn.runId}/${round}` });
+  }
+  for (const piece of pieces) {
+    await turn.output(piece);
+    await host.at(`stream/${round}`);
+  }
 }
 
 /** Tells what the model said, attempt by attempt. */
@@ -184,13 +208,13 @@ async function tell(
   turn: Turn,
   { step, attempt: first }: Step,
   { note, hold, told = [] }: Round,
-  holdAt: (name: string) => Promise<void>,
+  host: RoundHost,
 ): Promise<void> {
   if (note !== undefined) {
     await turn.noteModel(step, first, note);
   }
   if (hold !== undefined) {
-    await holdAt(hold);
+    await host.hold(hold);
   }
   for (let attempt = first, n = 0; attempt > 0; n += 1) {
     const entry = told[Math.min(n, told.length - 1)] ?? {};

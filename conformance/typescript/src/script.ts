@@ -3,7 +3,7 @@
  * of which the last is repeated.
  */
 
-import { appendFileSync } from "node:fs";
+import { appendFileSync, readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import {
   type ArtifactLike,
@@ -60,6 +60,8 @@ interface ToolAct {
   readonly raise?: string;
   readonly error?: Fault & { readonly unknown?: boolean };
   readonly result?: Json;
+  /** The result is whether the call that is asked about stands in the ledger, of this tool. */
+  readonly seen?: string;
 }
 
 /** A script. */
@@ -80,6 +82,32 @@ export class Holds {
     string,
     { readonly wait: Promise<void>; readonly release: () => void }
   >();
+
+  readonly #armed = new Map<string, string>();
+
+  /** Has the next handler that comes to a point `die` there, or `hold`. */
+  arm(name: string, how: string): void {
+    this.#armed.set(name, how);
+    this.#points.delete(name);
+  }
+
+  /** What the next one at a point is to do; undefined: go on. */
+  take(name: string): string | undefined {
+    const how = this.#armed.get(name);
+    this.#armed.delete(name);
+    return how;
+  }
+
+  /** Comes to a point at which the runner may have the process die, or hold. */
+  async pass(name: string): Promise<void> {
+    const how = this.take(name);
+    if (how === "die") {
+      die();
+    }
+    if (how === "hold") {
+      await this.wait(name);
+    }
+  }
 
   #point(name: string) {
     let point = this.#points.get(name);
@@ -105,6 +133,19 @@ export class Holds {
     await this.#point(name).wait;
   }
 }
+
+/** Ends the process as a crash does. */
+function die(): never {
+  process.kill(process.pid, "SIGKILL");
+  throw new Error("it lives on");
+}
+
+/** A result at which the process dies when its text is made: it is never told. */
+const DEADLY = {
+  get paid(): Json {
+    return die();
+  },
+};
 
 /** Plays a script and reports what it does. */
 export class Player {
@@ -137,7 +178,11 @@ export class Player {
       const act = this.#next(kind, name, this.script[kind]?.[name]);
       const { prompt, state, visit, attempt } = turn;
       event("turn", { prompt, state, visit, attempt, steps: canon(turn.steps) });
-      await makeRounds(turn, act.rounds ?? [], (name) => this.holds.wait(name));
+      await makeRounds(turn, act.rounds ?? [], {
+        hold: (name) => this.holds.wait(name),
+        at: (name) => this.holds.pass(name),
+        enter: (line) => this.#enter(line),
+      });
       for (const call of act.steps ?? []) {
         await this.#step(turn, call);
       }
@@ -183,8 +228,11 @@ export class Player {
       const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
       const { step, attempt, idempotencyKey: idempotency_key } = call;
       event("tool", { tool: name, payload, step, attempt, idempotency_key });
-      // Written down outside, in one write.
-      appendFileSync(this.ledger, `${jsonOf({ tool: name, step, attempt, payload })}\n`);
+      this.#enter({ tool: name, step, attempt, payload, key: idempotency_key });
+      if (act.seen !== undefined) {
+        return this.#seen(act.seen, payload as { readonly idempotency_key: string });
+      }
+      await this.holds.pass("effect");
       if (act.late) {
         await past(call.deadline as Date);
         event("late", { tool: name });
@@ -199,8 +247,24 @@ export class Player {
         const { code, message, unknown } = act.error;
         throw unknown ? failStep(code, message, { unknown }) : failTurn(code, message);
       }
-      return act.result ?? null;
+      const how = this.holds.take("answer");
+      if (how === "hold") {
+        await this.holds.wait("answer");
+      }
+      return how === "die" ? DEADLY : (act.result ?? null);
     };
+  }
+
+  /** Writes down outside, in one write. */
+  #enter(line: object): void {
+    appendFileSync(this.ledger, `${jsonOf(line)}\n`);
+  }
+
+  /** Whether a call stands in the ledger, for who asks what came of it. */
+  #seen(tool: string, { idempotency_key: key }: { readonly idempotency_key: string }): Json {
+    const lines = readFileSync(this.ledger, "utf8").trim().split("\n");
+    const entries = lines.map((line) => JSON.parse(line) as { tool: string; key: string });
+    return { happened: entries.some((one) => one.tool === tool && one.key === key), result: 1 };
   }
 }
 

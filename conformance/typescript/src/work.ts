@@ -17,6 +17,12 @@ type WorkArgs = Script & {
   readonly packs?: readonly string[];
 };
 
+interface ServeArgs {
+  readonly run_id?: string;
+  readonly pack?: string;
+  readonly attach?: boolean;
+}
+
 /** Begins to work; tells by an event how that ended. */
 export function serve(client: PawlClient, args: WorkArgs, player: Player): Served {
   const worker = client.worker({
@@ -52,14 +58,12 @@ export function serve(client: PawlClient, args: WorkArgs, player: Player): Serve
  */
 export class Server implements Served {
   readonly #client: PawlClient;
-  readonly #pack: string;
   readonly #player: Player;
   readonly #worker: Served | undefined;
   readonly #ends: Promise<void>[] = [];
 
   constructor(client: PawlClient, args: WorkArgs, holds: Holds, ledger: string) {
     this.#client = client;
-    this.#pack = args.packs?.[0] ?? "";
     this.#player = new Player(args, holds, ledger);
     if (args.agents) {
       const { turns: _, ...beside } = args;
@@ -68,16 +72,13 @@ export class Server implements Served {
   }
 
   /** Begins to serve a run. */
-  serve(
-    { run_id: run = "", attach }: { readonly run_id?: string; readonly attach?: boolean },
-    start: StartOptions,
-  ): void {
+  serve({ run_id: run = "", pack = "", attach }: ServeArgs, start: StartOptions): void {
     const handlers = { ...this.#player.turns("agents"), ...this.#player.turns("turns") };
     const options = { tools: this.#player.tools() };
     // Without attach it is found again by the call that starts runs, by the id of its start.
     const driven = attach
       ? this.#client.attach(run).drive(handlers, options)
-      : this.#client.run(this.#pack, handlers, { ...start, ...options });
+      : this.#client.run(pack, handlers, { ...start, ...options });
     const end = driven.then(
       (done) => this.#ended(run, done),
       (error: unknown) => event("served", { run, error: fault(error) }),

@@ -41,31 +41,8 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 		}
 		fmt.Fprintln(table)
 	}
-	for _, s := range set.scenarios {
-		row(s.Name, func(c *column) result {
-			r := c.results[s.Name]
-			r.same = c.mode.serves && !s.executes()
-			return r
-		})
-	}
-	for _, c := range set.cases {
-		row(answersRow+c.Name, func(col *column) result {
-			r := col.results[answersRow+c.Name]
-			r.same = col.mode != (mode{})
-			return r
-		})
-	}
-	if len(set.cases) > 0 {
-		row(alikeRow, func(c *column) result {
-			r := c.results[alikeRow]
-			r.same = c.mode != (mode{})
-			return r
-		})
-	}
-	if set.kills > 0 {
-		for _, name := range killRows() {
-			row(name, func(c *column) result { return c.results[name] })
-		}
+	for _, r := range rowsOf(set) {
+		row(r.name, r.of)
 	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
@@ -75,6 +52,44 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 	fmt.Fprintf(w, "conformance: %d scenarios and %d answers in %d columns: %d passed, %d failed, %d do not apply, %.1f s\n",
 		len(set.scenarios), len(set.cases), len(columns), passed, failed, not, took.Seconds())
 	return failed
+}
+
+// tableRow is a row of the table, and what is in it of each column.
+type tableRow struct {
+	name string
+	of   func(*column) result
+}
+
+// rowsOf are the rows of scenarios, of answers and of kills.
+func rowsOf(set *settings) []tableRow {
+	var all []tableRow
+	for _, s := range set.scenarios {
+		all = append(all, tableRow{s.Name, func(c *column) result {
+			r := c.results[s.Name]
+			r.same = c.mode.serves && !s.executes()
+			return r
+		}})
+	}
+	var names []string
+	for _, c := range set.cases {
+		names = append(names, answersRow+c.Name)
+	}
+	if len(names) > 0 {
+		names = append(names, alikeRow)
+	}
+	for _, name := range names {
+		all = append(all, tableRow{name, func(c *column) result {
+			r := c.results[name]
+			r.same = c.mode != (mode{}) // The executors have no modes.
+			return r
+		}})
+	}
+	if set.kills > 0 {
+		for _, name := range killRows() {
+			all = append(all, tableRow{name, func(c *column) result { return c.results[name] }})
+		}
+	}
+	return all
 }
 
 // absent is what a cell shows without a result: "=": it is the same as with workers; "-": the

@@ -44,24 +44,52 @@ export function mended(model: LanguageModel): Mended {
     return { model, own: true, seen };
   }
   const given = config.fetch;
-  const fetch = mendedFetch(seen, typeof given === "function" ? (given as Fetch) : undefined);
+  const fetch = mendedFetch(
+    seen,
+    config,
+    typeof given === "function" ? (given as Fetch) : undefined,
+  );
   const own = { config: { value: { ...config, fetch } } };
   return { model: Object.create(model, own) as LanguageModel, own: false, seen };
 }
 
 /** A fetch whose event streams are mended. Default `inner`: the global fetch of the moment. */
-function mendedFetch(seen: Seen, inner?: Fetch): Fetch {
+function mendedFetch(seen: Seen, config: object, inner?: Fetch): Fetch {
   return async (input, init) => {
     for (const key of keysIn(new Headers(init?.headers))) {
       seen.keys.add(key);
     }
-    const body = typeof init?.body === "string" ? unmarked(init.body) : init?.body;
     const make = inner ?? globalThis.fetch;
-    const response = await make(input, body === undefined ? init : { ...init, body });
-    return response.ok && response.body && asksForStream(body)
-      ? mendedResponse(response, response.body, seen)
-      : response;
+    if (typeof init?.body !== "string") {
+      return make(input, init);
+    }
+    const body = unmarked(init.body);
+    const ask = (text: string) => make(input, { ...init, body: text });
+    const response = await ask(newer.has(config) ? renamed(body) : body);
+    if (await wantsNewer(response, body)) {
+      newer.add(config);
+      return ask(renamed(body));
+    }
+    const streams = response.ok && /"stream"\s*:\s*true/.test(body);
+    return streams && response.body ? mendedResponse(response, response.body, seen) : response;
   };
+}
+
+/** Endpoints of chat completions that want the newer name of the bound of an answer. */
+const newer = new WeakSet<object>();
+const NEWER = "max_completion_tokens";
+/** The older name, which is before anything that nests. */
+const OLDER = /^(\{[^{[]*)"max_tokens"(?=\s*:)/;
+
+/** The endpoint refuses the older name, and names the newer one. */
+async function wantsNewer(response: Response, body: string): Promise<boolean> {
+  return (
+    response.status === 400 && OLDER.test(body) && (await response.clone().text()).includes(NEWER)
+  );
+}
+
+function renamed(body: string): string {
+  return body.replace(OLDER, `$1"${NEWER}"`);
 }
 
 const SECRET = /authorization|key|token|secret/;
@@ -69,10 +97,6 @@ const SECRET = /authorization|key|token|secret/;
 function keysIn(headers: Headers): string[] {
   const values = [...headers].flatMap(([name, value]) => (SECRET.test(name) ? [value] : []));
   return values.map((value) => value.replace(/^(bearer|basic) /i, "")).filter(Boolean);
-}
-
-function asksForStream(body: unknown): boolean {
-  return typeof body === "string" && /"stream"\s*:\s*true/.test(body);
 }
 
 function mendedResponse(

@@ -6,7 +6,7 @@
 import { createOpenAI } from "@ai-sdk/openai";
 import { describe, expect, test } from "vitest";
 import { stepsPack, useSidecar } from "./fixture.js";
-import { MODELS, type ModelAt } from "./fixture_models.js";
+import { chat, MODELS, type ModelAt } from "./fixture_models.js";
 import {
   chatEvents,
   type Events,
@@ -14,7 +14,7 @@ import {
   Provider,
   responseEvents,
 } from "./fixture_provider.js";
-import type { Json } from "./index.js";
+import { type Json, RunStatus } from "./index.js";
 import { modelHandler } from "./models.js";
 
 const shared = useSidecar();
@@ -195,6 +195,20 @@ describe.each(Object.entries(KINDS))("by %s", (kind, form) => {
       expect(run.tokens).toBeGreaterThan(asked * BOUND);
     }
   });
+});
+
+test("an endpoint that asks for the newer name gets it", async () => {
+  const pack = await registered("bound-newer", {}, budget(9000));
+  const leave = { id: "l1", name: "leave_state", given: { event: "Done", artifacts: { sum: 1 } } };
+  await using provider = await Provider.start(
+    { status: 400, message: "Use 'max_completion_tokens' instead of 'max_tokens'." },
+    chatEvents("", leave),
+    chatEvents("Bye."),
+  );
+  const result = await shared.client.run(pack, chat(provider.url), how);
+  expect(result.status).toBe(RunStatus.COMPLETED);
+  const names = provider.got.map(({ body }) => Object.keys(sent(body)).join());
+  expect(names).toEqual(["max_tokens", "max_completion_tokens", "max_completion_tokens"]);
 });
 
 test.each([

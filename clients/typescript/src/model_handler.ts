@@ -352,7 +352,7 @@ class Execution {
     const made = normal(given, "", { round, known: this.#talk.callIds() });
     const finishReason = finishOf(draft.finish);
     if (!made) {
-      return unusable("ANSWER_EMPTY", "the answer has no text and no call");
+      return unusable("NO_ANSWER", "the answer has no text and no call");
     }
     const { texts, calls, blocks } = made;
     const answer: ModelAnswer = {

@@ -20,6 +20,7 @@ var rules = map[string]rule{
 	"toolname":  toolNames,
 	"messages":  messagesRules,
 	"thinking":  messagesThinking,
+	"paused":    messagesPaused,
 	"responses": responsesRules,
 }
 

@@ -163,6 +163,30 @@ func messagesThinking(c *Case, body map[string]any) string {
 	return ""
 }
 
+// messagesPaused: an answer that the endpoint paused comes back as it was, and nothing is said
+// behind it: the model goes on where it is.
+func messagesPaused(c *Case, body map[string]any) string {
+	messages := list(body["messages"])
+	for i, message := range messages[:max(0, len(messages)-1)] {
+		blocks := blocksOf(message)
+		if message["role"] != "assistant" || len(blocks) == 0 || messages[i+1]["role"] == "assistant" {
+			continue
+		}
+		if last := word(blocks[len(blocks)-1]["text"]); last != "" && c.paused(last) {
+			return fmt.Sprintf("messages.%d: a message follows an answer that was paused (pause_turn): provide it back as it is to let the model continue", i+1)
+		}
+	}
+	return ""
+}
+
+// paused tells whether a round was paused behind a text.
+func (c *Case) paused(said string) bool {
+	return slices.ContainsFunc(c.Rounds, func(r *Round) bool {
+		n := len(r.Parts)
+		return r.Finish == "pause_turn" && n > 0 && r.Parts[n-1].Text != nil && *r.Parts[n-1].Text == said
+	})
+}
+
 // thoughts are the blocks of thinking that a round begins with.
 func thoughts(r *Round) []map[string]any {
 	var all []map[string]any

@@ -26,6 +26,7 @@ const (
 	used       = `{"role": "assistant", "content": [{"type": "tool_use", "id": "call_a", "name": "order", "input": {}}]}`
 	used2      = `{"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "b3Bh"}, {"type": "tool_use", "id": "call_a", "name": "order", "input": {}}]}`
 	useResult  = `{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_a", "content": "ok"}]}`
+	pausedText = `{"role": "assistant", "content": [{"type": "text", "text": "Searching"}]}`
 	itemCall   = `{"type": "function_call", "call_id": "call_a", "name": "order", "arguments": "{}"}`
 	itemResult = `{"type": "function_call_output", "call_id": "call_a", "output": "ok"}`
 	thought    = `{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"}`
@@ -36,7 +37,7 @@ var scripted = &Case{Rounds: []*Round{{Parts: []Part{
 	{Reasoning: new("Hm."), Signature: "c2ln"},
 	{Redacted: "b3Bh"},
 	{Call: "order", ID: "call_a", Extra: `{"extra_content": {"google": {"thought_signature": "c2ln"}}}`},
-}}}}
+}}, {Finish: "pause_turn", Parts: []Part{{Text: new("Searching")}}}}}
 
 // Each rule takes a sound request and refuses, with these words, one that is not.
 func TestRules(t *testing.T) {
@@ -96,6 +97,9 @@ func TestRules(t *testing.T) {
 		{"thinking", anthropic(user, strings.Replace(used2, "b3Bh", "other", 1), useResult), "cannot be modified"},
 		{"thinking", anthropic(user, strings.Replace(used2, "Hm.", "Ha.", 1), useResult), "cannot be modified"},
 		{"thinking", anthropic(user, strings.Replace(used2, "call_a", "call_b", 1), useResult), "was never made"},
+		{"paused", anthropic(user, pausedText), ""},
+		{"paused", anthropic(user, pausedText, used, useResult), ""},
+		{"paused", anthropic(user, pausedText, user), "follows an answer that was paused"},
 		{"responses", items(thought, itemCall, itemResult), ""},
 		{"responses", items(thought, `{"role": "assistant", "content": "Yes."}`), ""},
 		{"responses", items(itemCall), "No tool output found"},

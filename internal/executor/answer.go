@@ -69,10 +69,15 @@ func cutAt(name string, most int64) error {
 // codeCut is an answer that was cut at its bound.
 const codeCut = "TRUNCATED"
 
+// paused is the finish of an answer that its provider interrupted.
+const paused = "pause_turn"
+
 // spoke takes a text without a call: the answer, to a person where one can answer it, unless
 // the state is to be left.
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
+	case answer.GetFinishReason() == paused:
+		return nil // it goes on where it is, once it is told what it said
 	case x.chat:
 		return x.answered(answer, &pawl.Completion{Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
 	case x.leave == "":

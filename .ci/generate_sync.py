@@ -45,10 +45,21 @@ WORDS: dict[str, list[tuple[str, str]]] = {
             "Functions are called in threads of the client's own, coroutine functions in its loop.",
             "Handlers and tools are called in threads of the client's own.",
         ),
+        ("driving import Driven, OnOutput", "driving import OnOutput"),
+        ("-> Driven[RunResult[Any]]:", "-> RunResult[Any]:"),
+        (
+            "It is called in this thread, may be a coroutine\n"
+            "        function, and holds up nothing but itself; what it raises gives the run up and is raised\n"
+            "        here. What is returned may be iterated over instead: see `Driven`.",
+            "It is called in this thread, and\n"
+            "        holds up nothing but itself; what it raises gives the run up and is raised here.",
+        ),
     ],
     "_async_run.py": [
         ("for asynchronous callers", "for blocking callers"),
         ("Awaitable[AnyReply | None] | ", ""),
+        ("driving import Driven, OnOutput", "driving import OnOutput"),
+        ("-> Driven[RunResult[ArtifactsT]]:", "-> RunResult[ArtifactsT]:"),
     ],
     "_async_turn.py": [
         (

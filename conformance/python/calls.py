@@ -288,8 +288,11 @@ class Driver:
 
     def output(self, args: Args) -> Any:
         text = ""
-        for piece in self._run(args).output(reconnect_for=_PATIENCE):
-            text = piece.text if piece.reset else text + piece.text
+        for event in self._run(args).events(reconnect_for=_PATIENCE):
+            if event.kind in ("reset", "turn_began"):
+                text = ""
+            elif event.kind == "text":
+                text += event.text
             if text.endswith(args["text"]):
                 break
         return {"text": text}

@@ -76,9 +76,9 @@ func (s *runService) pump(ctx context.Context, watch *watch.Watch, show *shower,
 	}
 }
 
-// send sends one record; without a snapshot it is encoded once for all its readers.
+// send sends one record; what only this reader asked for aside, it is encoded once for all readers.
 func send(ctx context.Context, show *shower, row *runtime.RecordRow, to grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]) error {
-	if row.Snapshot != nil {
+	if row.Snapshot != nil || row.Status != 0 {
 		item, err := show.item(ctx, row)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"crypto/sha256"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -35,6 +36,8 @@ type shower struct {
 type shown struct {
 	graph *machine.Graph
 	rules *redact.Rules
+	// pack is the digest of its pack.
+	pack string
 	// erasable: values of it are kept nowhere else.
 	erasable bool
 }
@@ -50,6 +53,7 @@ func (sh *shower) item(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Str
 		return nil, err
 	}
 	out := &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Record{Record: record}}
+	out.Status = pawlv1.RunStatus(row.Status)
 	if row.Snapshot == nil {
 		return out, nil
 	}
@@ -100,6 +104,14 @@ func (sh *shower) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.R
 		}
 	}
 	out := convert.RecordToProto(row, convert.DeclaredTypes(graph), final)
+	if asked, ok := row.Record.Body.(*machine.StepRequested); ok && asked.Hold != nil && !row.Erased {
+		run, err := sh.run(ctx, row.RunID)
+		if err != nil {
+			return nil, err
+		}
+		payload := sha256.Sum256(asked.Payload)
+		out.GetStepRequested().GetHold().Digest = convert.DigestToProto(machine.CallDigest(asked.Tool, run.pack, row.RunID, asked.Step, payload))
+	}
 	return out, sh.hide(ctx, row.RunID, out)
 }
 
@@ -126,7 +138,7 @@ func (sh *shower) run(ctx context.Context, run string) (known shown, err error) 
 	if err != nil {
 		return known, err
 	}
-	known.erasable = state.Erasable
+	known.erasable, known.pack = state.Erasable, state.Digest
 	if known.graph, err = sh.s.views.Graph(ctx, sh.call.Namespace, state); err != nil {
 		return known, err
 	}

@@ -398,3 +398,54 @@ func TestWhyAStreamIsOver(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamStatuses: where it is asked for, each record has the run's status behind the commit that
+// holds it, whatever else that commit holds, and wherever the stream begins.
+func TestStreamStatuses(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	turn := r.drive(ctx, r.start(ctx).GetTurn(), 1)
+	run := turn.GetRunId()
+	r.emit(ctx, turn, "Ask")
+	kinds := []pawlv1.RecordKind{
+		pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_ABANDONED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+	}
+	if _, err := r.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run}); err != nil {
+		t.Fatal(err)
+	}
+	const running, waiting, cancelled = pawlv1.RunStatus_RUN_STATUS_RUNNING, pawlv1.RunStatus_RUN_STATUS_WAITING, pawlv1.RunStatus_RUN_STATUS_CANCELLED
+	whole := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Statuses: true, Kinds: kinds}))
+	for i, want := range map[int]pawlv1.RunStatus{0: running, len(whole) - 2: waiting, len(whole) - 1: cancelled} {
+		if got := whole[i].GetStatus(); got != want {
+			t.Errorf("item %d: %v, want %v: %v", i, got, want, whole[i].GetRecord())
+		}
+	}
+	for i, item := range whole {
+		after := item.GetRecord().GetSeq()
+		rest := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Statuses: true, Kinds: kinds, AfterSeq: after}))
+		if !slices.EqualFunc(rest, whole[i+1:], func(a, b *pawlv1.StreamTransitionsResponse) bool { return proto.Equal(a, b) }) {
+			t.Errorf("behind record %d: %v, want %v", after, rest, whole[i+1:])
+		}
+	}
+	for _, item := range collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run})) {
+		if item.GetStatus() != 0 {
+			t.Errorf("nobody asked for %v", item.GetStatus())
+		}
+	}
+}
+
+// TestStreamOfAHeldCall: the record of a call that waits for a decision has the digest that the
+// decision names, unless the reader may not see the payload.
+func TestStreamOfAHeldCall(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.register1(ctx, "", controlled("held", `"max_tokens": 1000, "tools": {"run_tests": {"approve": "always"}}`))
+	run := r.begun(ctx, "", "held", "a").GetRunId()
+	items := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED}}))
+	if len(items) != 1 {
+		t.Fatalf("%d calls", len(items))
+	}
+	if got, want := items[0].GetRecord().GetStepRequested().GetHold().GetDigest(), r.digestOf(ctx, "", run, 1); got != want || got == "" {
+		t.Fatalf("digest %q, want %q", got, want)
+	}
+}

@@ -306,12 +306,14 @@ async def test_what_broke_off_is_taken_back(sidecar: Sidecar, client: Client) ->
 
         def watch() -> None:
             nonlocal resets
-            for chunk in run.output():
-                resets += chunk.reset
-                before = "" if chunk.reset else shown.get(chunk.turn_seq, "")
-                shown[chunk.turn_seq] = before + chunk.text
-                if "Half" in shown[chunk.turn_seq]:
-                    endpoint.read.set()
+            for event in run.events():
+                if event.kind == "reset":
+                    resets += 1
+                    shown[event.turn_seq] = ""
+                elif event.kind == "text":
+                    shown[event.turn_seq] = shown.get(event.turn_seq, "") + event.text
+                    if "Half" in shown[event.turn_seq]:
+                        endpoint.read.set()
 
         watcher = asyncio.create_task(asyncio.to_thread(watch))
         async with serving(worker):

@@ -12,16 +12,16 @@ from pawl import (
     AsyncClient,
     AsyncRun,
     AsyncTurn,
-    Client,
-    OutputChunk,
-    OutputPosition,
+    Event,
     Reply,
     Run,
     RunStatus,
     StreamGapError,
+    TextEvent,
     Worker,
 )
-from pawl._output import OutputReader
+from pawl._event_reader import EventReader
+from pawl._event_source import EventSource
 from pawl.testing import Sidecar
 from pawl.v1 import run_pb2
 from proxy import Proxy
@@ -60,15 +60,27 @@ class Speaker:
             self._orders.put_nowait(order)
 
 
-async def chunks_of(client: Client, run: Run) -> AsyncIterator[OutputChunk]:
-    """The chunks that the blocking client reads in a thread."""
-    read = run.output()
+Shown = tuple[str, str]
 
-    def pull() -> OutputChunk | None:
+
+async def shown(events: AsyncIterator[Event]) -> AsyncIterator[Shown]:
+    """What is shown: the kind and the text of each piece, and resets."""
+    async for event in events:
+        if event.kind == "text" or event.kind == "reasoning":
+            yield event.kind, event.text
+        elif event.kind == "reset":
+            yield event.kind, ""
+
+
+async def pulled(run: Run) -> AsyncIterator[Event]:
+    """The events that the blocking client reads in a thread."""
+    read = iter(run.events())
+
+    def pull() -> Event | None:
         return next(read, None)
 
-    while chunk := await asyncio.wait_for(asyncio.to_thread(pull), WAIT):
-        yield chunk
+    while event := await asyncio.wait_for(asyncio.to_thread(pull), WAIT):
+        yield event
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])
@@ -79,17 +91,19 @@ async def test_pieces_as_they_come(own: Sidecar, flavour: str) -> None:
         async with own.async_client() as aclient, serving(worker):
             run = client.start("steps", variables={"n": 1})
             watched = aclient.attach(run.id)
-            chunks = chunks_of(client, run) if flavour == "sync" else watched.output()
+            events = pulled(run) if flavour == "sync" else watched.events()
             speaker.say("one ")
             seen = []
-            async for chunk in chunks:
-                seen.append(chunk)
-                # Each piece is read before the next one is said.
-                speaker.say(("zwölf ", "three", None)[len(seen) - 1])
+            turns = set()
+            async for event in events:
+                if event.kind == "text":
+                    seen.append(event.text)
+                    turns.add((event.turn_seq, event.attempt))
+                    # Each piece is read before the next one is said.
+                    speaker.say(("zwölf ", "three", None)[len(seen) - 1])
             assert await status(watched) is RunStatus.COMPLETED
-    assert [chunk.text for chunk in seen] == ["one ", "zwölf ", "three"]
-    assert [chunk.offset for chunk in seen] == [0, 4, 11]
-    assert {(c.turn_seq, c.attempt, c.delivery, c.reset) for c in seen} == {(1, 1, 1, False)}
+    assert seen == ["one ", "zwölf ", "three"]
+    assert turns == {(1, 1)}
 
 
 async def test_reasoning_is_marked_and_taken_back_too(own: Sidecar) -> None:
@@ -110,17 +124,17 @@ async def test_reasoning_is_marked_and_taken_back_too(own: Sidecar) -> None:
 
     async with own.async_client() as client, serving(worker):
         run = await client.start("steps", variables={"n": 1})
-        chunks = []
-        async for chunk in run.output():
-            chunks.append((chunk.reset, chunk.reasoning, chunk.text))
-            if len(chunks) == 2:
+        pieces = []
+        async for piece in shown(run.events()):
+            pieces.append(piece)
+            if len(pieces) == 2:
                 seen.set()
-    assert chunks == [
-        (False, True, "hm "),
-        (False, False, "half"),
-        (True, False, ""),
-        (False, True, "so "),
-        (False, False, "whole"),
+    assert pieces == [
+        ("reasoning", "hm "),
+        ("text", "half"),
+        ("reset", ""),
+        ("reasoning", "so "),
+        ("text", "whole"),
     ]
 
 
@@ -128,34 +142,34 @@ async def status(run: AsyncRun) -> RunStatus:
     return (await run.wait(timeout=WAIT)).run.status
 
 
-async def test_from_a_position(own: Sidecar) -> None:
+async def test_from_a_cursor(own: Sidecar) -> None:
     worker = Worker(address=own.address)
     speaker = Speaker(worker)
     async with own.async_client() as client, serving(worker):
         run = await client.start("steps", variables={"n": 1})
         speaker.say("first")
-        first = await take(run.output())
+        first = await take(run.events())
         speaker.say("second")
-        second = await take(run.output(after=first.position))
-        assert (second.text, second.offset, second.reset) == ("second", 5, False)
-        everything = await take(run.output())
-        assert (everything.text, everything.offset) == ("firstsecond", 0)
+        second = await take(run.events(after=first.cursor))
+        assert second.text == "second"
+        assert (await take(run.events())).text == "firstsecond"
         # What is behind all that there is cannot be what was read.
-        ahead = OutputPosition(turn_seq=1, delivery=1, offset=99)
-        again = await take(run.output(after=ahead))
-        assert (again.text, again.reset) == ("firstsecond", True)
+        *words, _ = first.cursor.split(".")
+        events = run.events(after=".".join([*words, "99"]))
+        assert (await anext(events)).kind == "reset"
         speaker.say(None)
         assert await status(run) is RunStatus.COMPLETED
 
 
-async def take(chunks: AsyncIterator[OutputChunk]) -> OutputChunk:
-    """The first chunk."""
+async def take(events: AsyncIterator[Event]) -> TextEvent:
+    """The first piece of text."""
 
-    async def first() -> OutputChunk:
-        async for chunk in chunks:
-            await chunks.aclose()  # type: ignore[attr-defined]
-            return chunk
-        raise AssertionError("the output ended")
+    async def first() -> TextEvent:
+        async for event in events:
+            if event.kind == "text":
+                await events.aclose()  # type: ignore[attr-defined]
+                return event
+        raise AssertionError("there is no text")
 
     return await asyncio.wait_for(first(), WAIT)
 
@@ -167,18 +181,16 @@ async def test_another_attempt_resets_what_was_read(own: Sidecar) -> None:
         run = await client.start("steps", variables={"n": 1})
         speaker.say("wrong")
         seen = []
-        async for chunk in run.output():
-            seen.append(chunk)
+        async for event in run.events():
+            if event.kind not in ("text", "reset"):
+                continue
+            seen.append((event.kind, event.attempt))
             if len(seen) == 1:
                 speaker.say(RuntimeError("again"), "right")
-            else:
+            elif event.kind == "text":
                 speaker.say(None)
         assert await status(run) is RunStatus.COMPLETED
-    assert [(c.text, c.attempt, c.delivery, c.reset) for c in seen] == [
-        ("wrong", 1, 1, False),
-        ("right", 2, 2, True),
-    ]
-    assert seen[1].offset == 0
+    assert seen == [("text", 1), ("reset", 1), ("text", 2)]
 
 
 async def test_long_pieces_split_no_character(own: Sidecar) -> None:
@@ -189,10 +201,10 @@ async def test_long_pieces_split_no_character(own: Sidecar) -> None:
         run = await client.start("steps", variables={"n": 1})
         speaker.say(text)
         read = ""
-        async for chunk in run.output():
-            assert not chunk.reset
-            assert len(chunk.text.encode()) <= 1 << 16
-            read += chunk.text
+        async for kind, piece in shown(run.events()):
+            assert kind == "text"
+            assert len(piece.encode()) <= 1 << 16
+            read += piece
             if read == text:
                 speaker.say(None)
         assert await status(run) is RunStatus.COMPLETED
@@ -207,9 +219,9 @@ async def test_lost_connections_of_reader_and_worker(own: Sidecar) -> None:
             run = await client.start("steps", variables={"n": 1})
             speaker.say("0 ")
             read = ""
-            async for chunk in run.output():
-                assert not chunk.reset
-                read += chunk.text
+            async for kind, piece in shown(run.events()):
+                assert kind == "text"
+                read += piece
                 count = len(read) // 2
                 proxy.cut()
                 speaker.say(f"{count} " if count < 6 else None)
@@ -226,15 +238,15 @@ async def test_a_sidecar_that_was_restarted(own: Sidecar) -> None:
         run = await client.start("steps", variables={"n": 1})
         speaker.say("before ")
         seen = []
-        async for chunk in run.output():
-            seen.append((chunk.text, chunk.offset, chunk.reset))
+        async for piece in shown(run.events()):
+            seen.append(piece)
             if len(seen) == 1:
                 await asyncio.to_thread(own.restart)
                 speaker.say("after")
             else:
                 speaker.say(None)
         assert await status(run) is RunStatus.COMPLETED
-    assert seen == [("before ", 0, False), ("after", 7, False)]
+    assert seen == [("text", "before "), ("text", "after")]
 
 
 def chunk(offset: int, text: str, *, delivery: int = 1, reset: bool = False) -> object:
@@ -245,20 +257,20 @@ def chunk(offset: int, text: str, *, delivery: int = 1, reset: bool = False) -> 
     )
 
 
-def read(reader: OutputReader, item: object) -> str | None:
+def read(reader: EventReader, item: object) -> list[Shown]:
     got = reader.read(item)  # type: ignore[arg-type]
-    return None if got is None else got.text
+    return [(event.kind, getattr(event, "text", "")) for event in got or ()]
 
 
 def test_a_reader_proves_what_it_reads() -> None:
-    reader = OutputReader(namespace="", run_id="r")
-    assert read(reader, chunk(0, "ab")) == "ab"
-    assert read(reader, chunk(0, "ab")) is None
+    reader = EventReader(namespace="", source=EventSource("r"))
+    assert read(reader, chunk(0, "ab")) == [("text", "ab")]
+    assert read(reader, chunk(0, "ab")) == []
     with pytest.raises(StreamGapError, match="goes on at byte 3, but the last one read was 2"):
         read(reader, chunk(3, "d"))
     after = reader.request().output_after
     assert (after.turn_seq, after.delivery, after.offset) == (1, 1, 2)
-    assert read(reader, chunk(9, "xy", reset=True)) == "xy"
-    assert read(reader, chunk(11, "z")) == "z"
-    assert read(reader, chunk(0, "anew", delivery=2)) == "anew"
+    assert read(reader, chunk(9, "xy", reset=True)) == [("reset", ""), ("text", "xy")]
+    assert read(reader, chunk(11, "z")) == [("text", "z")]
+    assert read(reader, chunk(0, "anew", delivery=2)) == [("reset", ""), ("text", "anew")]
     assert reader.request().output_after.delivery == 2

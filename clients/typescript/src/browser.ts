@@ -40,6 +40,7 @@ export class PawlClient extends BaseClient {
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { type ErrorKind, PawlError, type Violation, type Winner } from "./errors.js";
+export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";
 export type { GatewayOptions } from "./gateway_transport.js";
 export { ApprovalTimeout, StepDecision } from "./gen/pawl/v1/control_pb.js";
@@ -55,9 +56,28 @@ export {
   StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
-export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
+export type {
+  ArtifactEvent,
+  CallResult,
+  EndEvent,
+  EventPlace,
+  HistoryMessage,
+  MessageEvent,
+  ReasoningEvent,
+  ResetEvent,
+  RoundBeganEvent,
+  RoundEndedEvent,
+  RunEvent,
+  TextEvent,
+  ToolCallEvent,
+  ToolResultEvent,
+  TransitionEvent,
+  TurnBeganEvent,
+  TurnEndedEvent,
+  WaitEvent,
+} from "./run_events.js";
 export {
   type DecideOptions,
   type IdOptions,

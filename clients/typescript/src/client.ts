@@ -3,6 +3,7 @@
 import { type BlobContent, type BlobHead, getBlob, putBlob } from "./blobs.js";
 import { brand } from "./brand.js";
 import { BaseClient } from "./client_base.js";
+import { type Driven, type DriveOptions, driven, type OnOutput, startDrive } from "./driven.js";
 import type { ExactHandlers } from "./exact.js";
 import {
   type RegisterPackResponse,
@@ -18,7 +19,6 @@ import type { Plain } from "./plain.js";
 import { type CallOptions, newId } from "./retry.js";
 import { Run } from "./run.js";
 import type { RunInfo } from "./run_reader.js";
-import type { RunResult } from "./run_result.js";
 import { serverOf } from "./run_server.js";
 import type { Handlers } from "./served_run.js";
 import type { Sessions } from "./sessions.js";
@@ -39,6 +39,8 @@ export type StartOptions<P extends PackTypes = AnyPack> = Beginning & Entry<P>;
 /** As for `start`, and the tools that are executed here. */
 export type RunOptions<P extends PackTypes = AnyPack> = StartOptions<P> & {
   readonly tools?: Tools<P>;
+  /** Gets every event of the run, in order; what it throws gives the run up, and is thrown. */
+  readonly onOutput?: OnOutput;
 };
 
 /** What executes the turns of a run that its caller leaves to others. */
@@ -200,6 +202,10 @@ export class PawlClient extends BaseClient {
    * for it. With `signal` a run is given up: its turns end, its tools are asked to stop by the
    * signals of their calls, and another `drive` goes on with it.
    *
+   * `onOutput` gets every event of the run, in order: text as the handler writes it, calls of tools,
+   * transitions, the end. It holds up nothing but itself. What is returned may be iterated over
+   * instead: see `Driven`.
+   *
    * Rejects with RUN_TAKEN_OVER when another process drives the run (with the same `requestId`),
    * with RUN_DRIVEN where this client does already, with a PawlError of kind "cancelled" after
    * `signal` or `close`; at once and without using up an attempt, with BAD_REPLY for a handler
@@ -207,14 +213,17 @@ export class PawlClient extends BaseClient {
    * UNDECLARED_ARTIFACT or ARTIFACT_TYPE for a Reply that the state does not take, and a TypeError
    * for a handler or tool that is no function, and for a handler that takes more than a Turn.
    */
-  async run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
+  run<P extends PackTypes = AnyPack, H extends Handlers<P> = Handlers<P>>(
     pack: string | PackName<P>,
     handler: H & ExactHandlers<H, P>,
     options: NoInfer<RunOptions<P>> = {} as RunOptions<P>,
-  ): Promise<RunResult<P>> {
-    const { tools, signal } = options as { tools?: Tools<P>; signal?: AbortSignal };
-    const run = await this.open<P>(pack, options);
-    return run.drive<H>(handler, { tools, signal });
+  ): Driven<P> {
+    const how = options as DriveOptions<P>;
+    const begin = async () => {
+      const run = await this.open<P>(pack, options);
+      return startDrive(this.connection, run, handler as Handlers, how);
+    };
+    return driven(begin, how.onOutput);
   }
 
   /** A run by its id. Makes no call: an unknown id shows at the first one. */

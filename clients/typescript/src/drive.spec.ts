@@ -213,9 +213,11 @@ describe("driven runs", () => {
       return leave(turn);
     });
     const shown: string[] = [];
-    for await (const { text } of another().attach(run.id).output()) {
-      shown.push(text);
-      seen.open();
+    for await (const event of another().attach(run.id).events()) {
+      if (event.kind === "text") {
+        shown.push(event.text);
+        seen.open();
+      }
     }
     expect(shown).toEqual(["grüße"]);
     expect((await driving).status).toBe(RunStatus.COMPLETED);

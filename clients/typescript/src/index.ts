@@ -16,6 +16,7 @@ export {
 export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
+export type { Driven, DriveOptions, OnOutput } from "./driven.js";
 export {
   type ErrorKind,
   failStep,
@@ -25,6 +26,7 @@ export {
   type Violation,
   type Winner,
 } from "./errors.js";
+export type { EventsOptions } from "./event_reader.js";
 export type { Json } from "./exact_json.js";
 export { ApprovalTimeout, StepDecision } from "./gen/pawl/v1/control_pb.js";
 export { EdgeKind, Orchestration, Severity } from "./gen/pawl/v1/pack_pb.js";
@@ -58,12 +60,31 @@ export type {
   ToolCallRef,
 } from "./model_step.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";
-export type { OutputChunk, OutputOptions, OutputPosition } from "./output.js";
 export type { ArtifactData, Plain } from "./plain.js";
 export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
+export type {
+  ArtifactEvent,
+  CallResult,
+  EndEvent,
+  EventPlace,
+  HistoryMessage,
+  MessageEvent,
+  ReasoningEvent,
+  ResetEvent,
+  RoundBeganEvent,
+  RoundEndedEvent,
+  RunEvent,
+  TextEvent,
+  ToolCallEvent,
+  ToolResultEvent,
+  TransitionEvent,
+  TurnBeganEvent,
+  TurnEndedEvent,
+  WaitEvent,
+} from "./run_events.js";
 export type { DecideOptions, IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";

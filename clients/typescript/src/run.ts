@@ -1,6 +1,7 @@
 /** One run that this process may drive. */
 
 import { brand } from "./brand.js";
+import { type Driven, type DriveOptions, driven, startDrive } from "./driven.js";
 import type { ExactHandlers } from "./exact.js";
 import type {
   DeleteRunResponse,
@@ -10,11 +11,8 @@ import type {
 } from "./gen/pawl/v1/run_pb.js";
 import type { Plain } from "./plain.js";
 import type { CallOptions } from "./retry.js";
-import { type RunResult, readResult } from "./run_result.js";
-import { serverOf } from "./run_server.js";
 import { RunTurns } from "./run_turns.js";
-import { type Handlers, ServedRun } from "./served_run.js";
-import type { Tools } from "./tools.js";
+import type { Handlers } from "./served_run.js";
 import {
   type DiffOptions,
   deleteRun,
@@ -43,17 +41,15 @@ export class Run<P extends PackTypes = AnyPack> extends RunTurns<P> {
 
   /**
    * Executes its turns until it ends or waits for something from outside. As
-   * `PawlClient.run`, for a run that was started before, perhaps by another process.
+   * `PawlClient.run`, for a run that was started before, perhaps by another process; events begin
+   * with the first one of the run.
    */
-  async drive<H extends Handlers<P> = Handlers<P>>(
+  drive<H extends Handlers<P> = Handlers<P>>(
     handler: H & ExactHandlers<H, P>,
-    options: { readonly tools?: Tools<P>; readonly signal?: AbortSignal } = {},
-  ): Promise<RunResult<P>> {
-    const { signal, tools = {} } = options;
-    const { log } = this.connection;
-    const run = new ServedRun(this.id, handler as Handlers, tools as Tools, log);
-    await serverOf(this.connection).serve(run, signal);
-    return readResult(this, { signal }, run);
+    options: DriveOptions<P> = {},
+  ): Driven<P> {
+    const begin = async () => startDrive(this.connection, this, handler as Handlers, options);
+    return driven(begin, options.onOutput);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** Reading one run. */
 
 import { type Connection, pages } from "./connection.js";
+import { EventReader, type EventsOptions, historyOf } from "./event_reader.js";
 import { follow } from "./follow.js";
 import type { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import {
@@ -15,10 +16,10 @@ import {
   type Run as WireRun,
 } from "./gen/pawl/v1/run_pb.js";
 import type { ModelView } from "./model_step.js";
-import { type OutputChunk, type OutputOptions, OutputReader } from "./output.js";
 import type { ArtifactData, Plain } from "./plain.js";
 import { Position } from "./position.js";
 import type { CallOptions } from "./retry.js";
+import type { HistoryMessage, RunEvent } from "./run_events.js";
 import { type Record, type TransitionsOptions, TransitionsReader } from "./transitions.js";
 import type { TurnInfo } from "./turn.js";
 import type { AnyPack, PackTypes, Values } from "./types.js";
@@ -166,17 +167,33 @@ export class RunReader<P extends PackTypes = AnyPack> {
   }
 
   /**
-   * The output of turns that workers have under way, piece by piece as it comes, until
-   * the run ends. It is not durable: the final output is in the record TURN_COMPLETED. A
-   * lost connection is taken up again where it was, as for `transitions`.
+   * What happens in it, and did: text, calls of tools, transitions, waits, its end. The same for a
+   * run that is driven here, by others, or has ended; without the pieces of reasoning, and with
+   * text turn by turn, where it was not under way.
    *
-   *     let text = "";
-   *     for await (const chunk of run.output()) {
-   *       text = (chunk.reset ? "" : text) + chunk.text;
+   *     for await (const event of run.events()) {
+   *       if (event.kind === "text") process.stdout.write(event.text);
    *     }
+   *
+   * `after` is the `cursor` of the last event that was worked off: nothing comes twice or is left
+   * out. It ends with the run; with `follow: false` at the last record there is now. A lost
+   * connection is taken up again, as for `transitions`. Who is slow holds up nobody: what is not
+   * taken yet stays with the sidecar, the last 256 KiB of text of the open turn at least; where
+   * more is missed, a ResetEvent says so. Reasons: RUN_NOT_FOUND, BAD_CURSOR.
    */
-  output(options: OutputOptions = {}): AsyncGenerator<OutputChunk, void, undefined> {
-    return follow(this.connection.runs, new OutputReader(this.target, options), options);
+  async *events(options: EventsOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
+    const reader = new EventReader(this.target, options);
+    for await (const events of follow(this.connection.runs, reader, options)) {
+      yield* events;
+    }
+  }
+
+  /**
+   * Its history so far as messages, oldest first: what people said, what models answered with
+   * their calls, and what these came to. Reason: RUN_NOT_FOUND.
+   */
+  messages(options: CallOptions = {}): Promise<HistoryMessage[]> {
+    return historyOf(this.events({ ...options, follow: false }));
   }
 
   #get(

@@ -309,8 +309,12 @@ export class Driver {
 
   async #output(args: Args): Promise<unknown> {
     let text = "";
-    for await (const piece of this.#run(args).output()) {
-      text = piece.reset ? piece.text : text + piece.text;
+    for await (const event of this.#run(args).events()) {
+      if (event.kind === "reset" || event.kind === "turn_began") {
+        text = "";
+      } else if (event.kind === "text") {
+        text += event.text;
+      }
       if (text.endsWith(args.text ?? "")) {
         break;
       }

@@ -13,7 +13,8 @@ import (
 // digestMark begins digests of calls on the wire.
 const digestMark = "sha256:"
 
-func digestToProto(d [32]byte) string {
+// DigestToProto writes the digest of a call; "" for none.
+func DigestToProto(d [32]byte) string {
 	if d == [32]byte{} {
 		return ""
 	}
@@ -58,7 +59,7 @@ func approvalToProto(s *machine.ToolStep) *pawlv1.StepApproval {
 		return nil
 	}
 	return &pawlv1.StepApproval{
-		Held: s.Awaits(), Since: TimeToProto(a.Since), Digest: digestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
+		Held: s.Awaits(), Since: TimeToProto(a.Since), Digest: DigestToProto(a.Digest), Verdict: pawlv1.StepVerdict(a.Verdict),
 		DecidedBy: a.By, DecidedAt: TimeToProto(a.At), Expires: TimeToProto(a.Expires), DecidedSeq: a.Seq,
 	}
 }
@@ -72,7 +73,7 @@ func holdToProto(h *machine.Hold) *pawlv1.Hold {
 
 func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
 	return &pawlv1.StepDecided{
-		Step: b.Step, Tool: b.Tool, Verdict: pawlv1.StepVerdict(b.Verdict), Digest: digestToProto(b.Digest), PayloadJson: string(b.Payload),
+		Step: b.Step, Tool: b.Tool, Verdict: pawlv1.StepVerdict(b.Verdict), Digest: DigestToProto(b.Digest), PayloadJson: string(b.Payload),
 		Reason: b.Reason, Expires: TimeToProto(b.Expires), Deadline: TimeToProto(b.Deadline),
 	}
 }

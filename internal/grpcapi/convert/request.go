@@ -249,6 +249,7 @@ func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) watch.Request
 	out := watch.Request{
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
+		Statuses: in.GetStatuses(),
 		OutputAfter: render.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},

@@ -42,6 +42,7 @@ var values = map[string]bool{
 var quoting = map[protoreflect.FullName]bool{
 	"pawl.v1.OutputPiece.description": true, "pawl.v1.Hold.why": true, "pawl.v1.Approval.why": true,
 	"pawl.v1.StepDecided.reason": true, "pawl.v1.StepDecided.digest": true, "pawl.v1.StepApproval.digest": true,
+	"pawl.v1.Hold.digest": true,
 }
 
 // own are texts of that name that the sidecar itself has written, and no value is in them.

@@ -64,7 +64,11 @@ func (r *Rules) step(m proto.Message) bool {
 	}
 	switch m := m.(type) {
 	case *pawlv1.StepRequested:
-		return text(&m.PayloadJson, JSONMark)
+		changed := text(&m.PayloadJson, JSONMark)
+		if m.GetHold() != nil {
+			changed = text(&m.GetHold().Digest, "") || changed
+		}
+		return changed
 	case *pawlv1.StepDecided:
 		// Its digest would tell whoever guesses the payload.
 		changed := text(&m.PayloadJson, JSONMark)

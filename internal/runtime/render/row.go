@@ -26,6 +26,8 @@ type Row struct {
 	Hash     [32]byte
 	// Erased: the values of the run were erased.
 	Erased bool
+	// Status is that of the run behind the record's commit, where it was asked for; else 0.
+	Status machine.Status
 	// Snapshot is set where it was asked for, and the run was not erased.
 	Snapshot *View
 }

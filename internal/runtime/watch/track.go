@@ -22,6 +22,8 @@ type recordFilter struct {
 	want      Filter
 	kinds     kindSet
 	snapshots bool
+	// statuses: rows have the status of their run.
+	statuses bool
 	// tracks are the runs that were met last.
 	tracks *cache.LRU[string, *track]
 }
@@ -77,6 +79,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	if err := f.advance(tr, entry); err != nil {
 		return nil, err
 	}
+	status := f.status(tr, entry)
 	for i := range entry.Records {
 		r := &entry.Records[i]
 		tr.now = tr.now.after(r.Body, tr.graph)
@@ -91,11 +94,23 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 		}
 		rows = append(rows, runtime.RecordRow{
 			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed,
-			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view, Erased: entry.Erased,
+			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view, Erased: entry.Erased, Status: status,
 		})
 		tr.passed = r.Seq
 	}
 	return rows, nil
+}
+
+// status is that of a run behind an entry; 0 where nobody asked.
+func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
+	if !f.statuses {
+		return 0
+	}
+	now := tr.now
+	for i := range entry.Records {
+		now = now.after(entry.Records[i].Body, tr.graph)
+	}
+	return now.status
 }
 
 func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*runtime.RunView, error) {
@@ -123,7 +138,7 @@ func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track,
 // prime finds out what the filter needs of a run that it meets at an entry.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
 	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
-	if f.want.ofRuns() || f.snapshots || len(f.want.Status) > 0 {
+	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
 		head, err := f.r.cfg.Way.Head(ctx, key)
 		if err != nil {
 			return err
@@ -148,7 +163,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 		}
 	}
 	switch {
-	case f.want.ofMoments():
+	case f.want.ofMoments() || f.statuses:
 		return f.retrace(ctx, tr, key)
 	case f.kinds.once():
 		return nil

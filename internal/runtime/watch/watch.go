@@ -32,6 +32,8 @@ type Request struct {
 	Follow bool
 	// Snapshots adds to each row the run as it was after the row's commit.
 	Snapshots bool
+	// Statuses adds to each row the run's status after the row's commit; only for one run.
+	Statuses bool
 	// Output adds pieces of the output of turns that workers have under way; only
 	// for a run that is followed. OutputAfter is what was read of it already.
 	Output      bool
@@ -116,6 +118,7 @@ func (r *Room) Watch(ctx context.Context, req Request) (*Watch, error) {
 		}
 	}
 	w.filter = newRecordFilter(r, w.key.Namespace, req.Filter, req.Snapshots)
+	w.filter.statuses = req.Statuses
 	if req.Follow {
 		w.sub = r.hub.follow(w.key)
 	}

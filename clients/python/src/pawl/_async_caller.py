@@ -130,12 +130,17 @@ class AsyncCaller(BaseClient):
         )
         left = None if end is None else max(end - time.monotonic(), 0.001)
         call = stream(reader.request(), timeout=left, metadata=self._settings.metadata())
+        reader.reading(call)
         try:
             async for item in call:
                 value = reader.read(item)
                 if value is not None:
                     yield value
+                if reader.over():
+                    return
         except grpc.RpcError as error:
+            if reader.over():
+                return
             raise error_from_rpc(error, self._settings.address) from None
         finally:
             call.cancel()

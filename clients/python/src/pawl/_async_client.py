@@ -11,6 +11,7 @@ from pawl._approvals import Approval
 from pawl._async_caller import AsyncCaller
 from pawl._async_executor import handler_of
 from pawl._async_run import AsyncHandlers, AsyncRun, AsyncTool
+from pawl._awaiting_driving import Driven, OnOutput, driven
 from pawl._awaiting_serving import served_of
 from pawl._base import document, start_of, started_by
 from pawl._blobs import AsyncBlobData
@@ -134,7 +135,7 @@ class AsyncClient(AsyncCaller):
         """
         return await self._start(**{**_without_self(locals()), "execution": started_by(execution)})
 
-    async def run(
+    def run(
         self,
         pack: str,
         handler: AsyncHandlers | None = None,
@@ -142,6 +143,7 @@ class AsyncClient(AsyncCaller):
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, AsyncTool] | None = None,
+        on_output: OnOutput | None = None,
         agent: str = "",
         state: str = "",
         variables: Mapping[str, Json] | None = None,
@@ -149,7 +151,7 @@ class AsyncClient(AsyncCaller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
-    ) -> RunResult[Any]:
+    ) -> Driven[RunResult[Any]]:
         """Starts a run and drives it until it ends or waits for something from outside.
 
         `handler` takes a Turn and returns a Reply (or None), or is a mapping from prompt
@@ -160,6 +162,11 @@ class AsyncClient(AsyncCaller):
         handler that raises fails its turn, which is retried as the pack says. All runs that
         a client drives share one stream, on which the client is a worker of theirs alone.
         Functions are called in threads of the client's own, coroutine functions in its loop.
+
+        `on_output` gets every event of the run (`Event`), in order: text as the handler writes
+        it, calls of tools, transitions, the end. It is called in this thread, may be a coroutine
+        function, and holds up nothing but itself; what it raises gives the run up and is raised
+        here. What is returned may be iterated over instead: see `Driven`.
 
         Raises RunTakenOverError: another process drives the run, say one with the same
         `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
@@ -172,10 +179,13 @@ class AsyncClient(AsyncCaller):
         """
         arguments = _without_self(locals())
         served = served_of(handler_of(handler, model, output), tools)
-        for name in ("handler", "model", "output", "tools"):
+        for name in ("handler", "model", "output", "tools", "on_output"):
             del arguments[name]
-        started = await self._start("CALLER", **arguments)
-        return await started._drive(served)
+
+        async def begin() -> AsyncRun[Any, Any, Any]:
+            return await self._start("CALLER", **arguments)
+
+        return driven(begin, served, on_output)
 
     async def open(
         self,

@@ -9,9 +9,13 @@ from typing import Any, Generic, TypeAlias, cast
 from pawl._async_caller import AsyncCaller
 from pawl._async_executor import handler_of
 from pawl._async_turn import AsyncTurn
+from pawl._awaiting import closing
+from pawl._awaiting_driving import Driven, OnOutput, driven
 from pawl._awaiting_serving import served_of
 from pawl._control import RaisedBudget
+from pawl._conversation import Conversation
 from pawl._enums import SteerWhen, StepDecision
+from pawl._events import Event, HistoryMessage
 from pawl._fault import told_of
 from pawl._flow import Flow, Operation, attempt
 from pawl._history import Deletion, Erased, RunDiff, Verification
@@ -32,8 +36,6 @@ from pawl._records import Record
 from pawl._run_result import read_result
 from pawl._runs import (
     ArtifactSlot,
-    OutputChunk,
-    OutputPosition,
     RunInfo,
     Snapshot,
     TurnInfo,
@@ -109,19 +111,26 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
 
         return await self._client.perform(read_result(self._runs, self.id, call, errors, output))
 
-    async def drive(
+    def drive(
         self,
         handler: AsyncHandlers | None = None,
         *,
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, AsyncTool] | None = None,
-    ) -> RunResult[ArtifactsT]:
+        on_output: OnOutput | None = None,
+    ) -> Driven[RunResult[ArtifactsT]]:
         """Executes its turns until it ends or waits for something from outside.
 
-        As `Client.run`, for a run that was started before, perhaps by another process.
+        As `Client.run`, for a run that was started before, perhaps by another process; events
+        begin with the first one of the run.
         """
-        return await self._drive(served_of(handler_of(handler, model, output), tools))
+
+        async def begin() -> AsyncRun[EventT, ArtifactsT, VariablesT]:
+            return self
+
+        served = served_of(handler_of(handler, model, output), tools)
+        return driven(begin, served, on_output)
 
     async def _drive(self, served: Served) -> RunResult[ArtifactsT]:
         served.run_id = self.id
@@ -489,15 +498,37 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
             )
         )
 
-    def output(
-        self, *, after: OutputPosition | None = None, reconnect_for: float = 60.0
-    ) -> AsyncIterator[OutputChunk]:
-        """Pieces of the output of turns that workers have under way, until the run ends.
+    async def events(
+        self, *, after: str = "", follow: bool = True, reconnect_for: float = 60.0
+    ) -> AsyncIterator[Event]:
+        """What happens in it, and did: text, calls of tools, transitions, waits, its end. See
+        `Event`. The same for a run that is driven here, by others, or has ended; without the
+        pieces of reasoning, and with text turn by turn, where it was not under way.
 
-        It begins with what is kept of the open turn (at least its last 256 KiB), or
-        behind `after` (`OutputChunk.position` of the last piece read). A chunk with
-        `reset` voids what was read of its turn: it is executed anew, or a part was
-        missed. A lost connection is taken up again as by `transitions`. Output is not
-        durable; the final one is in the records of kind TURN_COMPLETED.
+            async for event in run.events():
+                if event.kind == "text":
+                    print(event.text, end="")
+
+        `after` is the `cursor` of the last event that was worked off: nothing comes twice or is
+        left out. It ends with the run; without `follow` at the last record there is now. A lost
+        connection is taken up again, as by `transitions`. Who is slow holds up nobody: what is
+        not taken yet stays with the sidecar, the last 256 KiB of text of the open turn at least;
+        where more is missed, a ResetEvent says so.
+
+        Raises NotFoundError, UnavailableError, StreamGapError, RequestError (BAD_CURSOR).
         """
-        return self._client.read(self._client._output(self.id, after, reconnect_for))
+        reader = self._client._events(self.id, after, follow, reconnect_for)
+        async with closing(self._client.read(reader)) as stream:
+            async for events in stream:
+                for event in events:
+                    yield event
+
+    async def messages(self) -> list[HistoryMessage]:
+        """Its history so far as messages, oldest first: what people said, what models answered
+        with their calls, and what these came to. Raises NotFoundError."""
+        told = Conversation()
+        reader = self._client._events(self.id, follow=False)
+        async with closing(self._client.read(reader)) as stream:
+            async for events in stream:
+                told.take(events)
+        return list(told.messages())

@@ -8,13 +8,14 @@ from pathlib import Path
 from pawl._blobs import AsyncBlobData, Download, Upload, source_of
 from pawl._consumers import Consumers, ConsumerTail
 from pawl._control_operations import Controls
+from pawl._event_reader import EventReader
+from pawl._event_source import EventSource
 from pawl._flow import Flow, Operation, T, attempt
 from pawl._history_operations import Histories, RunFile
 from pawl._operations import Runs, Start
-from pawl._output import OutputReader
 from pawl._pack_operations import Packs
 from pawl._position import Position
-from pawl._runs import OutputPosition, RunFilter, RunInfo
+from pawl._runs import RunFilter, RunInfo
 from pawl._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
 from pawl._streams import Tail
 from pawl._values import BlobHead, Content, Json
@@ -114,13 +115,13 @@ class BaseClient:
             consumer=consumer,
         )
 
-    def _output(
-        self, run_id: str, after: OutputPosition | None, reconnect_for: float
-    ) -> OutputReader:
-        return OutputReader(
+    def _events(
+        self, run_id: str, after: str = "", follow: bool = True, reconnect_for: float = 60.0
+    ) -> EventReader:
+        return EventReader(
             namespace=self._settings.namespace,
-            run_id=run_id,
-            after=after or OutputPosition(),
+            source=EventSource(run_id, after),
+            follow=follow,
             reconnect_for=reconnect_for,
         )
 

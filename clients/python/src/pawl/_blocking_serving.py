@@ -41,6 +41,14 @@ class Serving:
             driven = self._begun(self._opened(), self._serving.drive(served))
         _result(driven)
 
+    def give_up(self, served: Served, error: BaseException) -> None:
+        """Gives up one run, whose `drive` raises the error."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(served.give_up, error)
+            else:
+                served.give_up(error)
+
     def close(self) -> None:
         """Gives up the runs that are driven, and ends the stream and its thread."""
         with self._lock:

@@ -11,6 +11,7 @@ from typing import Any
 from pawl._approvals import Approval
 from pawl._base import document, start_of, started_by
 from pawl._blobs import BlobData
+from pawl._blocking_driving import OnOutput, driven
 from pawl._blocking_serving import served_of
 from pawl._caller import Caller
 from pawl._consumers import Consumer
@@ -141,6 +142,7 @@ class Client(Caller):
         model: Any = None,
         output: Any = None,
         tools: Mapping[str, Tool] | None = None,
+        on_output: OnOutput | None = None,
         agent: str = "",
         state: str = "",
         variables: Mapping[str, Json] | None = None,
@@ -160,6 +162,10 @@ class Client(Caller):
         a client drives share one stream, on which the client is a worker of theirs alone.
         Handlers and tools are called in threads of the client's own.
 
+        `on_output` gets every event of the run (`Event`), in order: text as the handler writes
+        it, calls of tools, transitions, the end. It is called in this thread, and
+        holds up nothing but itself; what it raises gives the run up and is raised here.
+
         Raises RunTakenOverError: another process drives the run, say one with the same
         `request_id`; UnavailableError: no sidecar took the run within `retry_for` seconds
         (once one did, the run and its answers wait for it, however long it is away);
@@ -171,10 +177,13 @@ class Client(Caller):
         """
         arguments = _without_self(locals())
         served = served_of(handler_of(handler, model, output), tools)
-        for name in ("handler", "model", "output", "tools"):
+        for name in ("handler", "model", "output", "tools", "on_output"):
             del arguments[name]
-        started = self._start("CALLER", **arguments)
-        return started._drive(served)
+
+        def begin() -> Run[Any, Any, Any]:
+            return self._start("CALLER", **arguments)
+
+        return driven(begin, served, on_output)
 
     def open(
         self,

@@ -167,9 +167,11 @@ class TurnReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A call waits for a decision; `why`: the pack's condition could not be evaluated."""
+    """A call waits for a decision, which names its `digest`; `why`: the pack's condition could
+    not be evaluated."""
 
     why: str
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

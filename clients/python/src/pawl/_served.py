@@ -29,18 +29,21 @@ class Served:
     run_id: str = ""
     taken: bool = False
     """The sidecar lets this process execute it: what registers again names it."""
-    since: float = field(init=False)
+    since: float = 0.0
     """When it was asked for."""
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     errors: list[BaseException] = field(default_factory=list)
     output: tuple[Part, ...] | None = None
     over: asyncio.Future[None] = field(init=False)
     _newest: int = 0
+    _given_up: BaseException | None = None
 
     def begin(self) -> None:
         """To be called in the event loop that serves it."""
         self.since = time.monotonic()
         self.over = asyncio.get_running_loop().create_future()
+        if self._given_up is not None:
+            self.over.set_exception(self._given_up)
 
     def began(self, turn_seq: int) -> None:
         """A turn of it is executed here."""
@@ -65,8 +68,15 @@ class Served:
 
     def fail(self, error: BaseException) -> None:
         """Gives the run up, and raises the error where it is driven."""
+        self._given_up = error
         if not self.over.done():
             self.over.set_exception(error)
+
+    def give_up(self, error: BaseException) -> None:
+        """As `fail`, also before it is driven."""
+        if self.since:
+            self.fail(error)
+        self._given_up = error
 
 
 def handlers_of(

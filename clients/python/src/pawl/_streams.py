@@ -48,6 +48,13 @@ class Reader(ABC, Generic[T]):
     def read(self, item: Any) -> T | None:
         """What an item tells, or None if that is nothing new."""
 
+    def reading(self, call: Any) -> None:
+        """Called with each stream that is opened for it."""
+
+    def over(self) -> bool:
+        """Whether nothing more is wanted of it."""
+        return False
+
     def end(self) -> None:
         """Called when the stream ended by itself; raises what is wrong with that."""
 

@@ -4397,7 +4397,9 @@ type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the pack's condition could not be evaluated. Default: empty, the pack holds the
 	// call.
-	Why           string `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	// Digest of the call, which a decision names: "sha256:<64 hex>".
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4435,6 +4437,13 @@ func (*Hold) Descriptor() ([]byte, []int) {
 func (x *Hold) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *Hold) GetDigest() string {
+	if x != nil {
+		return x.Digest
 	}
 	return ""
 }
@@ -6487,9 +6496,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12!\n" +
 	"\x04hold\x18( \x01(\v2\r.pawl.v1.HoldR\x04hold\x12(\n" +
 	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x1b\n" +
-	"\tby_caller\x18= \x01(\bR\bbyCaller\"\x18\n" +
+	"\tby_caller\x18= \x01(\bR\bbyCaller\"0\n" +
 	"\x04Hold\x12\x10\n" +
-	"\x03why\x18\x01 \x01(\tR\x03why\"\xa6\x02\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xa6\x02\n" +
 	"\vStepDecided\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12.\n" +

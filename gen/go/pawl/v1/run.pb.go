@@ -7232,7 +7232,9 @@ type StreamTransitionsRequest struct {
 	// Named reader of all runs, made by its first stream: begins behind what was
 	// acknowledged with AckConsumer, or with after_cursor there. One stream of a
 	// consumer is open at a time, a newer one ends the older. Default: empty, none.
-	Consumer      string `protobuf:"bytes,12,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	Consumer string `protobuf:"bytes,12,opt,name=consumer,proto3" json:"consumer,omitempty"`
+	// Adds the run's status behind the commit of each record; only with run_id. Default false.
+	Statuses      bool `protobuf:"varint,13,opt,name=statuses,proto3" json:"statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7351,6 +7353,13 @@ func (x *StreamTransitionsRequest) GetConsumer() string {
 	return ""
 }
 
+func (x *StreamTransitionsRequest) GetStatuses() bool {
+	if x != nil {
+		return x.Statuses
+	}
+	return false
+}
+
 // StreamTransitionsResponse is one item of a stream.
 type StreamTransitionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7363,7 +7372,9 @@ type StreamTransitionsResponse struct {
 	//	*StreamTransitionsResponse_Output
 	Item isStreamTransitionsResponse_Item `protobuf_oneof:"item"`
 	// The run as of the record; unset unless asked for.
-	Snapshot      *Snapshot `protobuf:"bytes,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	Snapshot *Snapshot `protobuf:"bytes,3,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// The run's status behind the commit that holds the record; unspecified unless asked for.
+	Status        RunStatus `protobuf:"varint,5,opt,name=status,proto3,enum=pawl.v1.RunStatus" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7437,6 +7448,13 @@ func (x *StreamTransitionsResponse) GetSnapshot() *Snapshot {
 		return x.Snapshot
 	}
 	return nil
+}
+
+func (x *StreamTransitionsResponse) GetStatus() RunStatus {
+	if x != nil {
+		return x.Status
+	}
+	return RunStatus_RUN_STATUS_UNSPECIFIED
 }
 
 type isStreamTransitionsResponse_Item interface {
@@ -11222,7 +11240,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x06record\x18\x02 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x12%\n" +
 	"\x05ended\x18\x03 \x01(\v2\x0f.pawl.v1.RecordR\x05ended\x12*\n" +
 	"\x06status\x18\x04 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06status\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\x93\f\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\xfe\f\n" +
 	"\x18StreamTransitionsRequest\x12>\n" +
 	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12>\n" +
 	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12*\n" +
@@ -11236,20 +11254,23 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\foutput_after\x18\n" +
 	" \x01(\v2\x17.pawl.v1.OutputPositionR\voutputAfter\x12\x19\n" +
 	"\bfrom_now\x18\v \x01(\bR\afromNow\x12H\n" +
-	"\bconsumer\x18\f \x01(\tB,\xbaH)r'2%^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$R\bconsumer:\xd1\a\xbaH\xcd\a\x1aj\n" +
+	"\bconsumer\x18\f \x01(\tB,\xbaH)r'2%^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$R\bconsumer\x12\x1a\n" +
+	"\bstatuses\x18\r \x01(\bR\bstatuses:\xa0\b\xbaH\x9c\b\x1aj\n" +
 	"\x0fstream.consumer\x12-a consumer reads all runs: it excludes run_id\x1a(this.consumer == '' || this.run_id == ''\x1at\n" +
 	"\x10stream.after_seq\x125after_seq needs run_id; use after_cursor for all runs\x1a)this.after_seq == 0u || this.run_id != ''\x1aG\n" +
 	"\x0fstream.unserved\x12\x1dunserved is a filter of lists\x1a\x15!this.filter.unserved\x1a\xe1\x01\n" +
 	"\fstream.lists\x12Lreason, created_after, created_before and run_id_prefix are filters of lists\x1a\x82\x01this.filter.reason == '' && !has(this.filter.created_after) && !has(this.filter.created_before) && this.filter.run_id_prefix == ''\x1a\x84\x01\n" +
 	"\x0fstream.from_now\x12,from_now excludes after_seq and after_cursor\x1aC!this.from_now || (this.after_seq == 0u && this.after_cursor == '')\x1a]\n" +
 	"\rstream.filter\x12$filter and run_id exclude each other\x1a&!has(this.filter) || this.run_id == ''\x1aq\n" +
-	"\x0fstream.position\x12-after_seq and after_cursor exclude each other\x1a/this.after_seq == 0u || this.after_cursor == ''\x1ac\n" +
-	"\rstream.output\x12\x1eoutput needs run_id and follow\x1a2!this.output || (this.run_id != '' && this.follow)\"\xe1\x01\n" +
+	"\x0fstream.position\x12-after_seq and after_cursor exclude each other\x1a/this.after_seq == 0u || this.after_cursor == ''\x1aM\n" +
+	"\x0fstream.statuses\x12\x15statuses needs run_id\x1a#!this.statuses || this.run_id != ''\x1ac\n" +
+	"\rstream.output\x12\x1eoutput needs run_id and follow\x1a2!this.output || (this.run_id != '' && this.follow)\"\x8d\x02\n" +
 	"\x19StreamTransitionsResponse\x12)\n" +
 	"\x06record\x18\x01 \x01(\v2\x0f.pawl.v1.RecordH\x00R\x06record\x122\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x12.pawl.v1.HeartbeatH\x00R\theartbeat\x12.\n" +
 	"\x06output\x18\x04 \x01(\v2\x14.pawl.v1.OutputChunkH\x00R\x06output\x12-\n" +
-	"\bsnapshot\x18\x03 \x01(\v2\x11.pawl.v1.SnapshotR\bsnapshotB\x06\n" +
+	"\bsnapshot\x18\x03 \x01(\v2\x11.pawl.v1.SnapshotR\bsnapshot\x12*\n" +
+	"\x06status\x18\x05 \x01(\x0e2\x12.pawl.v1.RunStatusR\x06statusB\x06\n" +
 	"\x04item\"O\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12*\n" +
@@ -11863,148 +11884,149 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	74,  // 161: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
 	76,  // 162: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
 	77,  // 163: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	118, // 164: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
-	4,   // 165: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	142, // 166: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	141, // 167: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	134, // 168: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
-	77,  // 169: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
-	4,   // 170: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	142, // 171: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
-	8,   // 172: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
-	16,  // 173: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
-	1,   // 174: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
-	4,   // 175: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
-	86,  // 176: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	117, // 177: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
-	2,   // 178: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	122, // 179: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
-	4,   // 180: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	134, // 181: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	117, // 182: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	134, // 183: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	117, // 184: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	134, // 185: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	117, // 186: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 187: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	117, // 188: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
-	101, // 189: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	117, // 190: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 191: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	107, // 192: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	17,  // 193: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	35,  // 194: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	37,  // 195: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	39,  // 196: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	48,  // 197: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	50,  // 198: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	54,  // 199: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	57,  // 200: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	70,  // 201: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	46,  // 202: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	52,  // 203: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	91,  // 204: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	93,  // 205: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	95,  // 206: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	58,  // 207: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	60,  // 208: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	64,  // 209: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	109, // 210: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	143, // 211: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	18,  // 212: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	36,  // 213: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	38,  // 214: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	40,  // 215: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	49,  // 216: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	51,  // 217: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	55,  // 218: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	69,  // 219: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	71,  // 220: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	47,  // 221: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	53,  // 222: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	92,  // 223: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	94,  // 224: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	96,  // 225: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	59,  // 226: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	63,  // 227: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	65,  // 228: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	17,  // 229: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	80,  // 230: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	20,  // 231: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	22,  // 232: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	29,  // 233: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	31,  // 234: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	33,  // 235: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	35,  // 236: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	37,  // 237: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	39,  // 238: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	44,  // 239: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	46,  // 240: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	48,  // 241: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	50,  // 242: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	52,  // 243: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	54,  // 244: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	57,  // 245: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	70,  // 246: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	58,  // 247: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	60,  // 248: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	64,  // 249: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	66,  // 250: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	72,  // 251: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	78,  // 252: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	82,  // 253: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	84,  // 254: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	87,  // 255: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	89,  // 256: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	91,  // 257: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	93,  // 258: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	95,  // 259: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	97,  // 260: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	99,  // 261: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	106, // 262: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	102, // 263: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	104, // 264: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	18,  // 265: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	81,  // 266: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	21,  // 267: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	28,  // 268: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	30,  // 269: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	32,  // 270: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	34,  // 271: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	36,  // 272: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	38,  // 273: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	40,  // 274: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	45,  // 275: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	47,  // 276: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	49,  // 277: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	51,  // 278: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	53,  // 279: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	55,  // 280: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	69,  // 281: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	71,  // 282: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	59,  // 283: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	63,  // 284: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	65,  // 285: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	67,  // 286: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	73,  // 287: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	79,  // 288: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	83,  // 289: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	85,  // 290: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	88,  // 291: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	90,  // 292: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	92,  // 293: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	94,  // 294: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	96,  // 295: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	98,  // 296: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	100, // 297: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	108, // 298: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	103, // 299: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	105, // 300: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	265, // [265:301] is the sub-list for method output_type
-	229, // [229:265] is the sub-list for method input_type
-	229, // [229:229] is the sub-list for extension type_name
-	229, // [229:229] is the sub-list for extension extendee
-	0,   // [0:229] is the sub-list for field type_name
+	117, // 164: pawl.v1.StreamTransitionsResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 165: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	4,   // 166: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
+	142, // 167: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	141, // 168: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	134, // 169: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	77,  // 170: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
+	4,   // 171: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
+	142, // 172: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	8,   // 173: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
+	16,  // 174: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
+	1,   // 175: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
+	4,   // 176: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
+	86,  // 177: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
+	117, // 178: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	2,   // 179: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
+	122, // 180: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	4,   // 181: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
+	134, // 182: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	117, // 183: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	134, // 184: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	117, // 185: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	134, // 186: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	117, // 187: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 188: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	117, // 189: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	101, // 190: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
+	117, // 191: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 192: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	107, // 193: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
+	17,  // 194: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
+	35,  // 195: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
+	37,  // 196: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
+	39,  // 197: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
+	48,  // 198: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
+	50,  // 199: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
+	54,  // 200: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
+	57,  // 201: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
+	70,  // 202: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
+	46,  // 203: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
+	52,  // 204: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
+	91,  // 205: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
+	93,  // 206: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
+	95,  // 207: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
+	58,  // 208: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
+	60,  // 209: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
+	64,  // 210: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
+	109, // 211: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
+	143, // 212: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
+	18,  // 213: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
+	36,  // 214: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
+	38,  // 215: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
+	40,  // 216: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
+	49,  // 217: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
+	51,  // 218: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
+	55,  // 219: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
+	69,  // 220: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
+	71,  // 221: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
+	47,  // 222: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
+	53,  // 223: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
+	92,  // 224: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
+	94,  // 225: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
+	96,  // 226: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
+	59,  // 227: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
+	63,  // 228: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
+	65,  // 229: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
+	17,  // 230: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	80,  // 231: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	20,  // 232: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	22,  // 233: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	29,  // 234: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	31,  // 235: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	33,  // 236: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	35,  // 237: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	37,  // 238: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	39,  // 239: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	44,  // 240: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	46,  // 241: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	48,  // 242: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	50,  // 243: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	52,  // 244: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	54,  // 245: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	57,  // 246: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	70,  // 247: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	58,  // 248: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	60,  // 249: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	64,  // 250: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	66,  // 251: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	72,  // 252: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	78,  // 253: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	82,  // 254: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	84,  // 255: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	87,  // 256: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	89,  // 257: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	91,  // 258: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	93,  // 259: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	95,  // 260: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	97,  // 261: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	99,  // 262: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	106, // 263: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
+	102, // 264: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	104, // 265: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	18,  // 266: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	81,  // 267: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	21,  // 268: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	28,  // 269: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	30,  // 270: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	32,  // 271: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	34,  // 272: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	36,  // 273: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	38,  // 274: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	40,  // 275: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	45,  // 276: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	47,  // 277: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	49,  // 278: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	51,  // 279: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	53,  // 280: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	55,  // 281: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	69,  // 282: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	71,  // 283: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	59,  // 284: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	63,  // 285: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	65,  // 286: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	67,  // 287: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	73,  // 288: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	79,  // 289: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	83,  // 290: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	85,  // 291: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	88,  // 292: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	90,  // 293: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	92,  // 294: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	94,  // 295: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	96,  // 296: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	98,  // 297: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	100, // 298: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	108, // 299: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
+	103, // 300: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	105, // 301: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	266, // [266:302] is the sub-list for method output_type
+	230, // [230:266] is the sub-list for method input_type
+	230, // [230:230] is the sub-list for extension type_name
+	230, // [230:230] is the sub-list for extension extendee
+	0,   // [0:230] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }

@@ -752,10 +752,12 @@ class StepRequested(_message.Message):
     def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ..., by_caller: bool = ...) -> None: ...
 
 class Hold(_message.Message):
-    __slots__ = ("why",)
+    __slots__ = ("why", "digest")
     WHY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     why: str
-    def __init__(self, why: _Optional[str] = ...) -> None: ...
+    digest: str
+    def __init__(self, why: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class StepDecided(_message.Message):
     __slots__ = ("step", "tool", "verdict", "digest", "payload_json", "reason", "expires", "deadline")

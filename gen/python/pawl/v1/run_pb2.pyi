@@ -1299,7 +1299,7 @@ class ResolveStepResponse(_message.Message):
     def __init__(self, disposition: _Optional[_Union[Disposition, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., ended: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class StreamTransitionsRequest(_message.Message):
-    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after", "from_now", "consumer")
+    __slots__ = ("namespace", "run_id", "filter", "kinds", "after_seq", "after_cursor", "follow", "snapshots", "output", "output_after", "from_now", "consumer", "statuses")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -1312,6 +1312,7 @@ class StreamTransitionsRequest(_message.Message):
     OUTPUT_AFTER_FIELD_NUMBER: _ClassVar[int]
     FROM_NOW_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     filter: RunFilter
@@ -1324,19 +1325,22 @@ class StreamTransitionsRequest(_message.Message):
     output_after: OutputPosition
     from_now: bool
     consumer: str
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ..., from_now: bool = ..., consumer: _Optional[str] = ...) -> None: ...
+    statuses: bool
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., filter: _Optional[_Union[RunFilter, _Mapping]] = ..., kinds: _Optional[_Iterable[_Union[_record_pb2.RecordKind, str]]] = ..., after_seq: _Optional[int] = ..., after_cursor: _Optional[str] = ..., follow: bool = ..., snapshots: bool = ..., output: bool = ..., output_after: _Optional[_Union[OutputPosition, _Mapping]] = ..., from_now: bool = ..., consumer: _Optional[str] = ..., statuses: bool = ...) -> None: ...
 
 class StreamTransitionsResponse(_message.Message):
-    __slots__ = ("record", "heartbeat", "output", "snapshot")
+    __slots__ = ("record", "heartbeat", "output", "snapshot", "status")
     RECORD_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     record: _record_pb2.Record
     heartbeat: Heartbeat
     output: OutputChunk
     snapshot: Snapshot
-    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
+    status: _record_pb2.RunStatus
+    def __init__(self, record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("cursor", "at")

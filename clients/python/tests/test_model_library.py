@@ -425,3 +425,67 @@ def test_the_short_form(client: Client, monkeypatch: pytest.MonkeyPatch) -> None
     assert ["input" in request for request in endpoint.requests] == [True, True, False, False]
     assert {request["model"] for request in endpoint.requests} == {"gpt-5-mini"}
     assert ModelHandler("openai:gpt-5-mini")._manner.model == "gpt-5-mini"
+
+
+class Listening:
+    """A turn that keeps what it shows."""
+
+    def __init__(self, turn: Turn, shown: list[tuple[str, Any]]) -> None:
+        self._turn, self._shown = turn, shown
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._turn, name)
+
+    def output(self, text: str) -> None:
+        self._shown.append(("output", text))
+
+    def reasoning(self, text: str) -> None:
+        self._shown.append(("reasoning", text))
+
+    def retract_output(self, size: int) -> None:
+        self._shown.append(("retract", size))
+
+
+def test_what_a_model_thinks_is_shown_and_taken_back_with_what_it_said(client: Client) -> None:
+    shown: list[tuple[str, Any]] = []
+    half = [{"reasoning_content": "hm \ud83d"}, {"reasoning_content": "\ude00"}, {"content": "Ha"}]
+    cut = "".join(f"data: {json.dumps({'choices': [{'delta': d}]})}\n\n" for d in half)
+    with Raw(cut.encode()) as endpoint:
+        ours = blocking("chat", endpoint.url)
+
+        def handler(turn: Turn) -> Any:
+            return ours(Listening(turn, shown) if turn.state == "calc" else turn)
+
+        result = client.run("steps", handler, variables={"n": 1}, input="Go.")
+    assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
+    thought = "".join(text for kind, text in shown if kind == "reasoning")
+    assert thought == "hm \U0001f600"
+    assert shown[-2:] == [("output", "Ha"), ("retract", len((thought + "Ha").encode()))]
+
+
+def test_an_answer_that_is_paused_is_an_answer(client: Client) -> None:
+    """The next round goes on where it is: what was paid is on record."""
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "Searching"},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "pause_turn"},
+            "usage": {"output_tokens": 1},
+        },
+        {"type": "message_stop"},
+    ]
+    wire = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+    with Raw(wire.encode()) as endpoint:
+        handler = blocking("messages", endpoint.url)
+        result = client.run("steps", handler, variables={"n": 1}, input="Go.")
+    assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
+    assert [m["role"] for m in endpoint.requests[1]["messages"]] == ["user", "assistant"]
+    shown = client.attach(result.run.run_id).model_step(2)
+    assert [m.text for m in shown.messages] == ["Go.", "Searching"]

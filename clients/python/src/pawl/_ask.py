@@ -9,6 +9,9 @@ from typing import Any
 from pawl._json_text import dump_json
 from pawl._values import Json, Message, Part
 
+PAUSED = "pause_turn"
+"""How an answer ends that its provider wants to go on with, once it is told what it said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -43,7 +43,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from pawl._ask import Ask, calls_of, media_of, text_of
+from pawl._ask import PAUSED, Ask, calls_of, media_of, text_of
 from pawl._endpoint import discreet, final, limits_of, of_http, told, unusable, words_of
 from pawl._errors import FailTurnError
 from pawl._json_text import dump_json, whole
@@ -66,9 +66,6 @@ _PARAMETERS = (
     "stop_sequences",
 )
 """Parameters of packs, which are settings of the library by the same names."""
-_MOST_PAUSES = 16
-"""How often an answer may be paused by its provider, and asked to go on."""
-_FINISH = {"tool_call": "tool_calls"}
 
 
 def model_of(model: Any) -> Model[Any]:
@@ -124,7 +121,7 @@ class Call:
     """How long it may wait for a sign of life; None: as long as the library does."""
     outcome: ModelAnswer | ModelFailure | None = None
     limits: ProviderLimits | None = None
-    _used: list[Usage] = field(default_factory=list)
+    _used: Usage | None = None
     _size: int = 0
     _native: bool = True
     """A text has the provider's own form; else words of the library ask for it."""
@@ -132,10 +129,7 @@ class Call:
     @property
     def usage(self) -> Usage:
         """What it consumed, as far as that was reported."""
-        whole = Usage(estimated=self.outcome is None)
-        for used in self._used:
-            whole += used
-        return whole
+        return self._used or Usage(estimated=self.outcome is None)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """What the model says. Raises nothing for what the endpoint does."""
@@ -186,26 +180,20 @@ class Call:
 
     async def _said(self) -> AsyncGenerator[Piece, None]:
         request = Request.of(self.model, self.ask, self.seconds, native=self._native)
-        said: list[ModelResponse] = []
-        while not said or said[-1].state == "suspended":
-            if len(said) > _MOST_PAUSES:
-                self.outcome = unusable("TRUNCATED", f"the answer paused {len(said)} times")
-                return
-            async with self.model.request_stream(
-                [*request.messages, *said], request.settings, request.parameters
-            ) as stream:
-                async with aclosing(self._heard(stream)) as pieces:
-                    async for piece in pieces:
-                        yield piece
-                said.append(stream.get())
-        parts = [part for response in said for part in response.parts]
-        self.outcome = self._end(request, replace(said[-1], parts=parts))
+        async with self.model.request_stream(
+            request.messages, request.settings, request.parameters
+        ) as stream:
+            async with aclosing(self._heard(stream)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            message = stream.get()
+        self.outcome = self._end(request, message)
 
     async def _heard(self, stream: StreamedResponse) -> AsyncGenerator[Piece, None]:
         """The pieces of one response, which is counted."""
         _last_counts(stream)
         self.watch.begun = True
-        self._used.append(Usage(estimated=True))
+        self._used = Usage(estimated=True)
         text, reasoning = _Halves(), _Halves()
         try:
             async for event in stream:
@@ -214,7 +202,7 @@ class Call:
                 if piece.text or piece.reasoning:
                     yield piece
         finally:
-            self._used[-1] = usage_of(stream.usage, self.watch)
+            self._used = usage_of(stream.usage, self.watch)
 
     def _of(self, event: ModelResponseStreamEvent) -> tuple[str, str]:
         """The text and the reasoning of an event. Raises EndpointError if there is too much."""
@@ -573,11 +561,10 @@ def answer_of(told: Normal, names: Mapping[str, str]) -> ModelAnswer:
                     broken_arguments=broken,
                 )
             )
-    finish = message.finish_reason or ""
     return ModelAnswer(
         parts=tuple(parts),
         calls=tuple(calls),
-        finish_reason=_FINISH.get(finish, finish),
+        finish_reason=_clip(_finish(message, bool(calls)), 128),
         model=_clip(message.model_name or ""),
         response_id=_clip(message.provider_response_id or ""),
         provider=_envelope(message),
@@ -597,6 +584,16 @@ def _owns(message: ModelResponse) -> bool:
         isinstance(part, ThinkingPart) or getattr(part, "provider_details", None)
         for part in message.parts
     )
+
+
+def _finish(message: ModelResponse, calls: bool) -> str:
+    """Why the answer ended: in the words of chat completions, else in the provider's own."""
+    raw = (message.provider_details or {}).get("finish_reason")
+    if raw in (None, PAUSED) or message.finish_reason is None:
+        return str(raw or "")
+    if calls and raw == "completed":
+        return "tool_calls"
+    return "tool_calls" if message.finish_reason == "tool_call" else message.finish_reason
 
 
 def _envelope(message: ModelResponse) -> Json:

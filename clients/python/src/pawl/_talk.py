@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pawl._ask import Ask, calls_of, text_of
+from pawl._ask import PAUSED, Ask, calls_of, text_of
 from pawl._enums import Awaiting, StepStatus
 from pawl._errors import FailTurnError, SchemaError, StepCancelledError
 from pawl._form import Forms
@@ -234,6 +234,8 @@ class Talk:
         self._history.append(answer.message)
         self._counted = len(self._history)
         self._answers = _Answers(answer.calls)
+        if not answer.calls and answer.finish_reason == PAUSED:
+            return []
         if not answer.calls:
             self._end_of_text(answer.text)
             return []

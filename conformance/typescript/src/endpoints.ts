@@ -36,7 +36,12 @@ function handlerOf({ form, base_url: baseURL = "", model = "" }: ModelArgs) {
     case "responses":
       return modelHandler(createOpenAI({ baseURL, apiKey }).responses(model));
     default: {
-      const endpoint = createOpenAICompatible({ name: "endpoint", baseURL, apiKey, includeUsage: true });
+      const endpoint = createOpenAICompatible({
+        name: "endpoint",
+        baseURL,
+        apiKey,
+        includeUsage: true,
+      });
       return modelHandler(endpoint(model));
     }
   }

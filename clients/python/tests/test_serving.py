@@ -509,3 +509,27 @@ def test_a_forked_process_is_told_that_it_cannot(shared: Sidecar) -> None:
     command = [sys.executable, "-c", FORKS, str(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     assert (done.stdout, done.returncode) == ("{7} 1\n", 0), done.stderr
+
+
+async def test_a_turn_waits_for_a_thread_that_was_given_up(shared: Sidecar) -> None:
+    """A drive that is cancelled leaves its handler at work in a thread; the next execution of the
+    turn begins when that is through."""
+    begun, again = threading.Event(), threading.Event()
+    beside: list[bool] = []
+
+    def handle(turn: TurnView) -> Reply:
+        if begun.is_set():
+            again.set()
+        else:
+            begun.set()
+            beside.append(again.wait(1))
+        return count_to(1)(turn)
+
+    async with AsyncClient(address=shared.address) as client:
+        how: Any = {"variables": N, "request_id": "given-up"}
+        first = asyncio.create_task(client.run("steps", handle, **how))
+        assert await asyncio.to_thread(begun.wait, WAIT)
+        first.cancel()
+        await asyncio.wait({first})
+        check([await asyncio.wait_for(client.run("steps", handle, **how), WAIT)], 1)
+    assert beside == [False]

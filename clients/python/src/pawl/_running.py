@@ -6,16 +6,20 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from pawl._errors import HandlerError, SuspendTurn
 from pawl._fault import deliberate, text_of
 from pawl._handlers import ToolEntry, TurnEntry
-from pawl._held import Held
+from pawl._held import Held, HeldTurn
 from pawl._threads import Threads
 
 log = logging.getLogger("pawl.worker")
+
+_BEHIND = 5.0
+"""Seconds that the next execution of a turn waits for a thread that is at the turn still."""
 
 
 class Running:
@@ -29,18 +33,22 @@ class Running:
     ) -> None:
         self._worker_id, self._timeout, self._on_error = worker_id, timeout, on_error
         self._threads = Threads("pawl-handler")
+        self._busy: dict[tuple[str, int], Future[_End]] = {}
+        """The threads of turns, by run and turn, until they are through: a handler that was given
+        up goes on in its thread."""
 
     async def call(self, held: Held, handler: TurnEntry | ToolEntry, argument: Any) -> Any:
         """What a handler returns. Raises what it raises, and HandlerError (HANDLER_TIMEOUT,
         HANDLER_ENDED)."""
         running: asyncio.Future[_End]
         function: Callable[..., Any] = handler.function
+        await self._behind(held)
         if handler.plain:
-            function = self._in_thread(function)
+            function = self._in_thread(held, function)
         if handler.awaits:
             running = held.running = asyncio.create_task(_awaited(function, argument))
         else:
-            running = asyncio.wrap_future(self._threads.run(_called, function, argument))
+            running = asyncio.wrap_future(self._begun(held, function, argument))
         try:
             done = await _within(running, self._timeout)
         except asyncio.CancelledError:
@@ -53,12 +61,38 @@ class Running:
             f"the handler did not return within {self._timeout} s", reason="HANDLER_TIMEOUT"
         )
 
-    def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def _behind(self, held: Held) -> None:
+        """Waits for the thread that executed the turn before and was given up, for `_BEHIND` at
+        most. Raises CancelledError: the turn is not this worker's any more."""
+        if not isinstance(held, HeldTurn):
+            return
+        older = self._busy.get((held.lease.run_id, held.lease.turn_seq))
+        if older is None:
+            return
+        await asyncio.wait({asyncio.wrap_future(older)}, timeout=_BEHIND)
+        if held.revoked:
+            raise asyncio.CancelledError
+
+    def _begun(self, held: Held, function: Callable[..., Any], argument: Any) -> Future[_End]:
+        """A function at work in a thread."""
+        future = self._threads.run(_called, function, argument)
+        if isinstance(held, HeldTurn):
+            turn = (held.lease.run_id, held.lease.turn_seq)
+            self._busy[turn] = future
+
+            def through(_: Future[_End]) -> None:
+                if self._busy.get(turn) is future:
+                    del self._busy[turn]
+
+            future.add_done_callback(through)
+        return future
+
+    def _in_thread(self, held: Held, function: Callable[..., Any]) -> Callable[..., Any]:
         """A plain function as a coroutine function: it holds up neither other handlers nor the
         heartbeats."""
 
         async def call(argument: Any) -> Any:
-            end = await asyncio.wrap_future(self._threads.run(_called, function, argument))
+            end = await asyncio.wrap_future(self._begun(held, function, argument))
             if end.error is not None:
                 raise end.error
             return await end.value if inspect.isawaitable(end.value) else end.value

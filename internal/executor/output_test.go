@@ -93,3 +93,26 @@ func TestOutputThatNeverFits(t *testing.T) {
 		t.Errorf("%v, asked %d times: %s", got, len(r.model.Asked()), r.records(run))
 	}
 }
+
+// TestAPausedAnswer goes on: it is no end of the turn, and the model is told what it has said and nothing
+// behind it. What it thinks is shown beside what it says.
+func TestAPausedAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, desk(``), "anthropic+", func(n int) endpoint.Answer {
+		return []endpoint.Answer{done(), {Text: "Searching.", Reasoning: "hm", Finish: "pause_turn"}, {Text: "Found."}}[min(n, 2)]
+	})
+	run, thought := r.start(), ""
+	r.follow(run, func(item *pawlv1.StreamTransitionsResponse) bool {
+		if chunk := item.GetOutput(); chunk.GetReasoning() {
+			thought += chunk.GetText()
+		}
+		return item.GetRecord().GetEnded() != nil
+	})
+	if out := r.outputs(run); len(out) != 1 || out[0].GetText() != "Found." || thought != "hm" {
+		t.Errorf("put out %v, thought %q: %s", out, thought, r.records(run))
+	}
+	messages, _ := r.model.Asked()[2].Body["messages"].([]any)
+	if last := asJSON(t, messages[len(messages)-1]); !strings.Contains(last, "Searching.") {
+		t.Errorf("told last: %s", last)
+	}
+}

@@ -4028,8 +4028,8 @@ type GetTurnResponse struct {
 	// pack's own keys: parameters, model_overrides, validators, evals, skills,
 	// tool_policy, media, pipeline, tested_models; and skills_filter, the state's own
 	// skills where it has any: a path, the name of an inline skill, or "none". skills are
-	// then those at, below or above that path; orchestration, the state's own. Absent keys:
-	// not in the pack.
+	// then those at, below or above that path; orchestration, the state's own; of x_pawl the prompt's
+	// model and output_schema, and chat: true for such a state. Absent keys: not in the pack.
 	SettingsJson string `protobuf:"bytes,11,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
 	// True: completing this turn ends the run.
 	Terminal bool `protobuf:"varint,12,opt,name=terminal,proto3" json:"terminal,omitempty"`

@@ -3,7 +3,7 @@
 Reads jobs as JSON lines ({target, runs, warm_ms, window_ms, event, artifact, bytes, pack,
 mode}) and answers each with {per_sec, p50_us, p99_us}: turns/s in the window, and the round
 trip of a turn of one run, from one call of its handler to the next. `mode` is "stream", all
-runs over one Drive stream as `run` does it, or "unary", each call by itself. The end of the
+runs over one work stream as `run` does it, or "unary", each call by itself. The end of the
 input ends it.
 """
 

@@ -28,7 +28,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/pawl-dev/pawl/gen"
-	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/policy"
@@ -67,7 +66,7 @@ var refusals = []string{
 func TestEveryOperationOverEveryTransport(t *testing.T) {
 	t.Parallel()
 	r := newOperationsRig(t)
-	probes := slices.Concat(r.overGRPC(), r.overDrive(), r.overGateway(), r.overA2A(), r.overWeb())
+	probes := slices.Concat(r.overGRPC(), r.overGateway(), r.overA2A(), r.overWeb())
 	seen := map[string]int{}
 	for _, p := range probes {
 		seen[p.op.Name]++
@@ -296,8 +295,8 @@ func (r *operationsRig) call(m protoreflect.MethodDescriptor, path, token string
 		if err != nil {
 			return err
 		}
-		// Drive and Work greet before they read; all others have said what there is.
-		if m.Name() != "Drive" && m.Name() != "Work" {
+		// Work greets before it reads; all others have said what there is.
+		if m.Name() != "Work" {
 			return nil
 		}
 	}
@@ -310,49 +309,6 @@ func reasonOfError(err error) string {
 		}
 	}
 	return ""
-}
-
-// overDrive are the commands of a Drive stream: each is its own RPC.
-func (r *operationsRig) overDrive() []probe {
-	var all []probe
-	fields := (&pawlv1.DriveCommand{}).ProtoReflect().Descriptor().Oneofs().ByName("command").Fields()
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		name := strings.TrimSuffix(string(field.Message().Name()), "Request")
-		op := r.row("/pawl.v1.RunService/" + name)
-		all = append(all, probe{op: op, way: "Drive", names: true, ask: func(token, namespace string) string {
-			return r.command(field, token, namespace)
-		}})
-	}
-	return all
-}
-
-// command sends one command, and tells the reason of the stream's or the command's error.
-func (r *operationsRig) command(field protoreflect.FieldDescriptor, token, namespace string) string {
-	ctx, cancel := context.WithCancel(r.t.Context())
-	defer cancel()
-	if token != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-	}
-	stream, err := pawlv1.NewRunServiceClient(r.conn).Drive(ctx)
-	if err != nil {
-		return reasonOfError(err)
-	}
-	command := &pawlv1.DriveCommand{Id: 1}
-	body := command.ProtoReflect().NewField(field).Message()
-	body.Set(body.Descriptor().Fields().ByName("namespace"), protoreflect.ValueOfString(namespace))
-	command.ProtoReflect().Set(field, protoreflect.ValueOfMessage(body))
-	_ = stream.Send(&pawlv1.DriveRequest{Commands: []*pawlv1.DriveCommand{command}})
-	_ = stream.CloseSend()
-	for {
-		got, err := stream.Recv()
-		if err != nil {
-			return reasonOfError(err)
-		}
-		for _, answer := range got.GetAnswers() {
-			return reasonOfError(status.ErrorProto(answer.GetError()))
-		}
-	}
 }
 
 var pathParameter = regexp.MustCompile(`\{[^}]*\}`)

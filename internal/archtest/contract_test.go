@@ -127,7 +127,7 @@ func asViolations(err error, to **protovalidate.ValidationError) bool {
 }
 
 // grpcOnly are RPCs whose streams have no form in JSON over HTTP.
-var grpcOnly = []protoreflect.Name{"Work", "Drive", "PutBlob", "GetBlob", "ExportRun", "ImportRun", "Backup", "CheckStore"}
+var grpcOnly = []protoreflect.Name{"Work", "PutBlob", "GetBlob", "ExportRun", "ImportRun", "Backup", "CheckStore"}
 
 // TestEveryMethodHasHTTP: unary methods and StreamTransitions are served as JSON,
 // below /v1, and no two share a route.

@@ -37,7 +37,7 @@ var decoders = map[string]decoder{
 	"internal/diagram":               {fuzz: []string{"FuzzDraw"}},
 	"internal/executor":              {fuzz: []string{"FuzzArguments"}},
 	"internal/export":                {own: "asks the sidecar, by the contract"},
-	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzDrive", "FuzzGateway"}},
+	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzGateway"}},
 	"internal/grpcapi/calm":          {fuzz: []string{"FuzzFrames"}},
 	"internal/grpcapi/convert":       {fuzz: []string{"FuzzConversions", "FuzzWorkerRegistration"}},
 	"internal/grpcapi/dispatch":      {own: "reads answers that a sidecar of the same cluster has made"},

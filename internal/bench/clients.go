@@ -23,7 +23,7 @@ func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
 	case "delegate":
 		return newDelegateClient(conn), nil
 	}
-	return nil, fmt.Errorf("kind %q; want echo, emit, drive, send or delegate", job.Kind)
+	return nil, fmt.Errorf("kind %q; want echo, emit, serve, send or delegate", job.Kind)
 }
 
 type echoClient struct{ rpc healthpb.HealthClient }

@@ -15,8 +15,8 @@ const driverRuns = 64
 type driverJob struct {
 	workerJob
 	Pack string `json:"pack"`
-	// Mode is "stream", the client as it is, whose runs share a stream, or
-	// "unary", the same loop with a call for each request.
+	// Mode is "stream", the client as it is, which serves its runs over one stream, or
+	// "unary", a loop with a call for each request.
 	Mode string `json:"mode"`
 }
 
@@ -70,11 +70,11 @@ func drivers() []figure {
 	var list []figure
 	for _, lang := range []struct{ key, name string }{{"python", "Python"}, {"typescript", "TypeScript"}} {
 		stream, unary := driverKey(lang.key, "stream"), driverKey(lang.key, "unary")
-		ratio := barred("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" driver over a stream against call by call", stat.AtLeast(2))
+		ratio := barred("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" program whose client serves them against call by call", stat.AtLeast(2))
 		ratio.from = quotient(stream, unary)
 		list = append(list,
-			plain(stream, "/s", "turns of a "+lang.name+" driver over a Drive stream, 64 runs"),
-			plain(unary, "/s", "turns of a "+lang.name+" driver, a call for each request, 64 runs"),
+			plain(stream, "/s", "turns of a "+lang.name+" program whose client serves them, 64 runs"),
+			plain(unary, "/s", "turns of a "+lang.name+" program, a call for each request, 64 runs"),
 			ratio,
 		)
 	}

@@ -12,7 +12,7 @@ import (
 
 // loadJob asks a load process to keep a server busy.
 type loadJob struct {
-	// Kind is "echo", "emit", "drive", "send" or "delegate".
+	// Kind is "echo", "emit", "serve", "send" or "delegate".
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 	// Clients that each wait for an answer before they ask again.
@@ -21,7 +21,7 @@ type loadJob struct {
 	Warm        time.Duration `json:"warm"`
 	// Window is measured; 0 = until the parent sends another line.
 	Window time.Duration `json:"window"`
-	// Namespace ("" = default), Pack and Bytes: where and what an "emit" or "drive" client runs, and what it writes.
+	// Namespace ("" = default), Pack and Bytes: where and what an "emit" or "serve" client runs, and what it writes.
 	Namespace string `json:"namespace"`
 	Pack      string `json:"pack"`
 	Bytes     int    `json:"bytes"`
@@ -46,8 +46,8 @@ func loadChild(ctx context.Context, _ ChildSpec, w *wire) error {
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
 		}
-		if job.Kind == "drive" {
-			return runIngest(ctx, job, w.requests)
+		if job.Kind == "serve" {
+			return runServed(ctx, job, w.requests)
 		}
 		return runLoad(ctx, job, w.requests)
 	})

@@ -14,7 +14,7 @@ func (s *suite) wirePart(ctx context.Context) (Samples, error) {
 		{"fsync", func(int) (map[string]float64, error) { return s.fsyncArm() }},
 		{"echo", func(int) (map[string]float64, error) { return s.echoArm(ctx) }},
 		{"bare handler", func(int) (map[string]float64, error) { return s.bareHandlerArm(ctx) }},
-		{"Drive", func(int) (map[string]float64, error) { return s.driveArm(ctx) }},
+		{"served runs", func(int) (map[string]float64, error) { return s.serveArm(ctx) }},
 		{"EmitEvent", func(int) (map[string]float64, error) { return s.emitArm(ctx) }},
 	}, s.tellRound)
 }
@@ -52,9 +52,9 @@ func (s *suite) bareHandlerArm(ctx context.Context) (map[string]float64, error) 
 	return out, err
 }
 
-func (s *suite) driveArm(ctx context.Context) (map[string]float64, error) {
-	got, err := s.driven(ctx, "drive", 64)
-	return map[string]float64{"drive_tps_64": got.PerSec, "drive_p50_us_64": got.P50us}, err
+func (s *suite) serveArm(ctx context.Context) (map[string]float64, error) {
+	got, err := s.driven(ctx, "serve", 64)
+	return map[string]float64{"serve_tps_64": got.PerSec, "serve_p50_us_64": got.P50us}, err
 }
 
 // emitArm loads in the order of the bare handler's arm first, so that both meet

@@ -29,7 +29,6 @@ func TestAnAnswerNamesItsAttempt(t *testing.T) {
 		_, err := r.runs.ResolveStep(ctx, answer(attempt))
 		wantError(t, err, codes.InvalidArgument, fault.InvalidRequest)
 	}
-	wantReason(t, r.wheel(ctx).do(answer(0)), fault.InvalidRequest)
 	resp := r.httpCall(ctx, http.MethodPost, "/v1/runs/"+turn.GetRunId()+"/steps/1:resolve", `{"tool": "run_tests", "error": {"code": "BUSY"}}`)
 	if _, message, reason := errorOf(t, resp); resp.StatusCode != http.StatusBadRequest || reason != fault.InvalidRequest {
 		t.Errorf("over HTTP: %d %s %s", resp.StatusCode, reason, message)

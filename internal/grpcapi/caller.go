@@ -13,7 +13,7 @@ func callerOf(ctx context.Context) convert.Caller {
 	if w := workerOf(ctx); w != nil {
 		return convert.Caller{Call: w.Call(), Bound: true}
 	}
-	return convert.Caller{Call: runtime.Call{Namespace: door.SpaceIn(ctx), Principal: door.CallerOf(ctx).Principal}}
+	return convert.Caller{Call: runtime.Call{Principal: door.CallerOf(ctx).Principal}}
 }
 
 func callOf(ctx context.Context, namespace string) runtime.Call { return callerOf(ctx).In(namespace) }

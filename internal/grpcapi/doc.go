@@ -17,6 +17,5 @@
 // this process or another one's, see [Server.Services]. Who calls, how much of it there may
 // be, whether a request keeps its constraints and the audit of it are this server's in both
 // cases; what is asked within a stream of a worker, and over HTTP of an agent, has its line
-// where the house is. The commands of Drive are calls of their own, so that its stream
-// outlives a house: there is nothing else in it that one would have to keep.
+// where the house is.
 package grpcapi

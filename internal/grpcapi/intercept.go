@@ -74,9 +74,9 @@ func streamChain(edge *edge, auth *door.Authenticator, limit *quota.Limiter, val
 		out = append(out, logging.StreamServerInterceptor(slogLogger(edge.log), logging.WithLogOnEvents(logging.FinishCall), logging.WithErrorFields(reasonField)))
 	}
 	out = append(out, mwauth.StreamServerInterceptor(auth.Admit), door.StreamWithin, limit.Stream)
-	// A fault of one request of a stream of many must not end it: the services check
-	// them themselves.
-	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(), (&pawlv1.DriveRequest{}).ProtoReflect().Type(),
+	// A fault of one request of a stream of many must not end it: the service checks
+	// them itself.
+	own := mwvalidate.WithIgnoreMessages((&pawlv1.WorkRequest{}).ProtoReflect().Type(),
 		// It has no constraints, and is the one request of a start, which waits for SERVING.
 		(&healthpb.HealthCheckRequest{}).ProtoReflect().Type())
 	return append(out, mwvalidate.StreamServerInterceptor(validator, own))

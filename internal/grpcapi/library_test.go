@@ -55,9 +55,6 @@ func TestErrorsOfTheLibrary(t *testing.T) {
 		"large message of a worker": {func() error {
 			return stream(pawlv1.WorkerService_Work_FullMethodName, &pawlv1.WorkRequest{Namespace: large})
 		}, codes.ResourceExhausted, "REQUEST_TOO_LARGE"},
-		"large message of a driver": {func() error {
-			return stream(pawlv1.RunService_Drive_FullMethodName, &pawlv1.DriveRequest{Namespace: large})
-		}, codes.ResourceExhausted, "REQUEST_TOO_LARGE"},
 		"a time that is over": {func() error {
 			_, err := (&edge{log: slog.New(slog.DiscardHandler), tally: r.server.edge.tally}).unary(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) {
 				return nil, context.DeadlineExceeded

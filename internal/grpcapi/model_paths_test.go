@@ -157,27 +157,11 @@ func TestAFencedExecutionAnswers(t *testing.T) {
 	}
 }
 
-// TestModelsOverStreams: a round over a worker's stream, and over Drive.
+// TestModelsOverStreams: a round over a worker's stream.
 func TestModelsOverStreams(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	w := r.wheel(ctx)
-	turn := r.start(ctx).GetTurn()
-	got := w.answer(w.send(modelRequest(turn, 1, asked("go")))[0]).GetRequestModel()
-	if got.GetStep().GetStatus() != stepPending {
-		t.Fatalf("asked by Drive: %v", got)
-	}
-	note := &pawlv1.NoteModelRequest{RunId: turn.GetRunId(), Step: 1, Attempt: 1, TurnToken: turn.GetToken(), ResponseId: "resp_1"}
-	if got := w.answer(w.send(note)[0]).GetNoteModel(); got.GetRecord().GetModelNoted().GetResponseId() != "resp_1" {
-		t.Fatalf("noted by Drive: %v", got)
-	}
-	if got := w.answer(w.send(modelAnswer(turn, got.GetStep(), spoken("yes")))[0]).GetAnswerModel(); got.GetRecord().GetStepResolved().GetKind() != pawlv1.StepKind_STEP_KIND_MODEL {
-		t.Fatalf("answered by Drive: %v", got)
-	}
-	if done := w.answer(w.send(&pawlv1.CancelRunRequest{RunId: turn.GetRunId()})[0]); done.GetCancelRun() == nil {
-		t.Fatalf("cancelled by Drive: %v", done)
-	}
-
+	r.register(ctx)
 	if _, err := r.runs.StartRun(ctx, func() *pawlv1.StartRunRequest {
 		req := startRequest()
 		req.Execution = pawlv1.Execution_EXECUTION_WORKERS

@@ -3,16 +3,12 @@ package grpcapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/dispatch"
 	"github.com/pawl-dev/pawl/internal/grpcapi/door"
 	"github.com/pawl-dev/pawl/internal/grpcapi/tally"
-	"github.com/pawl-dev/pawl/internal/runtime/admission"
 )
 
 // Router takes calls to the services of the house that answers them. Who calls was found out,
@@ -30,16 +26,10 @@ type Router interface {
 // held here to the rights of who called here.
 type routed struct {
 	s *Server
-	// decodes: what comes as bytes is given on as the message that it is.
-	decodes bool
 }
 
-// here: a method is answered by this server, of whichever house: health and the like, and
-// Drive, whose commands are calls of their own and go to the router one by one. Its stream
-// outlives the house that way.
-func (r *routed) here(method string) bool {
-	return method == pawlv1.RunService_Drive_FullMethodName || !r.s.own.board.Has(method)
-}
+// here: a method is answered by this server, of whichever house: health and the like.
+func (r *routed) here(method string) bool { return !r.s.own.board.Has(method) }
 
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if r.here(info.FullMethod) {
@@ -57,9 +47,6 @@ func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		if err := r.s.auth.Recheck(who, info.FullMethod); err != nil {
 			return nil, err
 		}
-	}
-	if r.decodes {
-		return dispatch.Decoded(info.FullMethod, got)
 	}
 	return got, nil
 }
@@ -105,46 +92,14 @@ func (s *Server) Elsewhere() http.Handler {
 	})
 }
 
-// routedServices are the names of what the router finds, and Drive.
+// routedServices are the names of what the router finds.
 func (s *Server) routedServices() *Services {
 	o := s.newServices(Offer{})
-	o.runs = &runService{auth: s.auth, draining: o.ends.Done(), streams: s.streams, tally: s.edge.tally}
-	o.runs.commands = s.newCommander(pawlv1.UnimplementedRunServiceServer{})
-	o.runs.commands.guard = append(o.runs.commands.guard, apart, (&routed{s: s, decodes: true}).unary)
 	o.board.Add(&pawlv1.PackService_ServiceDesc, pawlv1.UnimplementedPackServiceServer{})
-	o.board.Add(&pawlv1.RunService_ServiceDesc, driveAlone{runs: o.runs})
+	o.board.Add(&pawlv1.RunService_ServiceDesc, pawlv1.UnimplementedRunServiceServer{})
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, pawlv1.UnimplementedControlServiceServer{})
 	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, pawlv1.UnimplementedDeliveryServiceServer{})
 	o.board.Add(&pawlv1.StoreService_ServiceDesc, pawlv1.UnimplementedStoreServiceServer{})
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, pawlv1.UnimplementedWorkerServiceServer{})
 	return o
 }
-
-// parkAfter is how long a command of Drive may be elsewhere before others have its room: it may
-// wait for the operator's limits there, which those others give back.
-const parkAfter = 100 * time.Millisecond
-
-// apart has a command of Drive be a call of its own also in what it says beside its answer,
-// which its stream would otherwise gather up to its end.
-func apart(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	ctx, over := admission.Lasting(ctx, parkAfter)
-	defer over()
-	return next(grpc.NewContextWithServerTransportStream(ctx, aside(info.FullMethod)), req)
-}
-
-// aside is the call of a method whose headers and trailers nobody gets.
-type aside string
-
-func (a aside) Method() string               { return string(a) }
-func (a aside) SetHeader(metadata.MD) error  { return nil }
-func (a aside) SendHeader(metadata.MD) error { return nil }
-func (a aside) SetTrailer(metadata.MD) error { return nil }
-
-// driveAlone is RunService without a house.
-type driveAlone struct {
-	pawlv1.UnimplementedRunServiceServer
-	runs *runService
-}
-
-// Drive implements pawl.v1.RunService.
-func (d driveAlone) Drive(stream driveServer) error { return d.runs.Drive(stream) }

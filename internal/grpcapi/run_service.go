@@ -23,7 +23,7 @@ import (
 
 // runService is pawl.v1.RunService. What drives a run is in run_drive.go, the
 // work on its turns in run_turn.go, what only reads in run_read.go and
-// run_stream.go; Drive in drive.go.
+// run_stream.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine *runtime.Engine
@@ -47,8 +47,6 @@ type runService struct {
 	sent *sent.Records
 	// hides keeps sensitive values from who may not read them.
 	hides redact.Gate
-	// commands makes those of Drive.
-	commands *commander
 }
 
 // finalArtifacts reads the artifacts of a run that ended; a principal that may

@@ -82,7 +82,6 @@ func (s *Server) servicesOf(of Offer) *Services {
 		engine: h.Engine, views: h.Views, blobs: h.Blobs, travel: h.Travel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
 		streams: s.streams, settings: convert.NewSettingsCache(), sent: sent.NewRecords(), tally: s.edge.tally, hides: redact.Gate{Views: h.Views},
 	}
-	runs.commands = s.newCommander(runs)
 	o.runs = runs
 	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
 	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)

@@ -102,30 +102,6 @@ func TestAnswersAboutUnknownRuns(t *testing.T) {
 	}
 }
 
-// TestAnswersAboutUnknownRunsByDrive: the same of each command of the stream of calls, which
-// those enter who have one of its scopes.
-func TestAnswersAboutUnknownRunsByDrive(t *testing.T) {
-	t.Parallel()
-	r, ctx := newRig(t, withTokens), testContext(t)
-	known := r.start(as(ctx, "driver")).GetRun().GetRunId()
-	wheels := map[runtime.Scopes]*wheel{}
-	scopes := []runtime.Scopes{runtime.ScopeRunsWrite, runtime.ScopeEventsExternal, runtime.ScopeAdmin}
-	for _, scope := range scopes {
-		wheels[scope] = r.wheel(as(ctx, scope.String()))
-	}
-	promises, commands := promisedScopes(t), (&pawlv1.DriveCommand{}).ProtoReflect().Descriptor().Oneofs().ByName("command").Fields()
-	for i := range commands.Len() {
-		input := commands.Get(i).Message()
-		method := strings.TrimSuffix(string(input.Name()), "Request")
-		if input.Fields().ByName("run_id") == nil {
-			continue
-		}
-		about(t, known, aboutRuns{method: method, allows: promises["/pawl.v1.RunService/"+method], scopes: scopes, ask: func(scope runtime.Scopes, run string) error {
-			return status.FromProto(wheels[scope].do(naming(t, method, input, run)).GetError()).Err()
-		}})
-	}
-}
-
 // about asks about a known and an unknown run with each scope.
 func about(t *testing.T, known string, a aboutRuns) {
 	t.Helper()

@@ -24,14 +24,6 @@ type chauffeur struct {
 	emit    func(*pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error)
 }
 
-// replied is the answer to a command of a stream, or its error.
-func replied(a *pawlv1.DriveAnswer) (*pawlv1.DriveAnswer, error) {
-	if s := a.GetError(); s != nil {
-		return nil, fmt.Errorf("%s %s", s.GetMessage(), s)
-	}
-	return a, nil
-}
-
 // posted makes a call over HTTP whose JSON is real JSON.
 func posted[T proto.Message](ctx context.Context, r *rig, path, body string, into T) (T, error) {
 	got := r.httpCall(ctx, http.MethodPost, path, body)
@@ -44,7 +36,6 @@ func posted[T proto.Message](ctx context.Context, r *rig, path, body string, int
 
 // drivers are the ways in which a run is driven.
 func (r *rig) drivers(ctx context.Context) map[string]chauffeur {
-	w := r.wheel(ctx)
 	return map[string]chauffeur{
 		"calls": {
 			func(in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {
@@ -54,20 +45,6 @@ func (r *rig) drivers(ctx context.Context) map[string]chauffeur {
 				return r.runs.ResolveStep(ctx, in)
 			},
 			func(in *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) { return r.runs.EmitEvent(ctx, in) },
-		},
-		"a stream": {
-			func(in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {
-				a, err := replied(w.do(in))
-				return a.GetRequestStep(), err
-			},
-			func(in *pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error) {
-				a, err := replied(w.do(in))
-				return a.GetResolveStep(), err
-			},
-			func(in *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) {
-				a, err := replied(w.do(in))
-				return a.GetEmitEvent(), err
-			},
 		},
 		"HTTP": {
 			func(in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
@@ -22,6 +23,9 @@ const (
 	// then, so that a worker that reads nothing is held up by itself.
 	requestsInFlight = 1024
 	receiptBytes     = 4 << 20
+	// waitingBytes bounds what the requests of one stream hold that wait for the operator's
+	// limits: those count for no room, so that others are read meanwhile.
+	waitingBytes = 32 << 20
 	// maxTogether bounds the requests, and the responses, in one message; responses take
 	// togetherBytes at most, unless one alone has more.
 	maxTogether   = 1024
@@ -58,6 +62,9 @@ type workLink struct {
 	room  chan struct{}
 	owed  atomic.Int64
 	eased chan struct{}
+	// waiting is what requests hold that wait for the operator's limits; excess counts those
+	// that are through with that and found no room.
+	waiting, excess atomic.Int64
 	// last is, per run, closed when its newest request has taken effect.
 	last map[string]chan struct{}
 	// busy counts the requests that are not answered yet. Guarded by mu, like last.
@@ -161,11 +168,42 @@ func (l *workLink) owe(receipt *pawlv1.WorkReceipt) {
 // receipted makes room again once a receipt is sent.
 func (l *workLink) receipted(receipt *pawlv1.WorkReceipt) {
 	l.owed.Add(-int64(proto.Size(receipt)))
-	<-l.room
+	l.leave()
 	select {
 	case l.eased <- struct{}{}:
 	default:
 	}
+}
+
+// leave gives back the room of a request.
+func (l *workLink) leave() {
+	for n := l.excess.Load(); n > 0; n = l.excess.Load() {
+		if l.excess.CompareAndSwap(n, n-1) {
+			return
+		}
+	}
+	<-l.room
+}
+
+// await gives the room of a request back while it waits for the operator's limits.
+func (l *workLink) await(in *pawlv1.WorkRequest) (end func(), err error) {
+	size := int64(proto.Size(in))
+	if l.waiting.Add(size) > waitingBytes {
+		l.waiting.Add(-size)
+		return nil, &machine.Refusal{
+			Code: machine.CodeResourceExhausted, Reason: "LIMIT_QUEUE_FULL", Message: "the requests of this stream that wait for the operator's limits hold too many bytes",
+			Limit: waitingBytes, Got: waitingBytes + 1, RetryAfter: int64(time.Second),
+		}
+	}
+	l.leave()
+	return func() {
+		l.waiting.Add(-size)
+		select {
+		case l.room <- struct{}{}:
+		default:
+			l.excess.Add(1)
+		}
+	}, nil
 }
 
 // idle: the worker holds nothing and waits for no answer.

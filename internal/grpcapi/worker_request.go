@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
 	"github.com/pawl-dev/pawl/internal/grpcapi/fault"
 	"github.com/pawl-dev/pawl/internal/grpcapi/sure"
+	"github.com/pawl-dev/pawl/internal/runtime/admission"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/work"
 )
@@ -78,6 +79,7 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	}
 	var receipt *pawlv1.WorkReceipt
 	var err error
+	ctx = admission.OnWait(ctx, func() (func(), error) { return l.await(in) })
 	l.worker.Deliver(run, func() { receipt, err = l.audited(ctx, in) })
 	l.mu.Lock()
 	if close(turn); l.last[run] == turn {
@@ -258,7 +260,7 @@ func (l *workLink) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt, e
 		return
 	}
 	if in.GetId() == 0 {
-		<-l.room
+		l.leave()
 		return
 	}
 	receipt.Id = in.GetId()

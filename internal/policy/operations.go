@@ -81,7 +81,6 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete, Changes: true},
 	{Name: "/pawl.v1.RunService/EraseRun", Scopes: RunsErase, Changes: true},
 	// Each command is held against the row of its own RPC besides.
-	{Name: "/pawl.v1.RunService/Drive", Scopes: RunsWrite | EventsExternal, Changes: true},
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work, Changes: true},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 

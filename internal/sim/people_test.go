@@ -343,7 +343,7 @@ func (pp *people) steer(k kind, n *node, run string, dice *rand.Rand) {
 		return
 	case "talk":
 		if s := pp.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller {
-			pp.talk(n, run, dice.Uint64(), dice.IntN(2) == 0)
+			pp.talk(n, run, dice.Uint64())
 		}
 		return
 	case "fork":

@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// talker is how an executor of a turn asks the sidecar: over its worker's stream, by calls or
-// over Drive.
+// talker is how an executor of a turn asks the sidecar: over its worker's stream, or by
+// calls.
 type talker interface {
 	requestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error)
 	answerModel(ctx context.Context, told *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error)

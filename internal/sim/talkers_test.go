@@ -4,10 +4,8 @@ package sim
 
 import (
 	"context"
-	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	pawl "github.com/pawl-dev/pawl/clients/go"
@@ -42,13 +40,11 @@ func (b byStream) answered(ctx context.Context, step uint32, _ *pawlv1.StepReque
 	return b.turn.Answered(ctx, step)
 }
 
-// caller executes a turn of a run that its caller executes, by calls or, where a stream is
-// there, over Drive.
+// caller executes a turn of a run that its caller executes, by calls.
 type caller struct {
-	runs  pawlv1.RunServiceClient
-	drive *driveStream
-	run   string
-	turn  *pawlv1.TurnRef
+	runs pawlv1.RunServiceClient
+	run  string
+	turn *pawlv1.TurnRef
 	// hear: the sidecar adds what has to be heard.
 	hear bool
 }
@@ -57,29 +53,17 @@ func (c *caller) requestModel(ctx context.Context, round int32, asked *pawlv1.Mo
 	req := &pawlv1.RequestModelRequest{
 		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Round: round, Request: asked, Bound: bound, Hear: c.hear,
 	}
-	if c.drive == nil {
-		return c.runs.RequestModel(ctx, req)
-	}
-	got, err := c.drive.do(ctx, &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_RequestModel{RequestModel: req}})
-	return got.GetRequestModel(), err
+	return c.runs.RequestModel(ctx, req)
 }
 
 func (c *caller) answerModel(ctx context.Context, told *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error) {
 	told.TurnToken = c.turn.GetToken()
-	if c.drive == nil {
-		return c.runs.AnswerModel(ctx, told)
-	}
-	got, err := c.drive.do(ctx, &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_AnswerModel{AnswerModel: told}})
-	return got.GetAnswerModel(), err
+	return c.runs.AnswerModel(ctx, told)
 }
 
 func (c *caller) noteModel(ctx context.Context, told *pawlv1.NoteModelRequest) error {
 	told.TurnToken = c.turn.GetToken()
-	if c.drive == nil {
-		_, err := c.runs.NoteModel(ctx, told)
-		return err
-	}
-	_, err := c.drive.do(ctx, &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_NoteModel{NoteModel: told}})
+	_, err := c.runs.NoteModel(ctx, told)
 	return err
 }
 
@@ -87,12 +71,8 @@ func (c *caller) requestCall(ctx context.Context, call *pawlv1.StepRequest) (*pa
 	req := &pawlv1.RequestStepRequest{
 		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(), Requests: []*pawlv1.StepRequest{call},
 	}
-	if c.drive == nil {
-		got, err := c.runs.RequestStep(ctx, req)
-		return firstOf(got), err
-	}
-	got, err := c.drive.do(ctx, &pawlv1.DriveCommand{Command: &pawlv1.DriveCommand_RequestStep{RequestStep: req}})
-	return firstOf(got.GetRequestStep()), err
+	got, err := c.runs.RequestStep(ctx, req)
+	return firstOf(got), err
 }
 
 // firstOf is the outcome of one request; nil: there was no answer.
@@ -119,80 +99,8 @@ func (c *caller) answered(ctx context.Context, _ uint32, call *pawlv1.StepReques
 	}
 }
 
-// driveStream is one Drive, until it breaks.
-type driveStream struct {
-	stream pawlv1.RunService_DriveClient
-	halt   context.CancelFunc
-
-	mu      sync.Mutex
-	last    uint64
-	waiting map[uint64]chan *pawlv1.DriveAnswer
-	broken  chan struct{}
-}
-
-func openDrive(ctx context.Context, runs pawlv1.RunServiceClient) (*driveStream, error) {
-	ctx, halt := context.WithCancel(ctx)
-	stream, err := runs.Drive(ctx)
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	if err != nil {
-		halt()
-		return nil, err
-	}
-	d := &driveStream{stream: stream, halt: halt, waiting: map[uint64]chan *pawlv1.DriveAnswer{}, broken: make(chan struct{})}
-	go d.receive()
-	return d, nil
-}
-
-func (d *driveStream) close() {
-	d.halt()
-	<-d.broken
-}
-
-func (d *driveStream) receive() {
-	defer close(d.broken)
-	for {
-		in, err := d.stream.Recv()
-		if err != nil {
-			return
-		}
-		d.mu.Lock()
-		for _, answer := range in.GetAnswers() {
-			d.waiting[answer.GetId()] <- answer
-			delete(d.waiting, answer.GetId())
-		}
-		d.mu.Unlock()
-	}
-}
-
-// do makes one command; without an answer nobody knows what became of it.
-func (d *driveStream) do(ctx context.Context, command *pawlv1.DriveCommand) (*pawlv1.DriveAnswer, error) {
-	answered := make(chan *pawlv1.DriveAnswer, 1)
-	d.mu.Lock()
-	d.last++
-	command.Id = d.last
-	d.waiting[command.Id] = answered
-	err := d.stream.Send(&pawlv1.DriveRequest{Commands: []*pawlv1.DriveCommand{command}})
-	d.mu.Unlock()
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, "the stream broke")
-	}
-	select {
-	case answer := <-answered:
-		if fault := answer.GetError(); fault != nil {
-			return answer, status.ErrorProto(fault)
-		}
-		return answer, nil
-	case <-d.broken:
-		return nil, status.Error(codes.Unavailable, "the stream broke")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // talk executes the turn of a run that its caller executes with a model.
-func (pp *people) talk(n *node, run string, seed uint64, overDrive bool) {
+func (pp *people) talk(n *node, run string, seed uint64) {
 	pp.calls++
 	pp.busy.Go(func() {
 		p := n.process()
@@ -201,24 +109,18 @@ func (pp *people) talk(n *node, run string, seed uint64, overDrive bool) {
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, patience)
 		defer cancel()
-		err := pp.talks(ctx, n, run, seed, overDrive)
+		err := pp.talks(ctx, n, run, seed)
 		pp.world.note("talk of %s on %s ends: %v", short(run), n.name, status.Code(err))
 		pp.world.judged("talk", err)
 	})
 }
 
-func (pp *people) talks(ctx context.Context, n *node, run string, seed uint64, overDrive bool) error {
+func (pp *people) talks(ctx context.Context, n *node, run string, seed uint64) error {
 	view, err := n.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: run})
 	if err != nil {
 		return err
 	}
 	by := &caller{runs: n.runs, run: run, turn: view.GetTurn(), hear: seed%2 == 0}
-	if overDrive {
-		if by.drive, err = openDrive(ctx, n.runs); err != nil {
-			return err
-		}
-		defer by.drive.close()
-	}
 	dice := diceOf(run, seed)
 	c := newConversation(pp.world, n, by, run, view, dice)
 	answer, err := c.hold(ctx)

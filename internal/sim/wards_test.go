@@ -228,7 +228,7 @@ func (m *member) mute(n *node, d time.Duration) {
 func (n *node) talk(dice *rand.Rand) {
 	run := n.visits.recent(dice)
 	if s := n.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller {
-		n.world.people.talk(n, run, dice.Uint64(), dice.IntN(2) == 0)
+		n.world.people.talk(n, run, dice.Uint64())
 	}
 }
 

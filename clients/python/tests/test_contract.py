@@ -104,12 +104,9 @@ PROTOCOL = {
     "ConnectedWorker",
     "HeldWork",
     "ReadyWork",
-    "DriveResponse",
-    "DriveAnswer",
 }
-"""Messages of the protocols of workers and of drivers, which the Worker and `run` alone
-speak, and of the list of workers, which the page and the command line read; `pawl.v1` has
-them all."""
+"""Messages of the protocol of workers, which the Worker and `run` alone speak, and of the list
+of workers, which the page and the command line read; `pawl.v1` has them all."""
 
 
 def answers() -> Iterator[Descriptor]:

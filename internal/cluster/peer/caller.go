@@ -21,8 +21,6 @@ import (
 const (
 	callerKey = "pawl-caller-bin"
 	partKey   = "pawl-part"
-	spaceKey  = "pawl-space"
-	traceKey  = "pawl-trace-bin"
 
 	callerHeader = "Pawl-Caller"
 	partHeader   = "Pawl-Part"
@@ -40,17 +38,10 @@ func outgoing(ctx context.Context, part int32) (context.Context, error) {
 		return nil, err
 	}
 	md := metadata.MD{callerKey: {string(who)}, partKey: {formatPart(part)}}
-	if space := door.SpaceIn(ctx); space != "" {
-		md[spaceKey] = []string{space}
-	}
 	for _, key := range passed {
 		if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
 			md[key] = values
 		}
-	}
-	// A command of a stream has one of its own, which is any text.
-	if trace := door.TraceOf(ctx); trace != "" && (len(md[door.TraceHeader]) != 1 || md[door.TraceHeader][0] != trace) {
-		md[traceKey] = []string{trace}
 	}
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
@@ -65,14 +56,7 @@ func incoming(ctx context.Context) (context.Context, int32, error) {
 	if err != nil {
 		return ctx, 0, err
 	}
-	ctx = door.WithCaller(ctx, who)
-	if trace := one(ctx, traceKey); trace != "" {
-		ctx = door.WithTrace(ctx, trace)
-	}
-	if space := one(ctx, spaceKey); space != "" {
-		ctx = door.WithSpace(ctx, space)
-	}
-	return ctx, part, nil
+	return door.WithCaller(ctx, who), part, nil
 }
 
 func formatPart(part int32) string { return strconv.Itoa(int(part)) }

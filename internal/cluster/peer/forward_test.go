@@ -38,14 +38,14 @@ func TestEveryMethodIsForwarded(t *testing.T) {
 	owner.reign(home)
 	for _, op := range policy.Operations {
 		m := route.MethodOf(op.Name)
-		if m == nil || m.Rule == route.Here || m.Rule == route.Self {
+		if m == nil || m.Rule == route.Self {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
 			before := len(home.seen())
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", "00-1", "pawl-caller-bin", `{"Name":"mallory"}`, "pawl-space", "forged", "pawl-part", "9", "authorization", "Bearer secret", "a2a-version", "1.0")
+			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", "00-1", "pawl-caller-bin", `{"Name":"mallory"}`, "pawl-part", "9", "authorization", "Bearer secret", "a2a-version", "1.0")
 			var header, trailer metadata.MD
 			if m.Streams() {
 				header, trailer = exchange(ctx, t, other, op.Name, m)
@@ -123,7 +123,7 @@ func checkBeside(t *testing.T, owner *member, header, trailer metadata.MD) {
 
 func checkCall(t *testing.T, name string, m *route.Method, got call) {
 	t.Helper()
-	if got.method != name || got.caller != "alice" || got.scopes != alice.Scopes || !slices.Equal(got.namespaces, alice.Namespaces) || got.space != "" || got.trace != "00-1" {
+	if got.method != name || got.caller != "alice" || got.scopes != alice.Scopes || !slices.Equal(got.namespaces, alice.Namespaces) || got.trace != "00-1" {
 		t.Errorf("came as %+v", got)
 	}
 	if got.md.Get("authorization") != nil || len(got.md.Get("a2a-version")) != 1 {

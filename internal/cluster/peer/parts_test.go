@@ -103,7 +103,7 @@ func TestEveryCallGoesToItsPartition(t *testing.T) {
 	d.everywhere(t, func(t *testing.T, asked *member) {
 		for _, op := range policy.Operations {
 			m := route.MethodOf(op.Name)
-			if m == nil || m.Rule == route.Here || m.Rule == route.Self || op.Space == policy.SpaceAll {
+			if m == nil || m.Rule == route.Self || op.Space == policy.SpaceAll {
 				continue
 			}
 			for namespace, part := range map[string]int32{"default": 0, "red": 1, "": 1, "nobody-s": 0} {
@@ -134,34 +134,6 @@ func TestATalkThatSaysNothing(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	})
-}
-
-// TestACommandGoesToItsPartition: a command of Drive that names no namespace is of that of its message.
-func TestACommandGoesToItsPartition(t *testing.T) {
-	t.Parallel()
-	d := newDivided(t)
-	info := &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_EmitEvent_FullMethodName}
-	d.everywhere(t, func(t *testing.T, asked *member) {
-		for name, one := range map[string]struct {
-			named, space string
-			part         int32
-		}{
-			"of its message": {"", "default", 0}, "of its message, and at home": {"", "red", 1}, "named": {"red", "default", 1}, "at home": {"", "", 1},
-		} {
-			ctx := door.WithCaller(within(t), alice)
-			if one.space != "" {
-				ctx = door.WithSpace(ctx, one.space)
-			}
-			came := d.come(t, name, one.part, func() {
-				if _, err := asked.router.Unary(ctx, &pawlv1.EmitEventRequest{Namespace: one.named}, info, nil); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
-			if came.space != one.space {
-				t.Errorf("%s: came with %q", name, came.space)
-			}
-		}
 	})
 }
 

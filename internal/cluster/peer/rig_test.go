@@ -277,11 +277,11 @@ type house struct {
 
 // call is one as a house saw it.
 type call struct {
-	method, caller, space, trace, peer string
-	namespaces                         []string
-	scopes                             runtime.Scopes
-	got                                []proto.Message
-	md                                 metadata.MD
+	method, caller, trace, peer string
+	namespaces                  []string
+	scopes                      runtime.Scopes
+	got                         []proto.Message
+	md                          metadata.MD
 }
 
 func newHouse() *house { return &house{ended: make(chan struct{}), broken: make(chan struct{})} }
@@ -292,7 +292,7 @@ func (h *house) note(ctx context.Context, method string, got ...proto.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call{
-		method: method, caller: who.Name(), space: door.SpaceIn(ctx), trace: door.TraceOf(ctx), peer: door.PeerOf(ctx),
+		method: method, caller: who.Name(), trace: door.TraceOf(ctx), peer: door.PeerOf(ctx),
 		namespaces: who.Namespaces, scopes: who.Scopes, got: got, md: md,
 	})
 }

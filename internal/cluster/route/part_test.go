@@ -34,14 +34,13 @@ func parted(seats *Seats) (*Router, context.Context) {
 func TestThePartitionOfARequest(t *testing.T) {
 	t.Parallel()
 	router, ctx := parted(NewSeats())
-	of := door.WithSpace(ctx, "default")
 	for name, one := range map[string]struct {
 		ctx  context.Context
 		req  any
 		want int32
 	}{
-		"of a field": {ctx, &pawlv1.GetRunRequest{Namespace: "default"}, 0}, "of a field, before the message": {of, &pawlv1.GetRunRequest{Namespace: "red"}, 1},
-		"of the message": {of, &pawlv1.GetRunRequest{}, 0}, "at home": {ctx, &pawlv1.GetRunRequest{}, 1}, "of nobody": {context.Background(), &pawlv1.GetRunRequest{}, 0},
+		"of a field": {ctx, &pawlv1.GetRunRequest{Namespace: "default"}, 0},
+		"at home":    {ctx, &pawlv1.GetRunRequest{}, 1}, "of nobody": {context.Background(), &pawlv1.GetRunRequest{}, 0},
 		"of a tenant": {ctx, &a2apb.GetTaskRequest{Tenant: "default:crew/writer"}, 0}, "an agent at home": {ctx, &a2apb.GetTaskRequest{Tenant: "crew/writer"}, 1},
 		"a digest": {ctx, &a2apb.GetTaskRequest{Tenant: "sha256:00/writer"}, 1}, "over HTTP": {ctx, tenant("default:crew/writer"), 0}, "without a tenant": {ctx, tenant(""), 1},
 		"not served": {ctx, &pawlv1.GetRunRequest{Namespace: "green"}, 0}, "of no namespace": {ctx, &pawlv1.GetStoreStatsRequest{}, 0},

@@ -138,7 +138,7 @@ func (r *Router) isDraining() bool {
 // Unary implements the edge's router.
 func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m := methods[info.FullMethod]
-	if m == nil || m.Rule == Here {
+	if m == nil {
 		return next(ctx, req)
 	}
 	if err := r.served(ctx, req); err != nil {

@@ -20,10 +20,8 @@ type Rule uint8
 
 // The rules. A call that was not begun is made again under all of them.
 const (
-	// Here: the node answers by itself; each command of the stream is routed as a call.
-	Here Rule = iota + 1
 	// Reads: it changes nothing, and is made again.
-	Reads
+	Reads Rule = iota + 1
 	// Same: the same request twice does what it does once, and is made again.
 	Same
 	// Keyed: it is made again if the request has one of the ids by which a repeat is known.
@@ -80,7 +78,6 @@ var rules = map[string]Rule{
 	pawlv1.RunService_GetBlob_FullMethodName:           Opens,
 	pawlv1.RunService_ImportRun_FullMethodName:         Talks,
 	pawlv1.RunService_PutBlob_FullMethodName:           Talks,
-	pawlv1.RunService_Drive_FullMethodName:             Here,
 	pawlv1.RunService_GetCaller_FullMethodName:         Self,
 
 	pawlv1.ControlService_DecideStep_FullMethodName:  Keyed,

@@ -29,7 +29,7 @@ func TestEveryMethodHasARule(t *testing.T) {
 		case op.Space == policy.SpaceAll && !m.Changes:
 			may = []Rule{Whole, Self}
 		case m.asks:
-			may = []Rule{Talks, Here}
+			may = []Rule{Talks}
 		case m.answers && m.Changes && op.Space != policy.SpaceAll:
 			may = []Rule{Once}
 		case m.answers:

@@ -17,7 +17,7 @@ import (
 // Stream implements the edge's router.
 func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	m := methods[info.FullMethod]
-	if m == nil || m.Rule == Here {
+	if m == nil {
 		return next(srv, stream)
 	}
 	ctx, leave := r.lasting.enter(stream.Context())

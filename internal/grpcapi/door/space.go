@@ -43,26 +43,13 @@ func Within(p *Caller, req any) error {
 	return request.NotServed(namespace, p.Namespaces)
 }
 
-type spaceKey struct{}
-
-// WithSpace is for the commands of a stream, which may leave their namespace to their message.
-func WithSpace(ctx context.Context, namespace string) context.Context {
-	return context.WithValue(ctx, spaceKey{}, namespace)
-}
-
-// SpaceIn is the namespace of [WithSpace]; "" = there is none.
-func SpaceIn(ctx context.Context) string {
-	namespace, _ := ctx.Value(spaceKey{}).(string)
-	return namespace
-}
-
 // SpaceOf is the namespace that a request is about; "" = it is about none.
 func SpaceOf(ctx context.Context, req any) string {
 	namespace, ok := namespaceOf(req)
 	if !ok {
 		return ""
 	}
-	return cmp.Or(namespace, SpaceIn(ctx), SpaceHome(ctx))
+	return cmp.Or(namespace, SpaceHome(ctx))
 }
 
 // SpaceHome is the namespace of a caller's requests that name none.

@@ -9,19 +9,9 @@ import (
 // TraceHeader is the metadata key and the HTTP header of W3C trace context.
 const TraceHeader = "traceparent"
 
-type traceKey struct{}
-
-// WithTrace marks a command of a stream that has a trace context of its own.
-func WithTrace(ctx context.Context, traceparent string) context.Context {
-	return context.WithValue(ctx, traceKey{}, traceparent)
-}
-
 // TraceOf is the trace context that a call came with; "" = none. Of several none is the caller's
 // for certain.
 func TraceOf(ctx context.Context) string {
-	if own, ok := ctx.Value(traceKey{}).(string); ok {
-		return own
-	}
 	if values := metadata.ValueFromIncomingContext(ctx, TraceHeader); len(values) == 1 {
 		return values[0]
 	}

@@ -74,7 +74,7 @@ func TestTheStoreLeavesWithALine(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := send(pawlv1.RunService_Drive_FullMethodName, func() {}); err != nil {
+	if _, err := send(pawlv1.WorkerService_Work_FullMethodName, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if got := outcomes(); !slices.Equal(got, []string{"BEGUN", "OK", "OK"}) {

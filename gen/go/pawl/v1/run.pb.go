@@ -11,7 +11,7 @@ package pawlv1
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
-	status "google.golang.org/genproto/googleapis/rpc/status"
+	_ "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -9755,850 +9755,6 @@ func (x *GetBlobResponse) GetData() []byte {
 	return nil
 }
 
-// DriveRequest is one message of commands to runs.
-type DriveRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Isolation boundary of those commands of this message that name none. Default:
-	// empty, which is "default".
-	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// What to do, in this order for commands of one run; at most as many as the window
-	// of the stream. Default: empty, nothing.
-	Commands      []*DriveCommand `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DriveRequest) Reset() {
-	*x = DriveRequest{}
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DriveRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DriveRequest) ProtoMessage() {}
-
-func (x *DriveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[102]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DriveRequest.ProtoReflect.Descriptor instead.
-func (*DriveRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{102}
-}
-
-func (x *DriveRequest) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *DriveRequest) GetCommands() []*DriveCommand {
-	if x != nil {
-		return x.Commands
-	}
-	return nil
-}
-
-// DriveCommand is one request to RunService within a stream.
-type DriveCommand struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the command in its answer; chosen by the client, usually counted from 1; at
-	// least 1, and not that of a command that has no answer yet. It is no idempotency
-	// id: that is in the request.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// W3C trace context of a run that start_run starts. Default: empty, that of the
-	// stream's metadata, if any.
-	Traceparent string `protobuf:"bytes,2,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// The request of the RPC; required.
-	//
-	// Types that are valid to be assigned to Command:
-	//
-	//	*DriveCommand_StartRun
-	//	*DriveCommand_EmitEvent
-	//	*DriveCommand_SendInput
-	//	*DriveCommand_GetTurn
-	//	*DriveCommand_CompleteTurn
-	//	*DriveCommand_FailTurn
-	//	*DriveCommand_SuspendTurn
-	//	*DriveCommand_RequestStep
-	//	*DriveCommand_ResolveStep
-	//	*DriveCommand_SetArtifacts
-	//	*DriveCommand_WriteOutput
-	//	*DriveCommand_PauseRun
-	//	*DriveCommand_ResumeRun
-	//	*DriveCommand_CancelRun
-	//	*DriveCommand_RequestModel
-	//	*DriveCommand_AnswerModel
-	//	*DriveCommand_NoteModel
-	Command       isDriveCommand_Command `protobuf_oneof:"command"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DriveCommand) Reset() {
-	*x = DriveCommand{}
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DriveCommand) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DriveCommand) ProtoMessage() {}
-
-func (x *DriveCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[103]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DriveCommand.ProtoReflect.Descriptor instead.
-func (*DriveCommand) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{103}
-}
-
-func (x *DriveCommand) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *DriveCommand) GetTraceparent() string {
-	if x != nil {
-		return x.Traceparent
-	}
-	return ""
-}
-
-func (x *DriveCommand) GetCommand() isDriveCommand_Command {
-	if x != nil {
-		return x.Command
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetStartRun() *StartRunRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_StartRun); ok {
-			return x.StartRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetEmitEvent() *EmitEventRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_EmitEvent); ok {
-			return x.EmitEvent
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetSendInput() *SendInputRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_SendInput); ok {
-			return x.SendInput
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetGetTurn() *GetTurnRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_GetTurn); ok {
-			return x.GetTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetCompleteTurn() *CompleteTurnRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_CompleteTurn); ok {
-			return x.CompleteTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetFailTurn() *FailTurnRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_FailTurn); ok {
-			return x.FailTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetSuspendTurn() *SuspendTurnRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_SuspendTurn); ok {
-			return x.SuspendTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetRequestStep() *RequestStepRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_RequestStep); ok {
-			return x.RequestStep
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetResolveStep() *ResolveStepRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_ResolveStep); ok {
-			return x.ResolveStep
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetSetArtifacts() *SetArtifactsRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_SetArtifacts); ok {
-			return x.SetArtifacts
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetWriteOutput() *WriteOutputRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_WriteOutput); ok {
-			return x.WriteOutput
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetPauseRun() *PauseRunRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_PauseRun); ok {
-			return x.PauseRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetResumeRun() *ResumeRunRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_ResumeRun); ok {
-			return x.ResumeRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetCancelRun() *CancelRunRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_CancelRun); ok {
-			return x.CancelRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetRequestModel() *RequestModelRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_RequestModel); ok {
-			return x.RequestModel
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetAnswerModel() *AnswerModelRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_AnswerModel); ok {
-			return x.AnswerModel
-		}
-	}
-	return nil
-}
-
-func (x *DriveCommand) GetNoteModel() *NoteModelRequest {
-	if x != nil {
-		if x, ok := x.Command.(*DriveCommand_NoteModel); ok {
-			return x.NoteModel
-		}
-	}
-	return nil
-}
-
-type isDriveCommand_Command interface {
-	isDriveCommand_Command()
-}
-
-type DriveCommand_StartRun struct {
-	// Starts a run, as StartRun does.
-	StartRun *StartRunRequest `protobuf:"bytes,11,opt,name=start_run,json=startRun,proto3,oneof"`
-}
-
-type DriveCommand_EmitEvent struct {
-	// Emits an event of the current state, as EmitEvent does.
-	EmitEvent *EmitEventRequest `protobuf:"bytes,12,opt,name=emit_event,json=emitEvent,proto3,oneof"`
-}
-
-type DriveCommand_SendInput struct {
-	// Gives message parts to the next turn, as SendInput does.
-	SendInput *SendInputRequest `protobuf:"bytes,13,opt,name=send_input,json=sendInput,proto3,oneof"`
-}
-
-type DriveCommand_GetTurn struct {
-	// Asks for the open turn, with a new token, as GetTurn does.
-	GetTurn *GetTurnRequest `protobuf:"bytes,14,opt,name=get_turn,json=getTurn,proto3,oneof"`
-}
-
-type DriveCommand_CompleteTurn struct {
-	// Ends the open turn with its output, as CompleteTurn does.
-	CompleteTurn *CompleteTurnRequest `protobuf:"bytes,15,opt,name=complete_turn,json=completeTurn,proto3,oneof"`
-}
-
-type DriveCommand_FailTurn struct {
-	// Reports a failed execution, as FailTurn does.
-	FailTurn *FailTurnRequest `protobuf:"bytes,16,opt,name=fail_turn,json=failTurn,proto3,oneof"`
-}
-
-type DriveCommand_SuspendTurn struct {
-	// Releases a turn until its steps are answered, as SuspendTurn does.
-	SuspendTurn *SuspendTurnRequest `protobuf:"bytes,17,opt,name=suspend_turn,json=suspendTurn,proto3,oneof"`
-}
-
-type DriveCommand_RequestStep struct {
-	// Asks for tool calls, as RequestStep does.
-	RequestStep *RequestStepRequest `protobuf:"bytes,18,opt,name=request_step,json=requestStep,proto3,oneof"`
-}
-
-type DriveCommand_ResolveStep struct {
-	// Answers a tool call, as ResolveStep does.
-	ResolveStep *ResolveStepRequest `protobuf:"bytes,19,opt,name=resolve_step,json=resolveStep,proto3,oneof"`
-}
-
-type DriveCommand_SetArtifacts struct {
-	// Writes artifacts without a transition, as SetArtifacts does.
-	SetArtifacts *SetArtifactsRequest `protobuf:"bytes,20,opt,name=set_artifacts,json=setArtifacts,proto3,oneof"`
-}
-
-type DriveCommand_WriteOutput struct {
-	// Keeps a piece of output, as WriteOutput does.
-	WriteOutput *WriteOutputRequest `protobuf:"bytes,21,opt,name=write_output,json=writeOutput,proto3,oneof"`
-}
-
-type DriveCommand_PauseRun struct {
-	// Pauses a run, as PauseRun does.
-	PauseRun *PauseRunRequest `protobuf:"bytes,22,opt,name=pause_run,json=pauseRun,proto3,oneof"`
-}
-
-type DriveCommand_ResumeRun struct {
-	// Ends a pause, as ResumeRun does.
-	ResumeRun *ResumeRunRequest `protobuf:"bytes,23,opt,name=resume_run,json=resumeRun,proto3,oneof"`
-}
-
-type DriveCommand_CancelRun struct {
-	// Ends a run, as CancelRun does.
-	CancelRun *CancelRunRequest `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
-}
-
-type DriveCommand_RequestModel struct {
-	// Asks for a call of a model, as RequestModel does.
-	RequestModel *RequestModelRequest `protobuf:"bytes,25,opt,name=request_model,json=requestModel,proto3,oneof"`
-}
-
-type DriveCommand_AnswerModel struct {
-	// Tells what came of a call of a model, as AnswerModel does.
-	AnswerModel *AnswerModelRequest `protobuf:"bytes,26,opt,name=answer_model,json=answerModel,proto3,oneof"`
-}
-
-type DriveCommand_NoteModel struct {
-	// Keeps the id of a response, as NoteModel does.
-	NoteModel *NoteModelRequest `protobuf:"bytes,27,opt,name=note_model,json=noteModel,proto3,oneof"`
-}
-
-func (*DriveCommand_StartRun) isDriveCommand_Command() {}
-
-func (*DriveCommand_EmitEvent) isDriveCommand_Command() {}
-
-func (*DriveCommand_SendInput) isDriveCommand_Command() {}
-
-func (*DriveCommand_GetTurn) isDriveCommand_Command() {}
-
-func (*DriveCommand_CompleteTurn) isDriveCommand_Command() {}
-
-func (*DriveCommand_FailTurn) isDriveCommand_Command() {}
-
-func (*DriveCommand_SuspendTurn) isDriveCommand_Command() {}
-
-func (*DriveCommand_RequestStep) isDriveCommand_Command() {}
-
-func (*DriveCommand_ResolveStep) isDriveCommand_Command() {}
-
-func (*DriveCommand_SetArtifacts) isDriveCommand_Command() {}
-
-func (*DriveCommand_WriteOutput) isDriveCommand_Command() {}
-
-func (*DriveCommand_PauseRun) isDriveCommand_Command() {}
-
-func (*DriveCommand_ResumeRun) isDriveCommand_Command() {}
-
-func (*DriveCommand_CancelRun) isDriveCommand_Command() {}
-
-func (*DriveCommand_RequestModel) isDriveCommand_Command() {}
-
-func (*DriveCommand_AnswerModel) isDriveCommand_Command() {}
-
-func (*DriveCommand_NoteModel) isDriveCommand_Command() {}
-
-// DriveResponse is one message of answers.
-type DriveResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Answers, in any order. Empty in the first message of the stream.
-	Answers []*DriveAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	// How many commands of the stream may be open at once. Set in the first message,
-	// which comes before any command is read; 0 in all others.
-	Window        uint32 `protobuf:"varint,2,opt,name=window,proto3" json:"window,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DriveResponse) Reset() {
-	*x = DriveResponse{}
-	mi := &file_pawl_v1_run_proto_msgTypes[104]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DriveResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DriveResponse) ProtoMessage() {}
-
-func (x *DriveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[104]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DriveResponse.ProtoReflect.Descriptor instead.
-func (*DriveResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{104}
-}
-
-func (x *DriveResponse) GetAnswers() []*DriveAnswer {
-	if x != nil {
-		return x.Answers
-	}
-	return nil
-}
-
-func (x *DriveResponse) GetWindow() uint32 {
-	if x != nil {
-		return x.Window
-	}
-	return 0
-}
-
-// DriveAnswer says what became of one command.
-type DriveAnswer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the command.
-	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The answer of the RPC, or why it was refused.
-	//
-	// Types that are valid to be assigned to Answer:
-	//
-	//	*DriveAnswer_Error
-	//	*DriveAnswer_StartRun
-	//	*DriveAnswer_EmitEvent
-	//	*DriveAnswer_SendInput
-	//	*DriveAnswer_GetTurn
-	//	*DriveAnswer_CompleteTurn
-	//	*DriveAnswer_FailTurn
-	//	*DriveAnswer_SuspendTurn
-	//	*DriveAnswer_RequestStep
-	//	*DriveAnswer_ResolveStep
-	//	*DriveAnswer_SetArtifacts
-	//	*DriveAnswer_WriteOutput
-	//	*DriveAnswer_PauseRun
-	//	*DriveAnswer_ResumeRun
-	//	*DriveAnswer_CancelRun
-	//	*DriveAnswer_RequestModel
-	//	*DriveAnswer_AnswerModel
-	//	*DriveAnswer_NoteModel
-	Answer        isDriveAnswer_Answer `protobuf_oneof:"answer"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DriveAnswer) Reset() {
-	*x = DriveAnswer{}
-	mi := &file_pawl_v1_run_proto_msgTypes[105]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DriveAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DriveAnswer) ProtoMessage() {}
-
-func (x *DriveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_run_proto_msgTypes[105]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DriveAnswer.ProtoReflect.Descriptor instead.
-func (*DriveAnswer) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_run_proto_rawDescGZIP(), []int{105}
-}
-
-func (x *DriveAnswer) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *DriveAnswer) GetAnswer() isDriveAnswer_Answer {
-	if x != nil {
-		return x.Answer
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetError() *status.Status {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetStartRun() *StartRunResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_StartRun); ok {
-			return x.StartRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetEmitEvent() *EmitEventResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_EmitEvent); ok {
-			return x.EmitEvent
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetSendInput() *SendInputResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_SendInput); ok {
-			return x.SendInput
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetGetTurn() *GetTurnResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_GetTurn); ok {
-			return x.GetTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetCompleteTurn() *CompleteTurnResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_CompleteTurn); ok {
-			return x.CompleteTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetFailTurn() *FailTurnResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_FailTurn); ok {
-			return x.FailTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetSuspendTurn() *SuspendTurnResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_SuspendTurn); ok {
-			return x.SuspendTurn
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetRequestStep() *RequestStepResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_RequestStep); ok {
-			return x.RequestStep
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetResolveStep() *ResolveStepResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_ResolveStep); ok {
-			return x.ResolveStep
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetSetArtifacts() *SetArtifactsResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_SetArtifacts); ok {
-			return x.SetArtifacts
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetWriteOutput() *WriteOutputResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_WriteOutput); ok {
-			return x.WriteOutput
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetPauseRun() *PauseRunResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_PauseRun); ok {
-			return x.PauseRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetResumeRun() *ResumeRunResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_ResumeRun); ok {
-			return x.ResumeRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetCancelRun() *CancelRunResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_CancelRun); ok {
-			return x.CancelRun
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetRequestModel() *RequestModelResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_RequestModel); ok {
-			return x.RequestModel
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetAnswerModel() *AnswerModelResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_AnswerModel); ok {
-			return x.AnswerModel
-		}
-	}
-	return nil
-}
-
-func (x *DriveAnswer) GetNoteModel() *NoteModelResponse {
-	if x != nil {
-		if x, ok := x.Answer.(*DriveAnswer_NoteModel); ok {
-			return x.NoteModel
-		}
-	}
-	return nil
-}
-
-type isDriveAnswer_Answer interface {
-	isDriveAnswer_Answer()
-}
-
-type DriveAnswer_Error struct {
-	// The status of the RPC, with the details that every error has.
-	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
-}
-
-type DriveAnswer_StartRun struct {
-	// Answers start_run.
-	StartRun *StartRunResponse `protobuf:"bytes,11,opt,name=start_run,json=startRun,proto3,oneof"`
-}
-
-type DriveAnswer_EmitEvent struct {
-	// Answers emit_event.
-	EmitEvent *EmitEventResponse `protobuf:"bytes,12,opt,name=emit_event,json=emitEvent,proto3,oneof"`
-}
-
-type DriveAnswer_SendInput struct {
-	// Answers send_input.
-	SendInput *SendInputResponse `protobuf:"bytes,13,opt,name=send_input,json=sendInput,proto3,oneof"`
-}
-
-type DriveAnswer_GetTurn struct {
-	// Answers get_turn.
-	GetTurn *GetTurnResponse `protobuf:"bytes,14,opt,name=get_turn,json=getTurn,proto3,oneof"`
-}
-
-type DriveAnswer_CompleteTurn struct {
-	// Answers complete_turn.
-	CompleteTurn *CompleteTurnResponse `protobuf:"bytes,15,opt,name=complete_turn,json=completeTurn,proto3,oneof"`
-}
-
-type DriveAnswer_FailTurn struct {
-	// Answers fail_turn.
-	FailTurn *FailTurnResponse `protobuf:"bytes,16,opt,name=fail_turn,json=failTurn,proto3,oneof"`
-}
-
-type DriveAnswer_SuspendTurn struct {
-	// Answers suspend_turn.
-	SuspendTurn *SuspendTurnResponse `protobuf:"bytes,17,opt,name=suspend_turn,json=suspendTurn,proto3,oneof"`
-}
-
-type DriveAnswer_RequestStep struct {
-	// Answers request_step.
-	RequestStep *RequestStepResponse `protobuf:"bytes,18,opt,name=request_step,json=requestStep,proto3,oneof"`
-}
-
-type DriveAnswer_ResolveStep struct {
-	// Answers resolve_step.
-	ResolveStep *ResolveStepResponse `protobuf:"bytes,19,opt,name=resolve_step,json=resolveStep,proto3,oneof"`
-}
-
-type DriveAnswer_SetArtifacts struct {
-	// Answers set_artifacts.
-	SetArtifacts *SetArtifactsResponse `protobuf:"bytes,20,opt,name=set_artifacts,json=setArtifacts,proto3,oneof"`
-}
-
-type DriveAnswer_WriteOutput struct {
-	// Answers write_output.
-	WriteOutput *WriteOutputResponse `protobuf:"bytes,21,opt,name=write_output,json=writeOutput,proto3,oneof"`
-}
-
-type DriveAnswer_PauseRun struct {
-	// Answers pause_run.
-	PauseRun *PauseRunResponse `protobuf:"bytes,22,opt,name=pause_run,json=pauseRun,proto3,oneof"`
-}
-
-type DriveAnswer_ResumeRun struct {
-	// Answers resume_run.
-	ResumeRun *ResumeRunResponse `protobuf:"bytes,23,opt,name=resume_run,json=resumeRun,proto3,oneof"`
-}
-
-type DriveAnswer_CancelRun struct {
-	// Answers cancel_run.
-	CancelRun *CancelRunResponse `protobuf:"bytes,24,opt,name=cancel_run,json=cancelRun,proto3,oneof"`
-}
-
-type DriveAnswer_RequestModel struct {
-	// Answers request_model.
-	RequestModel *RequestModelResponse `protobuf:"bytes,25,opt,name=request_model,json=requestModel,proto3,oneof"`
-}
-
-type DriveAnswer_AnswerModel struct {
-	// Answers answer_model.
-	AnswerModel *AnswerModelResponse `protobuf:"bytes,26,opt,name=answer_model,json=answerModel,proto3,oneof"`
-}
-
-type DriveAnswer_NoteModel struct {
-	// Answers note_model.
-	NoteModel *NoteModelResponse `protobuf:"bytes,27,opt,name=note_model,json=noteModel,proto3,oneof"`
-}
-
-func (*DriveAnswer_Error) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_StartRun) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_EmitEvent) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_SendInput) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_GetTurn) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_CompleteTurn) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_FailTurn) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_SuspendTurn) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_RequestStep) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_ResolveStep) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_SetArtifacts) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_WriteOutput) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_PauseRun) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_ResumeRun) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_CancelRun) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_RequestModel) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_AnswerModel) isDriveAnswer_Answer() {}
-
-func (*DriveAnswer_NoteModel) isDriveAnswer_Answer() {}
-
 var File_pawl_v1_run_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_run_proto_rawDesc = "" +
@@ -11437,65 +10593,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x02 \x01(\tR\tmediaType\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\x81\x01\n" +
-	"\fDriveRequest\x12>\n" +
-	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x121\n" +
-	"\bcommands\x18\x02 \x03(\v2\x15.pawl.v1.DriveCommandR\bcommands\"\x8b\t\n" +
-	"\fDriveCommand\x12\x17\n" +
-	"\x02id\x18\x01 \x01(\x04B\a\xbaH\x042\x02(\x01R\x02id\x12*\n" +
-	"\vtraceparent\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vtraceparent\x127\n" +
-	"\tstart_run\x18\v \x01(\v2\x18.pawl.v1.StartRunRequestH\x00R\bstartRun\x12:\n" +
-	"\n" +
-	"emit_event\x18\f \x01(\v2\x19.pawl.v1.EmitEventRequestH\x00R\temitEvent\x12:\n" +
-	"\n" +
-	"send_input\x18\r \x01(\v2\x19.pawl.v1.SendInputRequestH\x00R\tsendInput\x124\n" +
-	"\bget_turn\x18\x0e \x01(\v2\x17.pawl.v1.GetTurnRequestH\x00R\agetTurn\x12C\n" +
-	"\rcomplete_turn\x18\x0f \x01(\v2\x1c.pawl.v1.CompleteTurnRequestH\x00R\fcompleteTurn\x127\n" +
-	"\tfail_turn\x18\x10 \x01(\v2\x18.pawl.v1.FailTurnRequestH\x00R\bfailTurn\x12@\n" +
-	"\fsuspend_turn\x18\x11 \x01(\v2\x1b.pawl.v1.SuspendTurnRequestH\x00R\vsuspendTurn\x12@\n" +
-	"\frequest_step\x18\x12 \x01(\v2\x1b.pawl.v1.RequestStepRequestH\x00R\vrequestStep\x12@\n" +
-	"\fresolve_step\x18\x13 \x01(\v2\x1b.pawl.v1.ResolveStepRequestH\x00R\vresolveStep\x12C\n" +
-	"\rset_artifacts\x18\x14 \x01(\v2\x1c.pawl.v1.SetArtifactsRequestH\x00R\fsetArtifacts\x12@\n" +
-	"\fwrite_output\x18\x15 \x01(\v2\x1b.pawl.v1.WriteOutputRequestH\x00R\vwriteOutput\x127\n" +
-	"\tpause_run\x18\x16 \x01(\v2\x18.pawl.v1.PauseRunRequestH\x00R\bpauseRun\x12:\n" +
-	"\n" +
-	"resume_run\x18\x17 \x01(\v2\x19.pawl.v1.ResumeRunRequestH\x00R\tresumeRun\x12:\n" +
-	"\n" +
-	"cancel_run\x18\x18 \x01(\v2\x19.pawl.v1.CancelRunRequestH\x00R\tcancelRun\x12C\n" +
-	"\rrequest_model\x18\x19 \x01(\v2\x1c.pawl.v1.RequestModelRequestH\x00R\frequestModel\x12@\n" +
-	"\fanswer_model\x18\x1a \x01(\v2\x1b.pawl.v1.AnswerModelRequestH\x00R\vanswerModel\x12:\n" +
-	"\n" +
-	"note_model\x18\x1b \x01(\v2\x19.pawl.v1.NoteModelRequestH\x00R\tnoteModelB\x10\n" +
-	"\acommand\x12\x05\xbaH\x02\b\x01\"W\n" +
-	"\rDriveResponse\x12.\n" +
-	"\aanswers\x18\x01 \x03(\v2\x14.pawl.v1.DriveAnswerR\aanswers\x12\x16\n" +
-	"\x06window\x18\x02 \x01(\rR\x06window\"\x8a\t\n" +
-	"\vDriveAnswer\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
-	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x128\n" +
-	"\tstart_run\x18\v \x01(\v2\x19.pawl.v1.StartRunResponseH\x00R\bstartRun\x12;\n" +
-	"\n" +
-	"emit_event\x18\f \x01(\v2\x1a.pawl.v1.EmitEventResponseH\x00R\temitEvent\x12;\n" +
-	"\n" +
-	"send_input\x18\r \x01(\v2\x1a.pawl.v1.SendInputResponseH\x00R\tsendInput\x125\n" +
-	"\bget_turn\x18\x0e \x01(\v2\x18.pawl.v1.GetTurnResponseH\x00R\agetTurn\x12D\n" +
-	"\rcomplete_turn\x18\x0f \x01(\v2\x1d.pawl.v1.CompleteTurnResponseH\x00R\fcompleteTurn\x128\n" +
-	"\tfail_turn\x18\x10 \x01(\v2\x19.pawl.v1.FailTurnResponseH\x00R\bfailTurn\x12A\n" +
-	"\fsuspend_turn\x18\x11 \x01(\v2\x1c.pawl.v1.SuspendTurnResponseH\x00R\vsuspendTurn\x12A\n" +
-	"\frequest_step\x18\x12 \x01(\v2\x1c.pawl.v1.RequestStepResponseH\x00R\vrequestStep\x12A\n" +
-	"\fresolve_step\x18\x13 \x01(\v2\x1c.pawl.v1.ResolveStepResponseH\x00R\vresolveStep\x12D\n" +
-	"\rset_artifacts\x18\x14 \x01(\v2\x1d.pawl.v1.SetArtifactsResponseH\x00R\fsetArtifacts\x12A\n" +
-	"\fwrite_output\x18\x15 \x01(\v2\x1c.pawl.v1.WriteOutputResponseH\x00R\vwriteOutput\x128\n" +
-	"\tpause_run\x18\x16 \x01(\v2\x19.pawl.v1.PauseRunResponseH\x00R\bpauseRun\x12;\n" +
-	"\n" +
-	"resume_run\x18\x17 \x01(\v2\x1a.pawl.v1.ResumeRunResponseH\x00R\tresumeRun\x12;\n" +
-	"\n" +
-	"cancel_run\x18\x18 \x01(\v2\x1a.pawl.v1.CancelRunResponseH\x00R\tcancelRun\x12D\n" +
-	"\rrequest_model\x18\x19 \x01(\v2\x1d.pawl.v1.RequestModelResponseH\x00R\frequestModel\x12A\n" +
-	"\fanswer_model\x18\x1a \x01(\v2\x1c.pawl.v1.AnswerModelResponseH\x00R\vanswerModel\x12;\n" +
-	"\n" +
-	"note_model\x18\x1b \x01(\v2\x1a.pawl.v1.NoteModelResponseH\x00R\tnoteModelB\b\n" +
-	"\x06answer*\xe8\x01\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data*\xe8\x01\n" +
 	"\vDisposition\x12\x1b\n" +
 	"\x17DISPOSITION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DISPOSITION_ACCEPTED\x10\x01\x12#\n" +
@@ -11517,7 +10615,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_CHANGED\x10\x032\xb1\x1d\n" +
+	"\x13CHANGE_KIND_CHANGED\x10\x032\xf5\x1c\n" +
 	"\n" +
 	"RunService\x12T\n" +
 	"\bStartRun\x12\x18.pawl.v1.StartRunRequest\x1a\x19.pawl.v1.StartRunResponse\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12T\n" +
@@ -11554,8 +10652,7 @@ const file_pawl_v1_run_proto_rawDesc = "" +
 	"\tResumeRun\x12\x19.pawl.v1.ResumeRunRequest\x1a\x1a.pawl.v1.ResumeRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:resume\x12g\n" +
 	"\tCancelRun\x12\x19.pawl.v1.CancelRunRequest\x1a\x1a.pawl.v1.CancelRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:cancel\x12g\n" +
 	"\tDeleteRun\x12\x19.pawl.v1.DeleteRunRequest\x1a\x1a.pawl.v1.DeleteRunResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}:delete\x12c\n" +
-	"\bEraseRun\x12\x18.pawl.v1.EraseRunRequest\x1a\x19.pawl.v1.EraseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:erase\x12:\n" +
-	"\x05Drive\x12\x15.pawl.v1.DriveRequest\x1a\x16.pawl.v1.DriveResponse(\x010\x01\x12>\n" +
+	"\bEraseRun\x12\x18.pawl.v1.EraseRunRequest\x1a\x19.pawl.v1.EraseRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:erase\x12>\n" +
 	"\aPutBlob\x12\x17.pawl.v1.PutBlobRequest\x1a\x18.pawl.v1.PutBlobResponse(\x01\x12>\n" +
 	"\aGetBlob\x12\x17.pawl.v1.GetBlobRequest\x1a\x18.pawl.v1.GetBlobResponse0\x01B0Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1b\x06proto3"
 
@@ -11572,7 +10669,7 @@ func file_pawl_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
+var file_pawl_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_pawl_v1_run_proto_goTypes = []any{
 	(Disposition)(0),                  // 0: pawl.v1.Disposition
 	(RunOrder)(0),                     // 1: pawl.v1.RunOrder
@@ -11680,108 +10777,103 @@ var file_pawl_v1_run_proto_goTypes = []any{
 	(*PutBlobResponse)(nil),           // 103: pawl.v1.PutBlobResponse
 	(*GetBlobRequest)(nil),            // 104: pawl.v1.GetBlobRequest
 	(*GetBlobResponse)(nil),           // 105: pawl.v1.GetBlobResponse
-	(*DriveRequest)(nil),              // 106: pawl.v1.DriveRequest
-	(*DriveCommand)(nil),              // 107: pawl.v1.DriveCommand
-	(*DriveResponse)(nil),             // 108: pawl.v1.DriveResponse
-	(*DriveAnswer)(nil),               // 109: pawl.v1.DriveAnswer
-	nil,                               // 110: pawl.v1.Run.LabelsEntry
-	nil,                               // 111: pawl.v1.Run.VisitsEntry
-	nil,                               // 112: pawl.v1.RunFilter.LabelsEntry
-	nil,                               // 113: pawl.v1.StartRunRequest.LabelsEntry
-	nil,                               // 114: pawl.v1.ForkRunRequest.LabelsEntry
-	(*PackRef)(nil),                   // 115: pawl.v1.PackRef
-	(Execution)(0),                    // 116: pawl.v1.Execution
-	(RunStatus)(0),                    // 117: pawl.v1.RunStatus
-	(*timestamppb.Timestamp)(nil),     // 118: google.protobuf.Timestamp
-	(*TurnRef)(nil),                   // 119: pawl.v1.TurnRef
-	(*ArtifactHead)(nil),              // 120: pawl.v1.ArtifactHead
-	(Awaiting)(0),                     // 121: pawl.v1.Awaiting
-	(*durationpb.Duration)(nil),       // 122: google.protobuf.Duration
-	(*ModelRequest)(nil),              // 123: pawl.v1.ModelRequest
-	(*ModelAnswer)(nil),               // 124: pawl.v1.ModelAnswer
-	(*Usage)(nil),                     // 125: pawl.v1.Usage
-	(StepStatus)(0),                   // 126: pawl.v1.StepStatus
-	(*Fault)(nil),                     // 127: pawl.v1.Fault
-	(StepKind)(0),                     // 128: pawl.v1.StepKind
-	(*ToolCallRef)(nil),               // 129: pawl.v1.ToolCallRef
-	(*Remote)(nil),                    // 130: pawl.v1.Remote
-	(*StepAbout)(nil),                 // 131: pawl.v1.StepAbout
-	(StepVerdict)(0),                  // 132: pawl.v1.StepVerdict
-	(*Part)(nil),                      // 133: pawl.v1.Part
-	(*Record)(nil),                    // 134: pawl.v1.Record
-	(*ArtifactWrite)(nil),             // 135: pawl.v1.ArtifactWrite
-	(*Message)(nil),                   // 136: pawl.v1.Message
-	(ArtifactMode)(0),                 // 137: pawl.v1.ArtifactMode
-	(*OutputPiece)(nil),               // 138: pawl.v1.OutputPiece
-	(*Denial)(nil),                    // 139: pawl.v1.Denial
-	(*Heed)(nil),                      // 140: pawl.v1.Heed
-	(RecordKind)(0),                   // 141: pawl.v1.RecordKind
-	(*Artifact)(nil),                  // 142: pawl.v1.Artifact
-	(*status.Status)(nil),             // 143: google.rpc.Status
+	nil,                               // 106: pawl.v1.Run.LabelsEntry
+	nil,                               // 107: pawl.v1.Run.VisitsEntry
+	nil,                               // 108: pawl.v1.RunFilter.LabelsEntry
+	nil,                               // 109: pawl.v1.StartRunRequest.LabelsEntry
+	nil,                               // 110: pawl.v1.ForkRunRequest.LabelsEntry
+	(*PackRef)(nil),                   // 111: pawl.v1.PackRef
+	(Execution)(0),                    // 112: pawl.v1.Execution
+	(RunStatus)(0),                    // 113: pawl.v1.RunStatus
+	(*timestamppb.Timestamp)(nil),     // 114: google.protobuf.Timestamp
+	(*TurnRef)(nil),                   // 115: pawl.v1.TurnRef
+	(*ArtifactHead)(nil),              // 116: pawl.v1.ArtifactHead
+	(Awaiting)(0),                     // 117: pawl.v1.Awaiting
+	(*durationpb.Duration)(nil),       // 118: google.protobuf.Duration
+	(*ModelRequest)(nil),              // 119: pawl.v1.ModelRequest
+	(*ModelAnswer)(nil),               // 120: pawl.v1.ModelAnswer
+	(*Usage)(nil),                     // 121: pawl.v1.Usage
+	(StepStatus)(0),                   // 122: pawl.v1.StepStatus
+	(*Fault)(nil),                     // 123: pawl.v1.Fault
+	(StepKind)(0),                     // 124: pawl.v1.StepKind
+	(*ToolCallRef)(nil),               // 125: pawl.v1.ToolCallRef
+	(*Remote)(nil),                    // 126: pawl.v1.Remote
+	(*StepAbout)(nil),                 // 127: pawl.v1.StepAbout
+	(StepVerdict)(0),                  // 128: pawl.v1.StepVerdict
+	(*Part)(nil),                      // 129: pawl.v1.Part
+	(*Record)(nil),                    // 130: pawl.v1.Record
+	(*ArtifactWrite)(nil),             // 131: pawl.v1.ArtifactWrite
+	(*Message)(nil),                   // 132: pawl.v1.Message
+	(ArtifactMode)(0),                 // 133: pawl.v1.ArtifactMode
+	(*OutputPiece)(nil),               // 134: pawl.v1.OutputPiece
+	(*Denial)(nil),                    // 135: pawl.v1.Denial
+	(*Heed)(nil),                      // 136: pawl.v1.Heed
+	(RecordKind)(0),                   // 137: pawl.v1.RecordKind
+	(*Artifact)(nil),                  // 138: pawl.v1.Artifact
 }
 var file_pawl_v1_run_proto_depIdxs = []int32{
-	115, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
-	116, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
-	110, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
-	117, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
-	111, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
+	111, // 0: pawl.v1.Run.pack:type_name -> pawl.v1.PackRef
+	112, // 1: pawl.v1.Run.execution:type_name -> pawl.v1.Execution
+	106, // 2: pawl.v1.Run.labels:type_name -> pawl.v1.Run.LabelsEntry
+	113, // 3: pawl.v1.Run.status:type_name -> pawl.v1.RunStatus
+	107, // 4: pawl.v1.Run.visits:type_name -> pawl.v1.Run.VisitsEntry
 	9,   // 5: pawl.v1.Run.edges:type_name -> pawl.v1.EdgeCount
-	118, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
-	118, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
-	118, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	118, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
-	119, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
-	118, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
+	114, // 6: pawl.v1.Run.created_at:type_name -> google.protobuf.Timestamp
+	114, // 7: pawl.v1.Run.updated_at:type_name -> google.protobuf.Timestamp
+	114, // 8: pawl.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	114, // 9: pawl.v1.Run.state_timeout_at:type_name -> google.protobuf.Timestamp
+	115, // 10: pawl.v1.Run.turn:type_name -> pawl.v1.TurnRef
+	114, // 11: pawl.v1.Run.turn_not_before:type_name -> google.protobuf.Timestamp
 	14,  // 12: pawl.v1.Run.steps:type_name -> pawl.v1.Step
-	120, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
+	116, // 13: pawl.v1.Run.artifacts:type_name -> pawl.v1.ArtifactHead
 	10,  // 14: pawl.v1.Run.parent:type_name -> pawl.v1.Parent
 	12,  // 15: pawl.v1.Run.limits:type_name -> pawl.v1.RunLimits
-	121, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
-	118, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
+	117, // 16: pawl.v1.Run.awaiting:type_name -> pawl.v1.Awaiting
+	114, // 17: pawl.v1.Run.status_at:type_name -> google.protobuf.Timestamp
 	11,  // 18: pawl.v1.Run.task:type_name -> pawl.v1.Task
 	19,  // 19: pawl.v1.Run.forked_from:type_name -> pawl.v1.ForkedFrom
 	5,   // 20: pawl.v1.Run.accounts:type_name -> pawl.v1.AccountShare
 	101, // 21: pawl.v1.Run.erased:type_name -> pawl.v1.Erasure
 	6,   // 22: pawl.v1.Run.waiting_for:type_name -> pawl.v1.LimitWait
-	118, // 23: pawl.v1.AccountShare.window_start:type_name -> google.protobuf.Timestamp
+	114, // 23: pawl.v1.AccountShare.window_start:type_name -> google.protobuf.Timestamp
 	7,   // 24: pawl.v1.LimitWait.limits:type_name -> pawl.v1.LimitKey
-	122, // 25: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
-	122, // 26: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
-	123, // 27: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
-	124, // 28: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
-	125, // 29: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
-	118, // 30: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
-	126, // 31: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
-	118, // 32: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
-	127, // 33: pawl.v1.Step.error:type_name -> pawl.v1.Fault
-	128, // 34: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
+	118, // 25: pawl.v1.LimitWait.waited:type_name -> google.protobuf.Duration
+	118, // 26: pawl.v1.RunBudgets.max_wall_time:type_name -> google.protobuf.Duration
+	119, // 27: pawl.v1.ModelStep.request:type_name -> pawl.v1.ModelRequest
+	120, // 28: pawl.v1.ModelStep.answer:type_name -> pawl.v1.ModelAnswer
+	121, // 29: pawl.v1.ModelStep.usage:type_name -> pawl.v1.Usage
+	114, // 30: pawl.v1.ModelStep.not_before:type_name -> google.protobuf.Timestamp
+	122, // 31: pawl.v1.Step.status:type_name -> pawl.v1.StepStatus
+	114, // 32: pawl.v1.Step.deadline:type_name -> google.protobuf.Timestamp
+	123, // 33: pawl.v1.Step.error:type_name -> pawl.v1.Fault
+	124, // 34: pawl.v1.Step.kind:type_name -> pawl.v1.StepKind
 	13,  // 35: pawl.v1.Step.model:type_name -> pawl.v1.ModelStep
-	129, // 36: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
-	130, // 37: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
+	125, // 36: pawl.v1.Step.call:type_name -> pawl.v1.ToolCallRef
+	126, // 37: pawl.v1.Step.remote:type_name -> pawl.v1.Remote
 	15,  // 38: pawl.v1.Step.approval:type_name -> pawl.v1.StepApproval
-	131, // 39: pawl.v1.Step.about:type_name -> pawl.v1.StepAbout
-	118, // 40: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
-	132, // 41: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
-	118, // 42: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
-	118, // 43: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
-	117, // 44: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
-	112, // 45: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
-	118, // 46: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
-	118, // 47: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
-	133, // 48: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
-	116, // 49: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
-	113, // 50: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
+	127, // 39: pawl.v1.Step.about:type_name -> pawl.v1.StepAbout
+	114, // 40: pawl.v1.StepApproval.since:type_name -> google.protobuf.Timestamp
+	128, // 41: pawl.v1.StepApproval.verdict:type_name -> pawl.v1.StepVerdict
+	114, // 42: pawl.v1.StepApproval.decided_at:type_name -> google.protobuf.Timestamp
+	114, // 43: pawl.v1.StepApproval.expires:type_name -> google.protobuf.Timestamp
+	113, // 44: pawl.v1.RunFilter.statuses:type_name -> pawl.v1.RunStatus
+	108, // 45: pawl.v1.RunFilter.labels:type_name -> pawl.v1.RunFilter.LabelsEntry
+	114, // 46: pawl.v1.RunFilter.created_after:type_name -> google.protobuf.Timestamp
+	114, // 47: pawl.v1.RunFilter.created_before:type_name -> google.protobuf.Timestamp
+	129, // 48: pawl.v1.StartRunRequest.input:type_name -> pawl.v1.Part
+	112, // 49: pawl.v1.StartRunRequest.execution:type_name -> pawl.v1.Execution
+	109, // 50: pawl.v1.StartRunRequest.labels:type_name -> pawl.v1.StartRunRequest.LabelsEntry
 	4,   // 51: pawl.v1.StartRunResponse.run:type_name -> pawl.v1.Run
-	134, // 52: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
-	119, // 53: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
-	135, // 54: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	114, // 55: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
-	116, // 56: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
+	130, // 52: pawl.v1.StartRunResponse.record:type_name -> pawl.v1.Record
+	115, // 53: pawl.v1.StartRunResponse.turn:type_name -> pawl.v1.TurnRef
+	131, // 54: pawl.v1.ForkRunRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	110, // 55: pawl.v1.ForkRunRequest.labels:type_name -> pawl.v1.ForkRunRequest.LabelsEntry
+	112, // 56: pawl.v1.ForkRunRequest.execution:type_name -> pawl.v1.Execution
 	4,   // 57: pawl.v1.ForkRunResponse.run:type_name -> pawl.v1.Run
-	134, // 58: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
-	119, // 59: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
-	115, // 60: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
-	117, // 61: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
+	130, // 58: pawl.v1.ForkRunResponse.record:type_name -> pawl.v1.Record
+	115, // 59: pawl.v1.ForkRunResponse.turn:type_name -> pawl.v1.TurnRef
+	111, // 60: pawl.v1.RunPoint.pack:type_name -> pawl.v1.PackRef
+	113, // 61: pawl.v1.RunPoint.status:type_name -> pawl.v1.RunStatus
 	3,   // 62: pawl.v1.ValueChange.kind:type_name -> pawl.v1.ChangeKind
 	3,   // 63: pawl.v1.ArtifactChange.kind:type_name -> pawl.v1.ChangeKind
 	26,  // 64: pawl.v1.ArtifactChange.json:type_name -> pawl.v1.ValueChange
@@ -11795,238 +10887,199 @@ var file_pawl_v1_run_proto_depIdxs = []int32{
 	27,  // 72: pawl.v1.DiffRunsResponse.artifacts:type_name -> pawl.v1.ArtifactChange
 	26,  // 73: pawl.v1.DiffRunsResponse.variables:type_name -> pawl.v1.ValueChange
 	4,   // 74: pawl.v1.ImportRunResponse.run:type_name -> pawl.v1.Run
-	135, // 75: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	134, // 76: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
-	134, // 77: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
-	117, // 78: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
-	119, // 79: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
-	133, // 80: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
-	134, // 81: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
-	117, // 82: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
-	119, // 83: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
-	119, // 84: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	115, // 85: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
-	136, // 86: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
+	131, // 75: pawl.v1.EmitEventRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	130, // 76: pawl.v1.EmitEventResponse.transition:type_name -> pawl.v1.Record
+	130, // 77: pawl.v1.EmitEventResponse.ended:type_name -> pawl.v1.Record
+	113, // 78: pawl.v1.EmitEventResponse.status:type_name -> pawl.v1.RunStatus
+	115, // 79: pawl.v1.EmitEventResponse.turn:type_name -> pawl.v1.TurnRef
+	129, // 80: pawl.v1.SendInputRequest.parts:type_name -> pawl.v1.Part
+	130, // 81: pawl.v1.SendInputResponse.record:type_name -> pawl.v1.Record
+	113, // 82: pawl.v1.SendInputResponse.status:type_name -> pawl.v1.RunStatus
+	115, // 83: pawl.v1.SendInputResponse.turn:type_name -> pawl.v1.TurnRef
+	115, // 84: pawl.v1.GetTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	111, // 85: pawl.v1.GetTurnResponse.pack:type_name -> pawl.v1.PackRef
+	132, // 86: pawl.v1.GetTurnResponse.messages:type_name -> pawl.v1.Message
 	42,  // 87: pawl.v1.GetTurnResponse.tools:type_name -> pawl.v1.ToolSpec
 	14,  // 88: pawl.v1.GetTurnResponse.steps:type_name -> pawl.v1.Step
 	43,  // 89: pawl.v1.GetTurnResponse.artifact_slots:type_name -> pawl.v1.ArtifactSlot
-	118, // 90: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
-	118, // 91: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
+	114, // 90: pawl.v1.GetTurnResponse.deadline:type_name -> google.protobuf.Timestamp
+	114, // 91: pawl.v1.GetTurnResponse.not_before:type_name -> google.protobuf.Timestamp
 	41,  // 92: pawl.v1.GetTurnResponse.remaining:type_name -> pawl.v1.Remaining
-	122, // 93: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
-	137, // 94: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
+	118, // 93: pawl.v1.Remaining.wall_time:type_name -> google.protobuf.Duration
+	133, // 94: pawl.v1.ArtifactSlot.mode:type_name -> pawl.v1.ArtifactMode
 	40,  // 95: pawl.v1.ShowTurnResponse.turn:type_name -> pawl.v1.GetTurnResponse
-	135, // 96: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	134, // 97: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
-	133, // 98: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
-	136, // 99: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
-	125, // 100: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
-	135, // 101: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
-	121, // 102: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
-	134, // 103: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
-	134, // 104: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
-	134, // 105: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
-	117, // 106: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
-	119, // 107: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	127, // 108: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
-	125, // 109: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
-	134, // 110: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
-	134, // 111: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
-	117, // 112: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
-	119, // 113: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
-	138, // 114: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
-	134, // 115: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
-	134, // 116: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
-	117, // 117: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
-	129, // 118: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
+	131, // 96: pawl.v1.SetArtifactsRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	130, // 97: pawl.v1.SetArtifactsResponse.record:type_name -> pawl.v1.Record
+	129, // 98: pawl.v1.CompleteTurnRequest.output:type_name -> pawl.v1.Part
+	132, // 99: pawl.v1.CompleteTurnRequest.messages:type_name -> pawl.v1.Message
+	121, // 100: pawl.v1.CompleteTurnRequest.usage:type_name -> pawl.v1.Usage
+	131, // 101: pawl.v1.CompleteTurnRequest.artifacts:type_name -> pawl.v1.ArtifactWrite
+	117, // 102: pawl.v1.CompleteTurnRequest.await:type_name -> pawl.v1.Awaiting
+	130, // 103: pawl.v1.CompleteTurnResponse.record:type_name -> pawl.v1.Record
+	130, // 104: pawl.v1.CompleteTurnResponse.transition:type_name -> pawl.v1.Record
+	130, // 105: pawl.v1.CompleteTurnResponse.ended:type_name -> pawl.v1.Record
+	113, // 106: pawl.v1.CompleteTurnResponse.status:type_name -> pawl.v1.RunStatus
+	115, // 107: pawl.v1.CompleteTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	123, // 108: pawl.v1.FailTurnRequest.error:type_name -> pawl.v1.Fault
+	121, // 109: pawl.v1.FailTurnRequest.usage:type_name -> pawl.v1.Usage
+	130, // 110: pawl.v1.FailTurnResponse.record:type_name -> pawl.v1.Record
+	130, // 111: pawl.v1.FailTurnResponse.ended:type_name -> pawl.v1.Record
+	113, // 112: pawl.v1.FailTurnResponse.status:type_name -> pawl.v1.RunStatus
+	115, // 113: pawl.v1.FailTurnResponse.turn:type_name -> pawl.v1.TurnRef
+	134, // 114: pawl.v1.WriteOutputRequest.piece:type_name -> pawl.v1.OutputPiece
+	130, // 115: pawl.v1.WriteOutputResponse.record:type_name -> pawl.v1.Record
+	130, // 116: pawl.v1.SuspendTurnResponse.record:type_name -> pawl.v1.Record
+	113, // 117: pawl.v1.SuspendTurnResponse.status:type_name -> pawl.v1.RunStatus
+	125, // 118: pawl.v1.StepRequest.call:type_name -> pawl.v1.ToolCallRef
 	56,  // 119: pawl.v1.RequestStepRequest.requests:type_name -> pawl.v1.StepRequest
-	123, // 120: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
-	125, // 121: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
+	119, // 120: pawl.v1.RequestModelRequest.request:type_name -> pawl.v1.ModelRequest
+	121, // 121: pawl.v1.RequestModelRequest.bound:type_name -> pawl.v1.Usage
 	14,  // 122: pawl.v1.RequestModelResponse.step:type_name -> pawl.v1.Step
-	139, // 123: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
+	135, // 123: pawl.v1.RequestModelResponse.denial:type_name -> pawl.v1.Denial
 	41,  // 124: pawl.v1.RequestModelResponse.remaining:type_name -> pawl.v1.Remaining
-	134, // 125: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
-	117, // 126: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
-	140, // 127: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
-	124, // 128: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
+	130, // 125: pawl.v1.RequestModelResponse.ended:type_name -> pawl.v1.Record
+	113, // 126: pawl.v1.RequestModelResponse.status:type_name -> pawl.v1.RunStatus
+	136, // 127: pawl.v1.RequestModelResponse.heeds:type_name -> pawl.v1.Heed
+	120, // 128: pawl.v1.AnswerModelRequest.answer:type_name -> pawl.v1.ModelAnswer
 	62,  // 129: pawl.v1.AnswerModelRequest.failure:type_name -> pawl.v1.ModelFailure
-	125, // 130: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
+	121, // 130: pawl.v1.AnswerModelRequest.usage:type_name -> pawl.v1.Usage
 	61,  // 131: pawl.v1.AnswerModelRequest.provider_limits:type_name -> pawl.v1.ProviderLimits
-	122, // 132: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
-	122, // 133: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
-	127, // 134: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
-	122, // 135: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
+	118, // 132: pawl.v1.ProviderLimits.requests_reset:type_name -> google.protobuf.Duration
+	118, // 133: pawl.v1.ProviderLimits.tokens_reset:type_name -> google.protobuf.Duration
+	123, // 134: pawl.v1.ModelFailure.error:type_name -> pawl.v1.Fault
+	118, // 135: pawl.v1.ModelFailure.retry_after:type_name -> google.protobuf.Duration
 	0,   // 136: pawl.v1.AnswerModelResponse.disposition:type_name -> pawl.v1.Disposition
-	134, // 137: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
-	134, // 138: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
-	117, // 139: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
-	122, // 140: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
+	130, // 137: pawl.v1.AnswerModelResponse.record:type_name -> pawl.v1.Record
+	130, // 138: pawl.v1.AnswerModelResponse.ended:type_name -> pawl.v1.Record
+	113, // 139: pawl.v1.AnswerModelResponse.status:type_name -> pawl.v1.RunStatus
+	118, // 140: pawl.v1.AnswerModelResponse.wait:type_name -> google.protobuf.Duration
 	0,   // 141: pawl.v1.NoteModelResponse.disposition:type_name -> pawl.v1.Disposition
-	134, // 142: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
+	130, // 142: pawl.v1.NoteModelResponse.record:type_name -> pawl.v1.Record
 	14,  // 143: pawl.v1.GetModelStepResponse.step:type_name -> pawl.v1.Step
-	136, // 144: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
+	132, // 144: pawl.v1.GetModelStepResponse.messages:type_name -> pawl.v1.Message
 	14,  // 145: pawl.v1.StepOutcome.step:type_name -> pawl.v1.Step
-	139, // 146: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
+	135, // 146: pawl.v1.StepOutcome.denial:type_name -> pawl.v1.Denial
 	68,  // 147: pawl.v1.RequestStepResponse.outcomes:type_name -> pawl.v1.StepOutcome
-	134, // 148: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
-	117, // 149: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
-	127, // 150: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
-	122, // 151: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
-	125, // 152: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
+	130, // 148: pawl.v1.RequestStepResponse.ended:type_name -> pawl.v1.Record
+	113, // 149: pawl.v1.RequestStepResponse.status:type_name -> pawl.v1.RunStatus
+	123, // 150: pawl.v1.ResolveStepRequest.error:type_name -> pawl.v1.Fault
+	118, // 151: pawl.v1.ResolveStepRequest.retry_after:type_name -> google.protobuf.Duration
+	121, // 152: pawl.v1.ResolveStepRequest.usage:type_name -> pawl.v1.Usage
 	0,   // 153: pawl.v1.ResolveStepResponse.disposition:type_name -> pawl.v1.Disposition
-	134, // 154: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
-	134, // 155: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
-	117, // 156: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 154: pawl.v1.ResolveStepResponse.record:type_name -> pawl.v1.Record
+	130, // 155: pawl.v1.ResolveStepResponse.ended:type_name -> pawl.v1.Record
+	113, // 156: pawl.v1.ResolveStepResponse.status:type_name -> pawl.v1.RunStatus
 	16,  // 157: pawl.v1.StreamTransitionsRequest.filter:type_name -> pawl.v1.RunFilter
-	141, // 158: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	137, // 158: pawl.v1.StreamTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
 	75,  // 159: pawl.v1.StreamTransitionsRequest.output_after:type_name -> pawl.v1.OutputPosition
-	134, // 160: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
+	130, // 160: pawl.v1.StreamTransitionsResponse.record:type_name -> pawl.v1.Record
 	74,  // 161: pawl.v1.StreamTransitionsResponse.heartbeat:type_name -> pawl.v1.Heartbeat
 	76,  // 162: pawl.v1.StreamTransitionsResponse.output:type_name -> pawl.v1.OutputChunk
 	77,  // 163: pawl.v1.StreamTransitionsResponse.snapshot:type_name -> pawl.v1.Snapshot
-	117, // 164: pawl.v1.StreamTransitionsResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 165: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
+	113, // 164: pawl.v1.StreamTransitionsResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 165: pawl.v1.Heartbeat.at:type_name -> google.protobuf.Timestamp
 	4,   // 166: pawl.v1.Snapshot.run:type_name -> pawl.v1.Run
-	142, // 167: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
-	141, // 168: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
-	134, // 169: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
+	138, // 167: pawl.v1.Snapshot.artifacts:type_name -> pawl.v1.Artifact
+	137, // 168: pawl.v1.ListTransitionsRequest.kinds:type_name -> pawl.v1.RecordKind
+	130, // 169: pawl.v1.ListTransitionsResponse.records:type_name -> pawl.v1.Record
 	77,  // 170: pawl.v1.ListTransitionsResponse.snapshots:type_name -> pawl.v1.Snapshot
 	4,   // 171: pawl.v1.GetRunResponse.run:type_name -> pawl.v1.Run
-	142, // 172: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
+	138, // 172: pawl.v1.GetRunResponse.artifacts:type_name -> pawl.v1.Artifact
 	8,   // 173: pawl.v1.GetRunResponse.budgets:type_name -> pawl.v1.RunBudgets
 	16,  // 174: pawl.v1.ListRunsRequest.filter:type_name -> pawl.v1.RunFilter
 	1,   // 175: pawl.v1.ListRunsRequest.order:type_name -> pawl.v1.RunOrder
 	4,   // 176: pawl.v1.ListRunsResponse.runs:type_name -> pawl.v1.Run
 	86,  // 177: pawl.v1.CountRunsResponse.counts:type_name -> pawl.v1.StatusCount
-	117, // 178: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
+	113, // 178: pawl.v1.StatusCount.status:type_name -> pawl.v1.RunStatus
 	2,   // 179: pawl.v1.WaitRunRequest.until:type_name -> pawl.v1.WaitUntil
-	122, // 180: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
+	118, // 180: pawl.v1.WaitRunRequest.timeout:type_name -> google.protobuf.Duration
 	4,   // 181: pawl.v1.WaitRunResponse.run:type_name -> pawl.v1.Run
-	134, // 182: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
-	117, // 183: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
-	134, // 184: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
-	117, // 185: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
-	134, // 186: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
-	117, // 187: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 188: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
-	117, // 189: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 182: pawl.v1.PauseRunResponse.record:type_name -> pawl.v1.Record
+	113, // 183: pawl.v1.PauseRunResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 184: pawl.v1.ResumeRunResponse.record:type_name -> pawl.v1.Record
+	113, // 185: pawl.v1.ResumeRunResponse.status:type_name -> pawl.v1.RunStatus
+	130, // 186: pawl.v1.CancelRunResponse.ended:type_name -> pawl.v1.Record
+	113, // 187: pawl.v1.CancelRunResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 188: pawl.v1.DeleteRunResponse.deleted_at:type_name -> google.protobuf.Timestamp
+	113, // 189: pawl.v1.DeleteRunResponse.status:type_name -> pawl.v1.RunStatus
 	101, // 190: pawl.v1.EraseRunResponse.erasure:type_name -> pawl.v1.Erasure
-	117, // 191: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
-	118, // 192: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
-	107, // 193: pawl.v1.DriveRequest.commands:type_name -> pawl.v1.DriveCommand
-	17,  // 194: pawl.v1.DriveCommand.start_run:type_name -> pawl.v1.StartRunRequest
-	35,  // 195: pawl.v1.DriveCommand.emit_event:type_name -> pawl.v1.EmitEventRequest
-	37,  // 196: pawl.v1.DriveCommand.send_input:type_name -> pawl.v1.SendInputRequest
-	39,  // 197: pawl.v1.DriveCommand.get_turn:type_name -> pawl.v1.GetTurnRequest
-	48,  // 198: pawl.v1.DriveCommand.complete_turn:type_name -> pawl.v1.CompleteTurnRequest
-	50,  // 199: pawl.v1.DriveCommand.fail_turn:type_name -> pawl.v1.FailTurnRequest
-	54,  // 200: pawl.v1.DriveCommand.suspend_turn:type_name -> pawl.v1.SuspendTurnRequest
-	57,  // 201: pawl.v1.DriveCommand.request_step:type_name -> pawl.v1.RequestStepRequest
-	70,  // 202: pawl.v1.DriveCommand.resolve_step:type_name -> pawl.v1.ResolveStepRequest
-	46,  // 203: pawl.v1.DriveCommand.set_artifacts:type_name -> pawl.v1.SetArtifactsRequest
-	52,  // 204: pawl.v1.DriveCommand.write_output:type_name -> pawl.v1.WriteOutputRequest
-	91,  // 205: pawl.v1.DriveCommand.pause_run:type_name -> pawl.v1.PauseRunRequest
-	93,  // 206: pawl.v1.DriveCommand.resume_run:type_name -> pawl.v1.ResumeRunRequest
-	95,  // 207: pawl.v1.DriveCommand.cancel_run:type_name -> pawl.v1.CancelRunRequest
-	58,  // 208: pawl.v1.DriveCommand.request_model:type_name -> pawl.v1.RequestModelRequest
-	60,  // 209: pawl.v1.DriveCommand.answer_model:type_name -> pawl.v1.AnswerModelRequest
-	64,  // 210: pawl.v1.DriveCommand.note_model:type_name -> pawl.v1.NoteModelRequest
-	109, // 211: pawl.v1.DriveResponse.answers:type_name -> pawl.v1.DriveAnswer
-	143, // 212: pawl.v1.DriveAnswer.error:type_name -> google.rpc.Status
-	18,  // 213: pawl.v1.DriveAnswer.start_run:type_name -> pawl.v1.StartRunResponse
-	36,  // 214: pawl.v1.DriveAnswer.emit_event:type_name -> pawl.v1.EmitEventResponse
-	38,  // 215: pawl.v1.DriveAnswer.send_input:type_name -> pawl.v1.SendInputResponse
-	40,  // 216: pawl.v1.DriveAnswer.get_turn:type_name -> pawl.v1.GetTurnResponse
-	49,  // 217: pawl.v1.DriveAnswer.complete_turn:type_name -> pawl.v1.CompleteTurnResponse
-	51,  // 218: pawl.v1.DriveAnswer.fail_turn:type_name -> pawl.v1.FailTurnResponse
-	55,  // 219: pawl.v1.DriveAnswer.suspend_turn:type_name -> pawl.v1.SuspendTurnResponse
-	69,  // 220: pawl.v1.DriveAnswer.request_step:type_name -> pawl.v1.RequestStepResponse
-	71,  // 221: pawl.v1.DriveAnswer.resolve_step:type_name -> pawl.v1.ResolveStepResponse
-	47,  // 222: pawl.v1.DriveAnswer.set_artifacts:type_name -> pawl.v1.SetArtifactsResponse
-	53,  // 223: pawl.v1.DriveAnswer.write_output:type_name -> pawl.v1.WriteOutputResponse
-	92,  // 224: pawl.v1.DriveAnswer.pause_run:type_name -> pawl.v1.PauseRunResponse
-	94,  // 225: pawl.v1.DriveAnswer.resume_run:type_name -> pawl.v1.ResumeRunResponse
-	96,  // 226: pawl.v1.DriveAnswer.cancel_run:type_name -> pawl.v1.CancelRunResponse
-	59,  // 227: pawl.v1.DriveAnswer.request_model:type_name -> pawl.v1.RequestModelResponse
-	63,  // 228: pawl.v1.DriveAnswer.answer_model:type_name -> pawl.v1.AnswerModelResponse
-	65,  // 229: pawl.v1.DriveAnswer.note_model:type_name -> pawl.v1.NoteModelResponse
-	17,  // 230: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
-	80,  // 231: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
-	20,  // 232: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
-	22,  // 233: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
-	29,  // 234: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
-	31,  // 235: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
-	33,  // 236: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
-	35,  // 237: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
-	37,  // 238: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
-	39,  // 239: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
-	44,  // 240: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
-	46,  // 241: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
-	48,  // 242: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
-	50,  // 243: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
-	52,  // 244: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
-	54,  // 245: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
-	57,  // 246: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
-	70,  // 247: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
-	58,  // 248: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
-	60,  // 249: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
-	64,  // 250: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
-	66,  // 251: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
-	72,  // 252: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
-	78,  // 253: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
-	82,  // 254: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
-	84,  // 255: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
-	87,  // 256: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
-	89,  // 257: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
-	91,  // 258: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
-	93,  // 259: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
-	95,  // 260: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
-	97,  // 261: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
-	99,  // 262: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
-	106, // 263: pawl.v1.RunService.Drive:input_type -> pawl.v1.DriveRequest
-	102, // 264: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
-	104, // 265: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
-	18,  // 266: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
-	81,  // 267: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
-	21,  // 268: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
-	28,  // 269: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
-	30,  // 270: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
-	32,  // 271: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
-	34,  // 272: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
-	36,  // 273: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
-	38,  // 274: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
-	40,  // 275: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
-	45,  // 276: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
-	47,  // 277: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
-	49,  // 278: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
-	51,  // 279: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
-	53,  // 280: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
-	55,  // 281: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
-	69,  // 282: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
-	71,  // 283: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
-	59,  // 284: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
-	63,  // 285: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
-	65,  // 286: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
-	67,  // 287: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
-	73,  // 288: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
-	79,  // 289: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
-	83,  // 290: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
-	85,  // 291: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
-	88,  // 292: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
-	90,  // 293: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
-	92,  // 294: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
-	94,  // 295: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
-	96,  // 296: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
-	98,  // 297: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
-	100, // 298: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
-	108, // 299: pawl.v1.RunService.Drive:output_type -> pawl.v1.DriveResponse
-	103, // 300: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
-	105, // 301: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
-	266, // [266:302] is the sub-list for method output_type
-	230, // [230:266] is the sub-list for method input_type
-	230, // [230:230] is the sub-list for extension type_name
-	230, // [230:230] is the sub-list for extension extendee
-	0,   // [0:230] is the sub-list for field type_name
+	113, // 191: pawl.v1.EraseRunResponse.status:type_name -> pawl.v1.RunStatus
+	114, // 192: pawl.v1.Erasure.at:type_name -> google.protobuf.Timestamp
+	17,  // 193: pawl.v1.RunService.StartRun:input_type -> pawl.v1.StartRunRequest
+	80,  // 194: pawl.v1.RunService.GetRun:input_type -> pawl.v1.GetRunRequest
+	20,  // 195: pawl.v1.RunService.ForkRun:input_type -> pawl.v1.ForkRunRequest
+	22,  // 196: pawl.v1.RunService.DiffRuns:input_type -> pawl.v1.DiffRunsRequest
+	29,  // 197: pawl.v1.RunService.VerifyRun:input_type -> pawl.v1.VerifyRunRequest
+	31,  // 198: pawl.v1.RunService.ExportRun:input_type -> pawl.v1.ExportRunRequest
+	33,  // 199: pawl.v1.RunService.ImportRun:input_type -> pawl.v1.ImportRunRequest
+	35,  // 200: pawl.v1.RunService.EmitEvent:input_type -> pawl.v1.EmitEventRequest
+	37,  // 201: pawl.v1.RunService.SendInput:input_type -> pawl.v1.SendInputRequest
+	39,  // 202: pawl.v1.RunService.GetTurn:input_type -> pawl.v1.GetTurnRequest
+	44,  // 203: pawl.v1.RunService.ShowTurn:input_type -> pawl.v1.ShowTurnRequest
+	46,  // 204: pawl.v1.RunService.SetArtifacts:input_type -> pawl.v1.SetArtifactsRequest
+	48,  // 205: pawl.v1.RunService.CompleteTurn:input_type -> pawl.v1.CompleteTurnRequest
+	50,  // 206: pawl.v1.RunService.FailTurn:input_type -> pawl.v1.FailTurnRequest
+	52,  // 207: pawl.v1.RunService.WriteOutput:input_type -> pawl.v1.WriteOutputRequest
+	54,  // 208: pawl.v1.RunService.SuspendTurn:input_type -> pawl.v1.SuspendTurnRequest
+	57,  // 209: pawl.v1.RunService.RequestStep:input_type -> pawl.v1.RequestStepRequest
+	70,  // 210: pawl.v1.RunService.ResolveStep:input_type -> pawl.v1.ResolveStepRequest
+	58,  // 211: pawl.v1.RunService.RequestModel:input_type -> pawl.v1.RequestModelRequest
+	60,  // 212: pawl.v1.RunService.AnswerModel:input_type -> pawl.v1.AnswerModelRequest
+	64,  // 213: pawl.v1.RunService.NoteModel:input_type -> pawl.v1.NoteModelRequest
+	66,  // 214: pawl.v1.RunService.GetModelStep:input_type -> pawl.v1.GetModelStepRequest
+	72,  // 215: pawl.v1.RunService.StreamTransitions:input_type -> pawl.v1.StreamTransitionsRequest
+	78,  // 216: pawl.v1.RunService.ListTransitions:input_type -> pawl.v1.ListTransitionsRequest
+	82,  // 217: pawl.v1.RunService.ListRuns:input_type -> pawl.v1.ListRunsRequest
+	84,  // 218: pawl.v1.RunService.CountRuns:input_type -> pawl.v1.CountRunsRequest
+	87,  // 219: pawl.v1.RunService.GetCaller:input_type -> pawl.v1.GetCallerRequest
+	89,  // 220: pawl.v1.RunService.WaitRun:input_type -> pawl.v1.WaitRunRequest
+	91,  // 221: pawl.v1.RunService.PauseRun:input_type -> pawl.v1.PauseRunRequest
+	93,  // 222: pawl.v1.RunService.ResumeRun:input_type -> pawl.v1.ResumeRunRequest
+	95,  // 223: pawl.v1.RunService.CancelRun:input_type -> pawl.v1.CancelRunRequest
+	97,  // 224: pawl.v1.RunService.DeleteRun:input_type -> pawl.v1.DeleteRunRequest
+	99,  // 225: pawl.v1.RunService.EraseRun:input_type -> pawl.v1.EraseRunRequest
+	102, // 226: pawl.v1.RunService.PutBlob:input_type -> pawl.v1.PutBlobRequest
+	104, // 227: pawl.v1.RunService.GetBlob:input_type -> pawl.v1.GetBlobRequest
+	18,  // 228: pawl.v1.RunService.StartRun:output_type -> pawl.v1.StartRunResponse
+	81,  // 229: pawl.v1.RunService.GetRun:output_type -> pawl.v1.GetRunResponse
+	21,  // 230: pawl.v1.RunService.ForkRun:output_type -> pawl.v1.ForkRunResponse
+	28,  // 231: pawl.v1.RunService.DiffRuns:output_type -> pawl.v1.DiffRunsResponse
+	30,  // 232: pawl.v1.RunService.VerifyRun:output_type -> pawl.v1.VerifyRunResponse
+	32,  // 233: pawl.v1.RunService.ExportRun:output_type -> pawl.v1.ExportRunResponse
+	34,  // 234: pawl.v1.RunService.ImportRun:output_type -> pawl.v1.ImportRunResponse
+	36,  // 235: pawl.v1.RunService.EmitEvent:output_type -> pawl.v1.EmitEventResponse
+	38,  // 236: pawl.v1.RunService.SendInput:output_type -> pawl.v1.SendInputResponse
+	40,  // 237: pawl.v1.RunService.GetTurn:output_type -> pawl.v1.GetTurnResponse
+	45,  // 238: pawl.v1.RunService.ShowTurn:output_type -> pawl.v1.ShowTurnResponse
+	47,  // 239: pawl.v1.RunService.SetArtifacts:output_type -> pawl.v1.SetArtifactsResponse
+	49,  // 240: pawl.v1.RunService.CompleteTurn:output_type -> pawl.v1.CompleteTurnResponse
+	51,  // 241: pawl.v1.RunService.FailTurn:output_type -> pawl.v1.FailTurnResponse
+	53,  // 242: pawl.v1.RunService.WriteOutput:output_type -> pawl.v1.WriteOutputResponse
+	55,  // 243: pawl.v1.RunService.SuspendTurn:output_type -> pawl.v1.SuspendTurnResponse
+	69,  // 244: pawl.v1.RunService.RequestStep:output_type -> pawl.v1.RequestStepResponse
+	71,  // 245: pawl.v1.RunService.ResolveStep:output_type -> pawl.v1.ResolveStepResponse
+	59,  // 246: pawl.v1.RunService.RequestModel:output_type -> pawl.v1.RequestModelResponse
+	63,  // 247: pawl.v1.RunService.AnswerModel:output_type -> pawl.v1.AnswerModelResponse
+	65,  // 248: pawl.v1.RunService.NoteModel:output_type -> pawl.v1.NoteModelResponse
+	67,  // 249: pawl.v1.RunService.GetModelStep:output_type -> pawl.v1.GetModelStepResponse
+	73,  // 250: pawl.v1.RunService.StreamTransitions:output_type -> pawl.v1.StreamTransitionsResponse
+	79,  // 251: pawl.v1.RunService.ListTransitions:output_type -> pawl.v1.ListTransitionsResponse
+	83,  // 252: pawl.v1.RunService.ListRuns:output_type -> pawl.v1.ListRunsResponse
+	85,  // 253: pawl.v1.RunService.CountRuns:output_type -> pawl.v1.CountRunsResponse
+	88,  // 254: pawl.v1.RunService.GetCaller:output_type -> pawl.v1.GetCallerResponse
+	90,  // 255: pawl.v1.RunService.WaitRun:output_type -> pawl.v1.WaitRunResponse
+	92,  // 256: pawl.v1.RunService.PauseRun:output_type -> pawl.v1.PauseRunResponse
+	94,  // 257: pawl.v1.RunService.ResumeRun:output_type -> pawl.v1.ResumeRunResponse
+	96,  // 258: pawl.v1.RunService.CancelRun:output_type -> pawl.v1.CancelRunResponse
+	98,  // 259: pawl.v1.RunService.DeleteRun:output_type -> pawl.v1.DeleteRunResponse
+	100, // 260: pawl.v1.RunService.EraseRun:output_type -> pawl.v1.EraseRunResponse
+	103, // 261: pawl.v1.RunService.PutBlob:output_type -> pawl.v1.PutBlobResponse
+	105, // 262: pawl.v1.RunService.GetBlob:output_type -> pawl.v1.GetBlobResponse
+	228, // [228:263] is the sub-list for method output_type
+	193, // [193:228] is the sub-list for method input_type
+	193, // [193:193] is the sub-list for extension type_name
+	193, // [193:193] is the sub-list for extension extendee
+	0,   // [0:193] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_run_proto_init() }
@@ -12055,52 +11108,13 @@ func file_pawl_v1_run_proto_init() {
 		(*StreamTransitionsResponse_Heartbeat)(nil),
 		(*StreamTransitionsResponse_Output)(nil),
 	}
-	file_pawl_v1_run_proto_msgTypes[103].OneofWrappers = []any{
-		(*DriveCommand_StartRun)(nil),
-		(*DriveCommand_EmitEvent)(nil),
-		(*DriveCommand_SendInput)(nil),
-		(*DriveCommand_GetTurn)(nil),
-		(*DriveCommand_CompleteTurn)(nil),
-		(*DriveCommand_FailTurn)(nil),
-		(*DriveCommand_SuspendTurn)(nil),
-		(*DriveCommand_RequestStep)(nil),
-		(*DriveCommand_ResolveStep)(nil),
-		(*DriveCommand_SetArtifacts)(nil),
-		(*DriveCommand_WriteOutput)(nil),
-		(*DriveCommand_PauseRun)(nil),
-		(*DriveCommand_ResumeRun)(nil),
-		(*DriveCommand_CancelRun)(nil),
-		(*DriveCommand_RequestModel)(nil),
-		(*DriveCommand_AnswerModel)(nil),
-		(*DriveCommand_NoteModel)(nil),
-	}
-	file_pawl_v1_run_proto_msgTypes[105].OneofWrappers = []any{
-		(*DriveAnswer_Error)(nil),
-		(*DriveAnswer_StartRun)(nil),
-		(*DriveAnswer_EmitEvent)(nil),
-		(*DriveAnswer_SendInput)(nil),
-		(*DriveAnswer_GetTurn)(nil),
-		(*DriveAnswer_CompleteTurn)(nil),
-		(*DriveAnswer_FailTurn)(nil),
-		(*DriveAnswer_SuspendTurn)(nil),
-		(*DriveAnswer_RequestStep)(nil),
-		(*DriveAnswer_ResolveStep)(nil),
-		(*DriveAnswer_SetArtifacts)(nil),
-		(*DriveAnswer_WriteOutput)(nil),
-		(*DriveAnswer_PauseRun)(nil),
-		(*DriveAnswer_ResumeRun)(nil),
-		(*DriveAnswer_CancelRun)(nil),
-		(*DriveAnswer_RequestModel)(nil),
-		(*DriveAnswer_AnswerModel)(nil),
-		(*DriveAnswer_NoteModel)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_run_proto_rawDesc), len(file_pawl_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   111,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

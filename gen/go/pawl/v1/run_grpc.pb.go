@@ -54,7 +54,6 @@ const (
 	RunService_CancelRun_FullMethodName         = "/pawl.v1.RunService/CancelRun"
 	RunService_DeleteRun_FullMethodName         = "/pawl.v1.RunService/DeleteRun"
 	RunService_EraseRun_FullMethodName          = "/pawl.v1.RunService/EraseRun"
-	RunService_Drive_FullMethodName             = "/pawl.v1.RunService/Drive"
 	RunService_PutBlob_FullMethodName           = "/pawl.v1.RunService/PutBlob"
 	RunService_GetBlob_FullMethodName           = "/pawl.v1.RunService/GetBlob"
 )
@@ -389,39 +388,6 @@ type RunServiceClient interface {
 	// delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
 	// ERASURE_OFF: the store erases nothing).
 	EraseRun(ctx context.Context, in *EraseRunRequest, opts ...grpc.CallOption) (*EraseRunResponse, error)
-	// Drives many runs over one stream: each command is the RPC of its name, with the
-	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
-	// only. Scope runs:write or events:external; each command takes the scopes of its
-	// RPC besides.
-	//
-	// The server speaks first and announces the window: how many commands may be open,
-	// which is read and without an answer that was sent. Commands beyond it are not read
-	// until there is room, nor are any while a client that does not read lets about 8 MiB
-	// of requests and answers pile up: so a client has to read while it sends. At most four
-	// GetTurns of a stream, whose answers may be large, are made at once. Commands of
-	// one run take effect in the order in which they came on the stream, those of different
-	// runs, and StartRuns, side by side. Each is answered once, in any order, after what it
-	// did is synced; a refused command never ends the stream, nor keeps those behind it
-	// from being tried. Commands that share a message share, where that can be, a sync, and
-	// their answers a message.
-	//
-	// Once the client has closed its side all that it sent is answered, then the stream
-	// ends OK. When the server stops, what it has read is answered, then the stream ends
-	// UNAVAILABLE (DRAINING). Of commands without an answer on a stream that broke nobody
-	// knows whether they happened: send them again on the next stream, with the same
-	// request ids.
-	//
-	// Errors that end the stream, once what was read before is answered: INVALID_ARGUMENT
-	// (BAD_COMMAND_ID: 0, or the id of a command that is open; nothing of its message is
-	// done; INVALID_REQUEST: about the namespace of the message), RESOURCE_EXHAUSTED
-	// (TOO_MANY_COMMANDS: one message has more than the window, and nothing of it is
-	// done; REQUEST_TOO_LARGE: a message over the server's bound; MAX_STREAMS with
-	// RetryInfo: too many streams and waits are open).
-	//
-	// Errors in answers: those of the RPC of the command, and INVALID_ARGUMENT
-	// (INVALID_REQUEST: the command is missing, or of a kind that this server does not
-	// know).
-	Drive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DriveRequest, DriveResponse], error)
 	// Stores a blob, piece by piece, under the SHA-256 of its bytes. With an
 	// upload_id an upload that was broken off can be gone on with: a stream that
 	// ends without `last` is answered with the offset to go on from, and so is one
@@ -800,22 +766,9 @@ func (c *runServiceClient) EraseRun(ctx context.Context, in *EraseRunRequest, op
 	return out, nil
 }
 
-func (c *runServiceClient) Drive(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DriveRequest, DriveResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_Drive_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[DriveRequest, DriveResponse]{ClientStream: stream}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type RunService_DriveClient = grpc.BidiStreamingClient[DriveRequest, DriveResponse]
-
 func (c *runServiceClient) PutBlob(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutBlobRequest, PutBlobResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[4], RunService_PutBlob_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[3], RunService_PutBlob_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -828,7 +781,7 @@ type RunService_PutBlobClient = grpc.ClientStreamingClient[PutBlobRequest, PutBl
 
 func (c *runServiceClient) GetBlob(ctx context.Context, in *GetBlobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetBlobResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[5], RunService_GetBlob_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &RunService_ServiceDesc.Streams[4], RunService_GetBlob_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -1175,39 +1128,6 @@ type RunServiceServer interface {
 	// delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
 	// ERASURE_OFF: the store erases nothing).
 	EraseRun(context.Context, *EraseRunRequest) (*EraseRunResponse, error)
-	// Drives many runs over one stream: each command is the RPC of its name, with the
-	// same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
-	// only. Scope runs:write or events:external; each command takes the scopes of its
-	// RPC besides.
-	//
-	// The server speaks first and announces the window: how many commands may be open,
-	// which is read and without an answer that was sent. Commands beyond it are not read
-	// until there is room, nor are any while a client that does not read lets about 8 MiB
-	// of requests and answers pile up: so a client has to read while it sends. At most four
-	// GetTurns of a stream, whose answers may be large, are made at once. Commands of
-	// one run take effect in the order in which they came on the stream, those of different
-	// runs, and StartRuns, side by side. Each is answered once, in any order, after what it
-	// did is synced; a refused command never ends the stream, nor keeps those behind it
-	// from being tried. Commands that share a message share, where that can be, a sync, and
-	// their answers a message.
-	//
-	// Once the client has closed its side all that it sent is answered, then the stream
-	// ends OK. When the server stops, what it has read is answered, then the stream ends
-	// UNAVAILABLE (DRAINING). Of commands without an answer on a stream that broke nobody
-	// knows whether they happened: send them again on the next stream, with the same
-	// request ids.
-	//
-	// Errors that end the stream, once what was read before is answered: INVALID_ARGUMENT
-	// (BAD_COMMAND_ID: 0, or the id of a command that is open; nothing of its message is
-	// done; INVALID_REQUEST: about the namespace of the message), RESOURCE_EXHAUSTED
-	// (TOO_MANY_COMMANDS: one message has more than the window, and nothing of it is
-	// done; REQUEST_TOO_LARGE: a message over the server's bound; MAX_STREAMS with
-	// RetryInfo: too many streams and waits are open).
-	//
-	// Errors in answers: those of the RPC of the command, and INVALID_ARGUMENT
-	// (INVALID_REQUEST: the command is missing, or of a kind that this server does not
-	// know).
-	Drive(grpc.BidiStreamingServer[DriveRequest, DriveResponse]) error
 	// Stores a blob, piece by piece, under the SHA-256 of its bytes. With an
 	// upload_id an upload that was broken off can be gone on with: a stream that
 	// ends without `last` is answered with the offset to go on from, and so is one
@@ -1333,9 +1253,6 @@ func (UnimplementedRunServiceServer) DeleteRun(context.Context, *DeleteRunReques
 }
 func (UnimplementedRunServiceServer) EraseRun(context.Context, *EraseRunRequest) (*EraseRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EraseRun not implemented")
-}
-func (UnimplementedRunServiceServer) Drive(grpc.BidiStreamingServer[DriveRequest, DriveResponse]) error {
-	return status.Error(codes.Unimplemented, "method Drive not implemented")
 }
 func (UnimplementedRunServiceServer) PutBlob(grpc.ClientStreamingServer[PutBlobRequest, PutBlobResponse]) error {
 	return status.Error(codes.Unimplemented, "method PutBlob not implemented")
@@ -1933,13 +1850,6 @@ func _RunService_EraseRun_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
-func _RunService_Drive_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(RunServiceServer).Drive(&grpc.GenericServerStream[DriveRequest, DriveResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type RunService_DriveServer = grpc.BidiStreamingServer[DriveRequest, DriveResponse]
-
 func _RunService_PutBlob_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(RunServiceServer).PutBlob(&grpc.GenericServerStream[PutBlobRequest, PutBlobResponse]{ServerStream: stream})
 }
@@ -2101,12 +2011,6 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "StreamTransitions",
 			Handler:       _RunService_StreamTransitions_Handler,
 			ServerStreams: true,
-		},
-		{
-			StreamName:    "Drive",
-			Handler:       _RunService_Drive_Handler,
-			ServerStreams: true,
-			ClientStreams: true,
 		},
 		{
 			StreamName:    "PutBlob",

@@ -235,11 +235,6 @@ class RunServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_run__pb2.EraseRunRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_run__pb2.EraseRunResponse.FromString,
                 _registered_method=True)
-        self.Drive = channel.stream_stream(
-                '/pawl.v1.RunService/Drive',
-                request_serializer=pawl_dot_v1_dot_run__pb2.DriveRequest.SerializeToString,
-                response_deserializer=pawl_dot_v1_dot_run__pb2.DriveResponse.FromString,
-                _registered_method=True)
         self.PutBlob = channel.stream_unary(
                 '/pawl.v1.RunService/PutBlob',
                 request_serializer=pawl_dot_v1_dot_run__pb2.PutBlobRequest.SerializeToString,
@@ -748,44 +743,6 @@ class RunServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Drive(self, request_iterator, context):
-        """Drives many runs over one stream: each command is the RPC of its name, with the
-        same rights, checks, limits, ids and errors, and has an answer of its own. gRPC
-        only. Scope runs:write or events:external; each command takes the scopes of its
-        RPC besides.
-
-        The server speaks first and announces the window: how many commands may be open,
-        which is read and without an answer that was sent. Commands beyond it are not read
-        until there is room, nor are any while a client that does not read lets about 8 MiB
-        of requests and answers pile up: so a client has to read while it sends. At most four
-        GetTurns of a stream, whose answers may be large, are made at once. Commands of
-        one run take effect in the order in which they came on the stream, those of different
-        runs, and StartRuns, side by side. Each is answered once, in any order, after what it
-        did is synced; a refused command never ends the stream, nor keeps those behind it
-        from being tried. Commands that share a message share, where that can be, a sync, and
-        their answers a message.
-
-        Once the client has closed its side all that it sent is answered, then the stream
-        ends OK. When the server stops, what it has read is answered, then the stream ends
-        UNAVAILABLE (DRAINING). Of commands without an answer on a stream that broke nobody
-        knows whether they happened: send them again on the next stream, with the same
-        request ids.
-
-        Errors that end the stream, once what was read before is answered: INVALID_ARGUMENT
-        (BAD_COMMAND_ID: 0, or the id of a command that is open; nothing of its message is
-        done; INVALID_REQUEST: about the namespace of the message), RESOURCE_EXHAUSTED
-        (TOO_MANY_COMMANDS: one message has more than the window, and nothing of it is
-        done; REQUEST_TOO_LARGE: a message over the server's bound; MAX_STREAMS with
-        RetryInfo: too many streams and waits are open).
-
-        Errors in answers: those of the RPC of the command, and INVALID_ARGUMENT
-        (INVALID_REQUEST: the command is missing, or of a kind that this server does not
-        know).
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def PutBlob(self, request_iterator, context):
         """Stores a blob, piece by piece, under the SHA-256 of its bytes. With an
         upload_id an upload that was broken off can be gone on with: a stream that
@@ -980,11 +937,6 @@ def add_RunServiceServicer_to_server(servicer, server):
                     servicer.EraseRun,
                     request_deserializer=pawl_dot_v1_dot_run__pb2.EraseRunRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_run__pb2.EraseRunResponse.SerializeToString,
-            ),
-            'Drive': grpc.stream_stream_rpc_method_handler(
-                    servicer.Drive,
-                    request_deserializer=pawl_dot_v1_dot_run__pb2.DriveRequest.FromString,
-                    response_serializer=pawl_dot_v1_dot_run__pb2.DriveResponse.SerializeToString,
             ),
             'PutBlob': grpc.stream_unary_rpc_method_handler(
                     servicer.PutBlob,
@@ -1924,33 +1876,6 @@ class RunService(object):
             '/pawl.v1.RunService/EraseRun',
             pawl_dot_v1_dot_run__pb2.EraseRunRequest.SerializeToString,
             pawl_dot_v1_dot_run__pb2.EraseRunResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Drive(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_stream(
-            request_iterator,
-            target,
-            '/pawl.v1.RunService/Drive',
-            pawl_dot_v1_dot_run__pb2.DriveRequest.SerializeToString,
-            pawl_dot_v1_dot_run__pb2.DriveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -288,11 +288,11 @@ class Driver:
 
     def output(self, args: Args) -> Any:
         text = ""
-        for event in self._run(args).events(reconnect_for=_PATIENCE):
-            if event.kind in ("reset", "turn_began"):
+        for shown in self._run(args).events(reconnect_for=_PATIENCE):
+            if shown.kind in ("reset", "turn_began"):
                 text = ""
-            elif event.kind == "text":
-                text += event.text
+            elif shown.kind == "text":
+                text += shown.text
             if text.endswith(args["text"]):
                 break
         return {"text": text}

@@ -85,9 +85,6 @@ describe("run", () => {
 
   const answers: [string, Reply | Error, string][] = [
     ["raises", new TypeError("boom"), "TypeError"],
-    ["event", { event: "NotDeclared" }, "UNKNOWN_EVENT"],
-    ["undeclared", { event: "Done", artifacts: { nowhere: "x" } }, "UNDECLARED_ARTIFACT"],
-    ["type", { event: "Done", artifacts: { log: new Uint8Array(2) } }, "ARTIFACT_TYPE"],
     [
       "no JSON",
       { event: "Done", artifacts: { sum: Symbol("no") as unknown as number } },

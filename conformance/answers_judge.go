@@ -250,6 +250,22 @@ func spoken(answer *pawlv1.ModelAnswer) error {
 	if len(answer.GetParts())+len(answer.GetCalls()) == 0 && answer.GetRefusal() == "" {
 		return errors.New("it says nothing")
 	}
+	return enveloped(answer.GetProviderJson())
+}
+
+// enveloped is what is wrong with the library's own message of an answer.
+func enveloped(text string) error {
+	var got struct {
+		Library string          `json:"library"`
+		Version string          `json:"version"`
+		Message json.RawMessage `json:"message"`
+	}
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		return fmt.Errorf("provider_json: %w", err)
+	}
+	if got.Library == "" || got.Version == "" || len(got.Message) == 0 || string(got.Message) == "null" {
+		return fmt.Errorf("provider_json: want library, version and message, got %s", shortText(text))
+	}
 	return nil
 }
 

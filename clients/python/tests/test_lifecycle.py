@@ -22,6 +22,7 @@ from pawl import (
     NotFoundError,
     OutputPiece,
     Part,
+    PawlError,
     Record,
     RecordKind,
     Reply,
@@ -96,14 +97,11 @@ def test_a_handler_per_prompt(client: Client) -> None:
     "bad",
     [
         ValueError("boom"),
-        Reply(event="NotDeclared"),
-        Reply(event="Done", artifacts={"nowhere": "x"}),
-        Reply(event="Done", artifacts={"log": b"bytes in a text artifact"}),
         Reply(event="Done", artifacts={"sum": object()}),
         Reply(event="Done", artifacts={"log": "x" * 70_000}),
         Reply(event="Done", artifacts={"log": "x" * 10_000_000}),
     ],
-    ids=["raises", "event", "undeclared", "type", "no json", "too large", "10 MB"],
+    ids=["raises", "no json", "too large", "10 MB"],
 )
 def test_a_bad_handler_is_told_and_the_turn_is_retried(client: Client, bad: Reply) -> None:
     script = Script({"calc": [bad, Reply(event="Done", artifacts={"sum": 3})], "end": [None]})
@@ -112,6 +110,27 @@ def test_a_bad_handler_is_told_and_the_turn_is_retried(client: Client, bad: Repl
     assert result.artifacts["sum"] == 3
     assert len(result.errors) == 1
     assert [turn.attempt for turn in script.turns] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (Reply(event="NotDeclared"), "UNKNOWN_EVENT"),
+        (Reply(event="Done", artifacts={"nowhere": "x"}), "UNDECLARED_ARTIFACT"),
+        (Reply(event="Done", artifacts={"log": b"bytes in a text artifact"}), "ARTIFACT_TYPE"),
+    ],
+)
+def test_a_reply_that_the_pack_does_not_know_is_raised(
+    client: Client, bad: Reply, reason: str
+) -> None:
+    """At once: no attempt would mend the program, and none is used up."""
+    run = client.open("steps", variables={"n": 1})
+    with pytest.raises(PawlError) as caught:
+        run.drive(Script({"calc": [bad]}))
+    assert caught.value.reason == reason
+    script = Script({"calc": [Reply(event="Done", artifacts={"sum": 3})], "end": [None]})
+    assert run.drive(script).status is RunStatus.COMPLETED
+    assert [turn.attempt for turn in script.turns] == [1, 1]
 
 
 def test_attempts_are_used_up(client: Client) -> None:

@@ -109,6 +109,21 @@ describe("run", () => {
     },
   );
 
+  test.concurrent.each<[string, Reply]>([
+    ["UNKNOWN_EVENT", { event: "NotDeclared" }],
+    ["UNDECLARED_ARTIFACT", { event: "Done", artifacts: { nowhere: "x" } }],
+    ["ARTIFACT_TYPE", { event: "Done", artifacts: { log: new Uint8Array(2) } }],
+  ])(
+    "throws a reply that the pack does not know at once, and uses up no attempt: %s",
+    async (reason, bad) => {
+      const run = await shared.client.open("steps", { variables: { n: 1 } });
+      await expect(run.drive(script({ calc: [bad] }))).rejects.toMatchObject({ reason });
+      const model = script({ calc: [{ event: "Done", artifacts: { sum: 3 } }], end: [undefined] });
+      expect((await run.drive(model)).status).toBe(RunStatus.COMPLETED);
+      expect(model.turns.map((turn) => turn.attempt)).toEqual([1, 1]);
+    },
+  );
+
   test("ends when attempts are used up, or cannot help", async () => {
     const failing = script({ calc: [new Error("no")] });
     const used = await shared.client.run("steps", failing, { variables: { n: 1 } });

@@ -26,6 +26,7 @@ const answersRow = "answers/"
 type answers struct {
 	set      *settings
 	lang     string
+	mode     mode
 	endpoint *endpoint.Server
 	sidecar  *sidecar
 	client   *pawl.Client
@@ -57,8 +58,8 @@ func runAnswers(ctx context.Context, set *settings, columns []*column) {
 	var running sync.WaitGroup
 	all := &recorded{}
 	for _, c := range columns {
-		if c.mode != (mode{}) {
-			continue // A column a language: the executors have no modes.
+		if c.mode.serves {
+			continue // The executors serve runs by name in the columns of workers as well.
 		}
 		running.Go(func() {
 			if err := runColumn(ctx, set, server, c, all); err != nil {
@@ -78,18 +79,26 @@ func compare(set *settings, columns []*column, all *recorded) {
 			names = append(names, c.Name)
 		}
 	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c *column) bool { return c.mode != (mode{}) })
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c *column) bool { return c.mode.serves })
 	for _, c := range columns {
-		languages = append(languages, c.lang.name)
+		languages = append(languages, c.executor())
 	}
 	found := all.differences(names, languages)
 	for _, c := range columns {
 		r := result{passed: true}
-		if lines := found[c.lang.name]; len(lines) > 0 {
+		if lines := found[c.executor()]; len(lines) > 0 {
 			r = result{err: errors.New(strings.Join(lines, "\n"))}
 		}
 		c.note(alikeRow, r)
 	}
+}
+
+// executor is the name of the one that plays the cases in a column.
+func (c *column) executor() string {
+	if c.mode.async {
+		return c.lang.name + "-async"
+	}
+	return c.lang.name
 }
 
 // runColumn plays the cases of one language, several at once.
@@ -98,7 +107,7 @@ func runColumn(ctx context.Context, set *settings, server *endpoint.Server, c *c
 	if err != nil {
 		return err
 	}
-	a := &answers{set: set, lang: c.lang.name, endpoint: server, recorded: all}
+	a := &answers{set: set, lang: c.executor(), mode: c.mode, endpoint: server, recorded: all}
 	defer func() { err = errors.Join(err, a.close()) }()
 	if err := a.open(c.lang); err != nil {
 		return err

@@ -101,7 +101,7 @@ func (a *answers) driven(lang language) (executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := d.call("reset", map[string]any{"address": a.sidecar.address(), "token": "", "ledger": a.ledger})
+	r, err := d.call("reset", map[string]any{"address": a.sidecar.address(), "token": "", "ledger": a.ledger, "async": a.mode.async})
 	if err == nil && r.Error != nil {
 		err = fmt.Errorf("reset: %s", short(r.Error))
 	}

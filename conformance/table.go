@@ -80,7 +80,7 @@ func rowsOf(set *settings) []tableRow {
 	for _, name := range names {
 		all = append(all, tableRow{name, func(c *column) result {
 			r := c.results[name]
-			r.same = c.mode != (mode{}) // The executors have no modes.
+			r.same = c.mode.serves // The executors serve runs by name with the workers as well.
 			return r
 		}})
 	}

@@ -22,7 +22,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import pawl
-from pawl.models import ModelHandler
+from pawl.models import AsyncModelHandler, ModelHandler
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -62,7 +62,8 @@ def _tool(name: str, ledger: str) -> Callable[[Any], Any]:
 
 def execute(run: pawl.Run, args: Mapping[str, Any], ledger: str) -> Any:
     """Executes a run until it ends."""
-    handler = ModelHandler(_model(args["form"], args["base_url"], args["model"]))
+    kind: Any = ModelHandler if isinstance(run, pawl.Run) else AsyncModelHandler
+    handler = kind(_model(args["form"], args["base_url"], args["model"]))
     tools = {name: _tool(name, ledger) for name in args["serve"]}
     done = run.drive(handler, tools=tools)
     return {"status": canon(done.run)["status"]}

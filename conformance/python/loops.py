@@ -92,8 +92,8 @@ class Looping:
 
     def _given(self, value: Any) -> Any:
         """What a call gave, as that of a blocking client."""
-        if inspect.iscoroutine(value):
-            return self._given(self._made(value))
+        if inspect.isawaitable(value):
+            return self._given(self._made(ready(value)))
         if inspect.isasyncgen(value):
             return self._each(value)
         if isinstance(value, (pawl.AsyncClient, pawl.AsyncRun)):

@@ -150,6 +150,26 @@ func TestWaitingBlocksNoOtherRun(t *testing.T) {
 	eventually(t, "the next one goes on", func() bool { return queued(r) == many-1 })
 }
 
+// TestATakenRunWaitsForNoLimit: the turn of a run goes to the worker that takes it over, while a call of
+// the worker before waits for the operator's limits.
+func TestATakenRunWaitsForNoLimit(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	r.limit(admission.Limit{Concurrent: 1})
+	if _, err := r.runs.RequestModel(ctx, asks(r.start(ctx).GetTurn())); err != nil {
+		t.Fatal(err)
+	}
+	run := r.startOnly(ctx).GetRun().GetRunId()
+	first, second := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "a"}), r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "b"})
+	first.send(serveRun(run))
+	first.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: asks(leased(first.turn().GetLease()))}})
+	r.waitingFor(ctx, run, true)
+	second.send(serveRun(run))
+	if lease := second.turn().GetLease(); lease.GetRunId() != run {
+		t.Fatalf("got %v", lease)
+	}
+}
+
 func leased(lease *pawlv1.TurnLease) *pawlv1.TurnRef {
 	return &pawlv1.TurnRef{RunId: lease.GetRunId(), TurnSeq: lease.GetTurnSeq(), Attempt: lease.GetAttempt(), Token: lease.GetToken()}
 }

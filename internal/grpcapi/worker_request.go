@@ -80,7 +80,11 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	var receipt *pawlv1.WorkReceipt
 	var err error
 	ctx = admission.OnWait(ctx, func() (func(), error) { return l.await(in) })
-	l.worker.Deliver(run, func() { receipt, err = l.audited(ctx, in) })
+	if request := func() { receipt, err = l.audited(ctx, in) }; endsTurn(in) {
+		l.worker.Deliver(run, request)
+	} else {
+		request()
+	}
 	l.mu.Lock()
 	if close(turn); l.last[run] == turn {
 		delete(l.last, run)
@@ -88,6 +92,11 @@ func (l *workLink) run(ctx context.Context, in *pawlv1.WorkRequest, run string, 
 	l.busy--
 	l.mu.Unlock()
 	l.answer(in, receipt, err)
+}
+
+// endsTurn: the next turn of the run may follow from the request.
+func endsTurn(in *pawlv1.WorkRequest) bool {
+	return in.GetCompleteTurn() != nil || in.GetFailTurn() != nil
 }
 
 // aboutRun is the part of a request that names a run; nil: there is none.

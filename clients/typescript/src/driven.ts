@@ -18,7 +18,9 @@ export type OnOutput = (event: RunEvent) => void | Promise<void>;
 /**
  * A run that is driven: a promise of its result, that gives its events on the way there.
  *
- *     const driven = client.run("support", handler, { input: "Where is my order?" });
+ *     const driven = client.run("support", modelHandler(openai("gpt-5-mini")), {
+ *       input: "Where is my order?",
+ *     });
  *     for await (const event of driven) {
  *       if (event.kind === "text") process.stdout.write(event.text);
  *     }

@@ -37,6 +37,10 @@ const (
 type serving struct {
 	worker *Worker
 	tools  []string
+	// asking counts the requests under way that send the turns which they lead to; given are
+	// those turns.
+	asking int
+	given  []*turnLease
 }
 
 // takes: the worker executes steps of the tool.
@@ -92,17 +96,19 @@ func (sp *workShard) release(w *Worker, run string) {
 	}
 }
 
-// Deliver makes a request of the worker about a run, and sends the turns of the run that it
-// leads to before it returns: so they share a message with its receipt.
+// Deliver makes a request of the worker that ends a turn of a run, and sends the turns that it
+// leads to before it returns: so they share a message with its receipt. The request waits for
+// nothing but its commit, since turns that others open meanwhile wait for it.
 func (w *Worker) Deliver(run string, request func()) {
 	sp := w.space
 	sp.mu.Lock()
-	at := sp.runs[run]
-	if !at.servedBy(w) {
+	served := sp.runs[run]
+	if !served.servedBy(w) {
 		sp.mu.Unlock()
 		request()
 		return
 	}
+	at := served.serving
 	at.asking++
 	sp.mu.Unlock()
 	defer func() {

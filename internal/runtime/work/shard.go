@@ -54,10 +54,6 @@ type workRun struct {
 	steps map[uint32]*stepWork
 	// serving is who executes the run, where that is one worker; nil: any.
 	serving *serving
-	// asking counts the requests under way that deliver the turns of the run they lead to;
-	// given are those turns.
-	asking int
-	given  []*turnLease
 }
 
 // turnWork is an open turn. It stays while the turn does, also while it is

@@ -64,8 +64,8 @@ func (sp *workShard) leaseTurn(w *Worker, run *workRun, served bool) {
 		token: sp.room.cfg.IDs.Token(), at: sp.now(), served: served,
 	}
 	turn.lease, w.turns[lease.token] = lease, lease
-	if served && run.asking > 0 {
-		run.given = append(run.given, lease)
+	if served && run.serving.asking > 0 {
+		run.serving.given = append(run.serving.given, lease)
 		return
 	}
 	go sp.deliverTurn(lease)

@@ -28,6 +28,7 @@ from pawl import (
     ModelRequest,
     Part,
     Reply,
+    RunFilter,
     RunStatus,
     StepCall,
     ToolCallRef,
@@ -230,6 +231,50 @@ async def test_leaving_the_iteration_gives_the_run_up(shared: Sidecar) -> None:
         run = client.attach(first[0].run_id)
         result = await asyncio.wait_for(run.drive(talk_again, tools={"add": add}), WAIT)
         assert result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("how", ["break", "raise", "handler"])
+@pytest.mark.parametrize("way", ["run", "drive"])
+async def test_what_was_left_begins_no_second_run(shared: Sidecar, how: str, way: str) -> None:
+    """A later `await`, and a second iteration, raise why the run was given up."""
+    labels, turns = {"left": f"{how} {way}"}, []
+
+    async def handle(turn: AsyncTurn) -> Reply:
+        turns.append(turn.attempt)
+        return await waits(turn) if how != "handler" else Reply(event="Strange")
+
+    async with shared.async_client() as client:
+        if way == "run":
+            driven = client.run("steps", handle, variables=N, labels=labels)
+        else:
+            driven = (await client.open("steps", variables=N, labels=labels)).drive(handle)
+        error = pawl.UnknownEventError if how == "handler" else pawl.CallCancelledError
+        try:
+            async for event in driven:
+                if event.kind == "text" and how == "raise":
+                    raise LookupError("no screen")
+                if event.kind == "text":
+                    break
+        except (LookupError, pawl.UnknownEventError):
+            pass
+        for _ in range(2):
+            with pytest.raises(error):
+                await asyncio.wait_for(anext(aiter(driven)), WAIT)
+            with pytest.raises(error):
+                await driven
+        assert turns == [1]
+        runs = [info async for info in client.list_runs(RunFilter(labels=labels))]
+        assert len(runs) == 1
+
+
+async def test_a_result_is_given_as_often_as_it_is_asked(shared: Sidecar) -> None:
+    async with shared.async_client() as client:
+        driven = client.run("steps", talk_again, tools={"add": add}, variables=N)
+        result = await asyncio.wait_for(driven, WAIT)
+        assert await driven is result
+        again = await seen(aiter(driven))
+        assert {event.run_id for event in again} == {result.run.run_id}
+        assert again[-1].kind == "end"
 
 
 async def test_a_reset_is_of_its_turn(shared: Sidecar) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from pawl._awaiting import called, closing
+from pawl._errors import CallCancelledError
 from pawl._event_reader import EventReader
 from pawl._events import Event
 from pawl._served import Served
@@ -37,8 +38,10 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
                 print(event.text, end="")
         result = await driven
 
-    Nothing happens before it is awaited or iterated over. Who leaves the iteration early gives
-    the run up: another `drive` goes on with it. What goes wrong is raised by both.
+    Nothing happens before it is awaited or iterated over; then the run begins, once, and is driven
+    whether or not its events are read. Who leaves the iteration early gives the run up: another
+    `drive` goes on with it, and a later `await` or iteration raises CallCancelledError. What goes
+    wrong is raised by both, however often they are asked.
     """
 
     def __init__(
@@ -49,21 +52,26 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
     ) -> None:
         self._begin, self._served, self._on_output = begin, served, on_output
         self._whole: Coroutine[Any, Any, T_co] | None = None
-        self._results: list[T_co] = []
+        self._begun: asyncio.Future[Any] | None = None
+        self._driving: asyncio.Future[T_co] | None = None
+        self._left: Exception | None = None
+        """Why the run was given up."""
+        self._watched = False
+        """Whether `on_output` is called, or was, by an iteration."""
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        return self._coroutine().__await__()
+        return self._result().__await__()
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
-        run = await self._begin()
+        run, driving = await self._started()
+        on_output, self._watched = None if self._watched else self._on_output, True
         reader: EventReader = run._client._events(run.id)
         stream = run._client.read(reader)
-        driving = asyncio.ensure_future(run._drive(self._served))
         try:
             while not reader.over():
                 following = asyncio.ensure_future(anext(stream))
                 try:
-                    await _either(following, driving, reader)
+                    await self._either(following, driving, reader)
                     if not following.done():
                         break
                     events = following.result()
@@ -73,10 +81,14 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
                     following.cancel()
                     await asyncio.wait({following})
                 for event in events:
-                    if self._on_output is not None:
-                        await called(self._on_output, (event,))
+                    if on_output is not None:
+                        await called(on_output, (event,))
                     yield event
-            self._results = [await driving]
+            await asyncio.wait({driving})
+            self._outcome(driving)
+        except BaseException as error:
+            self._leave(error, driving)
+            raise
         finally:
             driving.cancel()
             await asyncio.wait({driving})
@@ -109,28 +121,64 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         return self._whole
 
     async def _result(self) -> T_co:
-        if not self._results and self._on_output is None:
-            run = await self._begin()
-            result: T_co = await run._drive(self._served)
-            return result
-        if not self._results:
+        if self._on_output is not None and not self._watched:
             async with closing(self.__aiter__()) as events:
                 async for _ in events:
                     pass
-        return self._results[0]
+        _, driving = await self._started()
+        try:
+            await asyncio.wait({driving})
+        except BaseException as error:
+            self._leave(error, driving)
+            driving.cancel()
+            if isinstance(error, asyncio.CancelledError):
+                await asyncio.wait({driving})
+            raise
+        return self._outcome(driving)
 
+    async def _started(self) -> tuple[Any, asyncio.Future[T_co]]:
+        """The run, and what drives it: both begin once."""
+        if self._left is not None:
+            raise self._left
+        if self._begun is None:
+            self._begun = asyncio.ensure_future(self._begin())
+        try:
+            run = await self._begun
+        except asyncio.CancelledError:
+            self._left = self._left or CallCancelledError("the start of the run was cancelled")
+            raise
+        if self._driving is None:
+            self._driving = asyncio.ensure_future(run._drive(self._served))
+            self._driving.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return run, self._driving
 
-async def _either(
-    following: asyncio.Future[Any], driving: asyncio.Future[Any], reader: EventReader
-) -> None:
-    """Waits for the next events; in vain where the run is driven to its end and they all came."""
-    while not following.done() and not reader.over():
-        if driving.done():
-            reader.until = driving.result().run.seq
-            if not reader.over():
-                await asyncio.wait({following})
-        else:
-            await asyncio.wait({following, driving}, return_when=asyncio.FIRST_COMPLETED)
+    def _leave(self, error: BaseException, driving: asyncio.Future[T_co]) -> None:
+        """Keeps why the run is given up; nothing where it was driven to its end."""
+        if self._left is None and not (driving.done() and self._on_output is None):
+            if isinstance(error, Exception):
+                self._left = error
+            elif not driving.done():
+                self._left = CallCancelledError("the run was left before its end")
+
+    def _outcome(self, driving: asyncio.Future[T_co]) -> T_co:
+        """The result of a run that is not driven any more."""
+        if self._left is not None:
+            raise self._left
+        return driving.result()
+
+    async def _either(
+        self, following: asyncio.Future[Any], driving: asyncio.Future[Any], reader: EventReader
+    ) -> None:
+        """Waits for the next events; in vain where the run is driven to its end and they all
+        came."""
+        while not following.done() and not reader.over():
+            if driving.done():
+                outcome: Any = self._outcome(driving)
+                reader.until = outcome.run.seq
+                if not reader.over():
+                    await asyncio.wait({following})
+            else:
+                await asyncio.wait({following, driving}, return_when=asyncio.FIRST_COMPLETED)
 
 
 def driven(

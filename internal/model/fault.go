@@ -128,6 +128,7 @@ var classes = []struct {
 	code  string
 	final bool
 }{
+	{"insufficient_quota", "MODEL_402", true}, {"billing", "MODEL_402", true}, {"not_found", "MODEL_404", true}, {"too_large", "MODEL_413", true},
 	{"rate_limit", CodeRateLimited, false}, {"resource_exhausted", CodeRateLimited, false}, {"too_many_requests", CodeRateLimited, false},
 	{"authentication", CodeUnauthorized, true}, {"permission", CodeUnauthorized, true}, {"invalid_api_key", CodeUnauthorized, true},
 	{"invalid_request", "MODEL_400", true}, {"invalid_argument", "MODEL_400", true}, {"context_length", "MODEL_400", true}, {"invalid_prompt", "MODEL_400", true},

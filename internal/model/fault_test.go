@@ -4,10 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/pawl-dev/pawl/internal/testkit/endpoint"
 )
@@ -106,6 +109,23 @@ func TestWhatIsSaidOfAKey(t *testing.T) {
 		f, ok := errors.AsType[*Failure](err)
 		if !ok || f.Code != CodeUnauthorized || !f.Final || !strings.Contains(f.Message, "Incorrect key: ") || strings.Contains(f.Message, key[:5]) || strings.Contains(f.Message, key[len(key)-4:]) {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestWordsOfAFault: they mean the same in every language.
+func TestWordsOfAFault(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../testdata/model/faults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range gjson.ParseBytes(text).Array() {
+		word, want := row.Get("word").String(), row.Get("final").Bool()
+		for _, field := range []string{"type", "code"} {
+			if code, got := classOf(gjson.Parse(`{"`+field+`":"`+word+`"}`), CodeCut); got != want {
+				t.Errorf("%s %s is %s, final: %v", field, word, code, got)
+			}
 		}
 	}
 }

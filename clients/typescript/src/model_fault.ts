@@ -20,6 +20,26 @@ export function codeOf(word: unknown): string {
 
 const MOST_WORD = 64;
 
+/** The HTTP status that a fault has before a stream begins, by its type or code. */
+const STATUSES: { readonly [word: string]: number } = {
+  invalid_request_error: 400,
+  invalid_prompt: 400,
+  invalid_argument: 400,
+  context_length_exceeded: 400,
+  authentication_error: 401,
+  invalid_api_key: 401,
+  billing_error: 402,
+  insufficient_quota: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  model_not_found: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  too_many_requests: 429,
+  resource_exhausted: 429,
+};
+
 /** Statuses below 500 after which the same request may succeed. */
 const AGAIN = [408, 409, 425, 429];
 
@@ -94,14 +114,22 @@ export function brokenBy(error: unknown): Failed {
       ? failureOf(error)
       : unusable("STREAM_TRUNCATED", messageOf(error));
   }
-  const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
+  const status = [statusCode, code, type].map(statusOf).find((number) => number > 0);
   const words = wordsOf(error) || messageOf(error);
   if (status !== undefined) {
     return { failure: { ...statusFailure(status, words), ...pauseOf(error) } };
   }
   const own = [code, type].find((word) => typeof word === "string" && word !== "error");
-  const limited = typeof own === "string" && own.startsWith("rate_limit");
-  return unusable(limited ? "MODEL_RATE_LIMITED" : codeOf(own), words);
+  return unusable(codeOf(own), words);
+}
+
+/** The status that a word or a number of a fault says; 0: none. */
+function statusOf(said: unknown): number {
+  const number = Number(said);
+  if (number >= 400 && number < 600) {
+    return number;
+  }
+  return typeof said === "string" && Object.hasOwn(STATUSES, said) ? (STATUSES[said] ?? 0) : 0;
 }
 
 function statusFailure(status: number, message: string): ModelFailure {

@@ -24,6 +24,7 @@ _AGAIN = (408, 409, 425, 429)
 _STATUSES = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
+    "invalid_argument": 400,
     "authentication_error": 401,
     "invalid_api_key": 401,
     "billing_error": 402,
@@ -35,6 +36,8 @@ _STATUSES = {
     "request_too_large": 413,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
 }
 """The HTTP status that an error has before a stream begins, by its type or code."""
 _MOST_WORDS = 4096

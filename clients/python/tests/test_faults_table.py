@@ -1,0 +1,18 @@
+"""What the words of a fault mean, alike in every language."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pawl._endpoint import told
+
+TABLE = Path(__file__).parents[3] / "testdata" / "model" / "faults.json"
+
+
+@pytest.mark.parametrize("row", json.loads(TABLE.read_text()), ids=lambda row: row["word"])
+@pytest.mark.parametrize("field", ["type", "code"])
+def test_words_of_a_fault(row: dict[str, Any], field: str) -> None:
+    failure = told({field: row["word"], "message": "said so"})
+    assert (failure.final, failure.error.message) == (row["final"], "said so")

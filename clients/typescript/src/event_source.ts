@@ -54,6 +54,11 @@ class Shown {
   more = false;
   /** The MODEL step that is under way, as this execution asked for it. */
   round = 0;
+  /**
+   * What was shown in this round is of a call that failed and is made again: void as soon as
+   * something follows, if its executor does not take it back.
+   */
+  broken = false;
 
   constructor(
     readonly turnSeq: number,
@@ -94,6 +99,7 @@ class Shown {
     this.some = false;
     this.more = false;
     this.round = 0;
+    this.broken = false;
   }
 }
 
@@ -126,6 +132,7 @@ export class EventSource {
     this.#shown.attempt = attempt;
     this.#shown.some = shown > 0;
     this.#shown.more = shown > 1;
+    this.#shown.broken = shown > 2;
     this.#heard = { turnSeq: turn, delivery, offset };
   }
 
@@ -175,6 +182,9 @@ export class EventSource {
       this.#heard = { turnSeq, delivery, offset };
       events.push(this.#piece({ kind: "reset" }));
     }
+    for (const told of this.#broken()) {
+      events.push(this.#piece(told));
+    }
     this.#heard = { turnSeq, delivery, offset: end };
     if (text !== "") {
       shown.show(reasoning, text);
@@ -202,9 +212,10 @@ export class EventSource {
   }
 
   #mark(): string {
-    const { turnSeq, attempt, kept, partial, some, more } = this.#shown;
+    const { turnSeq, attempt, kept, partial, some, more, broken } = this.#shown;
     const all = kept.length > 0 || some ? 1 : 0;
-    const shown = partial.length > 0 || more ? 2 : all;
+    const whole = partial.length > 0 || more ? 2 : all;
+    const shown = broken ? 3 : whole;
     const { turnSeq: turn, delivery, offset } = this.#heard;
     return `.${turnSeq}.${attempt}.${shown}.${turn}.${delivery}.${offset}`;
   }
@@ -318,6 +329,7 @@ export class EventSource {
   *#completed(body: BodyOf<"turnCompleted">, wire: WireRecord, status: RunStatus): Generator<Told> {
     const shown = this.#enter(body.turnSeq, body.attempt);
     this.#output = body.output;
+    yield* this.#broken();
     if (!shown.any) {
       yield* this.#whole(textOfParts(body.output));
     }
@@ -428,6 +440,7 @@ export class EventSource {
   *#roundBegan(body: BodyOf<"stepRequested">): Generator<Told> {
     const { step, tool, attempt, model } = body;
     const turn = this.#enter(body.turnSeq, 0);
+    yield* this.#broken();
     if (turn.round === step || (turn.more && attempt > 1)) {
       yield* this.#void([...turn.kept]);
     } else {
@@ -454,7 +467,11 @@ export class EventSource {
 
   *#roundEnded(body: BodyOf<"stepResolved">): Generator<Told> {
     const { step, tool, ok, usage, error, next, answer } = body;
+    if (!ok && next > 0) {
+      this.#shown.broken = this.#shown.partial.length > 0 || this.#shown.more;
+    }
     if (ok) {
+      yield* this.#broken();
       this.#shown.round = 0;
       const { parts = [], calls = [], refusal = "" } = answer ?? {};
       yield* this.#whole(textOfParts(parts));
@@ -483,12 +500,21 @@ export class EventSource {
     if (shown.partial.length === 0 && kept.length === shown.kept.length && !shown.more) {
       return;
     }
-    yield { kind: "reset" };
     shown.forget();
+    yield { kind: "reset" };
     for (const { step, reasoning, text } of kept) {
       shown.show(reasoning, text);
-      yield { kind: reasoning ? "reasoning" : "text", text };
       shown.keep(step);
+      yield { kind: reasoning ? "reasoning" : "text", text };
+    }
+  }
+
+  /** What was shown of a call that failed and is made again goes, if it is still there. */
+  *#broken(): Generator<Told> {
+    const { broken, kept, round } = this.#shown;
+    if (broken) {
+      yield* this.#void([...kept]);
+      this.#shown.round = round;
     }
   }
 

@@ -35,6 +35,9 @@ class _Open:
     more: bool = False
     round: int = 0
     """The MODEL step that is under way, as this execution asked for it."""
+    broken: bool = False
+    """What was shown in this round is of a call that failed and is made again: void as soon as
+    something follows, if its executor does not take it back."""
 
     @property
     def said(self) -> str:
@@ -63,7 +66,7 @@ class _Open:
     def forget(self) -> None:
         """Nothing of the turn is shown any more."""
         self.kept, self.partial, self.some, self.more = [], [], False, False
-        self.round = 0
+        self.round, self.broken = 0, False
 
 
 class EventSource:
@@ -80,6 +83,7 @@ class EventSource:
         self.after_seq, self._skip, turn_seq, attempt, shown, *heard = numbers
         self.heard = OutputPosition(turn_seq=heard[0], delivery=heard[1], offset=heard[2])
         self._open = _Open(turn_seq=turn_seq, attempt=attempt, some=shown > 0, more=shown > 1)
+        self._open.broken = shown > 2
         self._calls: dict[int, tuple[ModelCall, ...]] = {}
         self._asked: dict[int, ToolCallRef | None] = {}
         self._own: set[int] = set()
@@ -120,6 +124,8 @@ class EventSource:
             shown.forget()
             self.heard = replace(chunk.position, offset=chunk.offset)
             events.append(self._placed(self._here(e.ResetEvent()), self.cursor))
+        for event in self._broken():
+            events.append(self._placed(self._here(event), self.cursor))
         self.heard = chunk.position
         if chunk.text:
             event = self._here(self._piece(chunk.reasoning, chunk.text))
@@ -134,6 +140,7 @@ class EventSource:
     def _mark(self) -> str:
         o, heard = self._open, self.heard
         shown = 2 if o.partial or o.more else 1 if o.kept or o.some else 0
+        shown = 3 if o.broken else shown
         turn = f".{o.turn_seq}.{o.attempt}.{shown}"
         return f"{turn}.{heard.turn_seq}.{heard.delivery}.{heard.offset}"
 
@@ -169,11 +176,19 @@ class EventSource:
         shown = self._open
         if not shown.partial and kept == shown.kept and not shown.more:
             return
-        yield e.ResetEvent()
         shown.forget()
+        yield e.ResetEvent()
         for step, reasoning, text in kept:
-            yield self._piece(reasoning, text)
+            piece = self._piece(reasoning, text)
             shown.keep(step)
+            yield piece
+
+    def _broken(self) -> Iterator[e.Event]:
+        """What was shown of a call that failed and is made again goes, if it is still there."""
+        step = self._open.round
+        if self._open.broken:
+            yield from self._void(list(self._open.kept))
+            self._open.round = step
 
     def _whole(self, text: str) -> Iterator[e.Event]:
         """What was not shown of a text that is known as a whole."""
@@ -214,6 +229,7 @@ class EventSource:
     def _completed(self, body: r.TurnCompleted, _: int, status: RunStatus) -> Iterator[e.Event]:
         shown = self._enter(body.turn_seq, body.attempt)
         self._output = body.output
+        yield from self._broken()
         if not shown.any:
             yield from self._whole(e.text_of(body.output))
         yield from self._written(body.artifacts_written)
@@ -289,6 +305,7 @@ class EventSource:
 
     def _round_began(self, body: r.StepRequested) -> Iterator[e.Event]:
         turn = self._enter(body.turn_seq, 0)
+        yield from self._broken()
         if turn.round == body.step or (turn.more and body.attempt > 1):
             yield from self._void(list(turn.kept))
         else:
@@ -309,7 +326,11 @@ class EventSource:
 
     def _round_ended(self, body: r.StepResolved) -> Iterator[e.Event]:
         answer = body.answer or ModelAnswer()
+        shown = self._open
+        if not body.ok and body.next:
+            shown.broken = bool(shown.partial or shown.more)
         if body.ok:
+            yield from self._broken()
             self._open.round = 0
             yield from self._whole(answer.text)
             self._open.keep(body.step)

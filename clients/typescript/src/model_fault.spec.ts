@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { brokenBy } from "./model_fault.js";
+import { brokenBy, discreet, unusable } from "./model_fault.js";
 
 const TABLE = new URL("../../../testdata/model/faults.json", import.meta.url);
 const ROWS: { word: string; final: boolean }[] = JSON.parse(readFileSync(TABLE, "utf8"));
@@ -10,4 +10,14 @@ test.each(ROWS)("what $word means is alike in every language", ({ word, final })
     const { failure } = brokenBy({ [field]: word, message: "said so" });
     expect([failure.final ?? false, failure.error.message]).toEqual([final, "said so"]);
   }
+});
+
+test.each([
+  ["sk-secret", "[key]"],
+  ["12345678", "[key]"],
+  ["1234567", "1234567"],
+  ["a", "a"],
+])("the key %s is recorded as %s: what is shorter than 8 stands for none", (key, told) => {
+  const outcome = unusable(`NO_${key}`, `what ${key} says`);
+  expect(discreet(outcome, [key])).toEqual(unusable(`NO_${told}`, `what ${told} says`));
 });

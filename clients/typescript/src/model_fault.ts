@@ -3,6 +3,7 @@
 import { PawlError } from "./errors.js";
 import { textOf } from "./handler_fault.js";
 import type { ModelFailure, ModelOutcome } from "./model_step.js";
+import { whole } from "./whole.js";
 
 /** A call that came to nothing. */
 export type Failed = Extract<ModelOutcome, { readonly failure: unknown }>;
@@ -192,3 +193,23 @@ function pauseOf(error: unknown): Pick<ModelFailure, "retryAfterMs"> {
   const pause = given.find((value) => value >= 0);
   return pause === undefined ? {} : { retryAfterMs: pause };
 }
+
+/** What is recorded of an outcome: without keys, which an endpoint may repeat. */
+export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOutcome {
+  if ("answer" in outcome) {
+    return outcome;
+  }
+  const { error } = outcome.failure;
+  const long = [...keys].filter((key) => key.length >= LEAST_KEY);
+  const without = (text: string) => {
+    return long.reduce((left, key) => left.replaceAll(key, "[key]"), whole(text));
+  };
+  const message = without(error.message ?? "").slice(0, MOST_MESSAGE);
+  return { failure: { ...outcome.failure, error: { code: without(error.code), message } } };
+}
+
+/** Characters of a key; what is shorter stands for none, and is a part of many words. */
+const LEAST_KEY = 8;
+
+/** Bounds what of an endpoint's words is told. */
+const MOST_MESSAGE = 4096;

@@ -19,7 +19,15 @@ import { PartSchema, StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { Disposition } from "./gen/pawl/v1/run_pb.js";
 import { isModel, type LanguageModel, type StreamPart } from "./language_model.js";
 import { type Log, STDERR } from "./log.js";
-import { brokenBy, type Failed, failureOf, headersOf, isFinal, unusable } from "./model_fault.js";
+import {
+  brokenBy,
+  discreet,
+  type Failed,
+  failureOf,
+  headersOf,
+  isFinal,
+  unusable,
+} from "./model_fault.js";
 import type {
   ModelAnswer,
   ModelFailure,
@@ -39,7 +47,6 @@ import { type Heard, type Manner, Talk } from "./talk.js";
 import { deadlineAfter } from "./timer.js";
 import type { Step, Turn, UntypedHandler } from "./turn.js";
 import { type Part, partsOf, textOf } from "./values.js";
-import { whole } from "./whole.js";
 
 export type { LanguageModel } from "./language_model.js";
 
@@ -443,22 +450,6 @@ class Execution {
 function allowedBy(leftMs: number): number {
   return Math.max(1, leftMs - Math.min(leftMs / 10, 1000));
 }
-
-/** What is recorded of an outcome: without keys, which an endpoint may repeat. */
-function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOutcome {
-  if ("answer" in outcome) {
-    return outcome;
-  }
-  const { error } = outcome.failure;
-  const without = (text: string) => {
-    return [...keys].reduce((left, key) => left.replaceAll(key, "[key]"), whole(text));
-  };
-  const message = without(error.message ?? "").slice(0, MOST_MESSAGE);
-  return { failure: { ...outcome.failure, error: { code: without(error.code), message } } };
-}
-
-/** Bounds what of an endpoint's words is told. */
-const MOST_MESSAGE = 4096;
 
 type Told = Awaited<ReturnType<Turn["answerModel"]>>;
 

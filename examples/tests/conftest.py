@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,16 @@ def bodies(run: Run, *kinds: str) -> list[Any]:
     return [record.body for record in run.records(kinds=kinds)]
 
 
+def gone(group: int) -> None:
+    """Waits until no process of a group is left: one that was ended may take a moment."""
+    end = time.monotonic() + WAIT_SECONDS
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < end:
+            os.killpg(group, 0)
+            time.sleep(0.01)
+        pytest.fail("a process is left")
+
+
 @contextmanager
 def program(example: str, scratch: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """An example, started as its README says; afterwards nothing of it is left."""
@@ -62,8 +73,7 @@ def program(example: str, scratch: Path, *arguments: str) -> Iterator[subprocess
     try:
         yield process
         process.wait(WAIT_SECONDS)
-        with pytest.raises(ProcessLookupError):
-            os.killpg(process.pid, 0)
+        gone(process.pid)
         assert list(scratch.iterdir()) == []
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -143,6 +143,7 @@ const STRINGIFY: { [file: string]: string } = {
   "json_text.ts": "the one function",
   "call_key.ts": "examples",
   "endpoint_fetch.ts": "what an endpoint said, mended",
+  "event_source.ts": "a cursor in a sentence",
   "gateway_transport.ts": "messages of protobuf",
   "leave.ts": "a name in a sentence",
   "node_transport.ts": "an address in a sentence",

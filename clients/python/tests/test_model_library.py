@@ -68,6 +68,17 @@ class Raw(Scripted):
         self.headers = {}
 
 
+class Unescaped(Scripted):
+    """Has characters that end a line elsewhere as they are."""
+
+    def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
+        data = super().answer(path, body)
+        assert isinstance(data, bytes)
+        for char in "\u2028\u2029\x85":
+            data = data.replace(f"\\u{ord(char):04x}".encode(), char.encode())
+        return data
+
+
 def call(index: Any, name: str, arguments: Any, **more: Any) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     place = {} if index is None else {"index": index}
@@ -128,6 +139,23 @@ def test_numbers_keep_their_digits(client: Client) -> None:
         told = endpoint.requests[1]["messages"][2]["tool_calls"][0]["function"]["arguments"]
         assert told == answers[0].calls[0].arguments
         assert told.replace(" ", "") == digits.replace(" ", "")
+
+
+@pytest.mark.parametrize("vendor", ["chat", "messages"])
+def test_characters_that_end_no_line(client: Client, vendor: str) -> None:
+    odd = "a\u2028b\u2029c\x85d"
+    value = {"a": odd, "b": odd}
+    said = json.dumps(value, ensure_ascii=False)
+    script = Says(odd, [("add", said)]), Says("", [LEAVE]), Says("Bye.")
+    with Unescaped(*script) as endpoint:
+        handler = blocking(vendor, endpoint.url)
+        result = client.run("steps", handler, tools={"add": add}, variables={"n": 1}, input="Go.")
+    assert result.status is RunStatus.COMPLETED
+    assert len(endpoint.requests) == len(script)
+    records = client.attach(result.run.run_id).records(kinds=["STEP_RESOLVED"])
+    answers = [r.body.answer for r in records if isinstance(r.body, StepResolved) and r.body.answer]
+    assert json.loads(answers[0].calls[0].arguments) == value
+    assert answers[0].text == odd
 
 
 @pytest.mark.parametrize("form", ["crlf", "bom", "comments", "null finish"])

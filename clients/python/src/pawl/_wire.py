@@ -131,6 +131,8 @@ async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
 
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 """The end of an event."""
+_LINE = re.compile(r"\r\n|\n|\r")
+"""The end of a line. JSON may have U+0085, U+2028 and U+2029 as they are: they end no line."""
 
 
 async def _events(pieces: AsyncIterable[bytes], watch: Watch) -> AsyncGenerator[str, None]:
@@ -205,7 +207,7 @@ async def _mended(
 ) -> AsyncGenerator[bytes, None]:
     async for event in events:
         names, data = [], []
-        for line in event.splitlines():
+        for line in _LINE.split(event):
             field, _, value = line.partition(":")
             if field == "data":
                 data.append(value.removeprefix(" "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -38,6 +39,9 @@ _KEYWORDS = frozenset(
     ]
 )
 """A mapping with one of these names is a JSON Schema, and no mapping from prompts."""
+
+
+_FENCE = re.compile(r"\s*```(?:json)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,11 @@ class Form:
         return given, ""
 
     def read(self, text: str) -> tuple[Json, str]:
-        """The JSON value of a text that fits, or what is wrong with it."""
+        """The JSON value of a text that fits, or what is wrong with it. The text may be in one
+        fence, as models write it that were asked for JSON in words alone."""
+        fenced = _FENCE.fullmatch(text)
         try:
-            given = json.loads(text)
+            given = json.loads(fenced[1] if fenced else text)
         except (ValueError, RecursionError) as error:
             return None, f"it is no JSON: {error}"
         _, fault = self.value(given)

@@ -176,7 +176,9 @@ class _Round:
                     shown += len((piece.reasoning + piece.text).encode())
         except TimeoutError as error:
             late = unusable("MODEL_TIMEOUT", f"no whole answer: {error}")
-        outcome = late or call.outcome
+        # A whole answer has been paid for, however late its pieces were shown.
+        whole = isinstance(call.outcome, ModelAnswer)
+        outcome = call.outcome if whole else late or call.outcome
         return _Came(outcome=outcome, usage=call.usage, shown=shown, limits=call.limits)
 
     async def _tell(self, step: int, attempt: int, came: _Came) -> int:

@@ -106,7 +106,9 @@ async def streamed(
     try:
         while True:
             left = None if until is None else max(until - clock(), 0.0)
-            piece = await asyncio.wait_for(queue.get(), left)
+            # What has come is taken even when the time is over.
+            ready = not queue.empty()
+            piece = queue.get_nowait() if ready else await asyncio.wait_for(queue.get(), left)
             if piece is end:
                 await task
                 return

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.providers.litellm import LiteLLMProvider
+from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from pawl import Client, RunStatus
+from pawl import Client, FailTurnError, ModelFailure, RunStatus, _awaiting
 from pawl import _library as library
 from pawl._ask import Ask
+from pawl._form import Form
 from pawl.testing import Sidecar
 from scripted import Says, Scripted
 from vendors import KEY, VENDORS, awaiting, blocking, model, registered
@@ -177,23 +183,93 @@ def test_an_endpoint_that_asks_for_the_newer_name_gets_it(client: Client) -> Non
     assert result.run.estimated_tokens == 0
 
 
+def ask_of(**given: Any) -> Ask:
+    plain: dict[str, Any] = {
+        "system": "",
+        "tools": (),
+        "parameters": {},
+        "choice": "auto",
+        "messages": (),
+        "schema": None,
+        "extra": {},
+        "most": BOUND,
+    }
+    return Ask(**(plain | given))
+
+
 def test_openai_itself_is_told_by_the_newer_name() -> None:
     own = OpenAIChatModel("m", provider=OpenAIProvider(api_key=KEY))
-    ask = Ask(
-        system="",
-        tools=(),
-        parameters={},
-        choice="auto",
-        messages=(),
-        schema=None,
-        extra={},
-        most=BOUND,
-    )
-    assert library.Request.of(own, ask, None).settings["max_tokens"] == BOUND
-    other = model("chat", "http://127.0.0.1:1")
-    settings = library.Request.of(other, ask, None).settings
+    for one in (own, WrapperModel(own)):
+        assert library.Request.of(one, ask_of(), None).settings["max_tokens"] == BOUND
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama", "litellm", "wrapped"])
+def test_another_endpoint_is_told_by_the_older_name(kind: str) -> None:
+    url = "http://127.0.0.1:1/v1"
+    other: Any = model("chat", "http://127.0.0.1:1")
+    if kind == "ollama":
+        other = OpenAIChatModel("m", provider=OllamaProvider(base_url=url))
+    elif kind == "litellm":
+        other = OpenAIChatModel("m", provider=LiteLLMProvider(api_base=url, api_key=KEY))
+    elif kind == "wrapped":
+        other = WrapperModel(other)
+    settings = library.Request.of(other, ask_of(), None).settings
     assert settings["extra_body"] == {"max_tokens": BOUND}
     assert "max_tokens" not in settings
+
+
+@pytest.mark.parametrize("stop", ["END", ["END", "FIN"]], ids=["text", "list"])
+def test_where_a_model_stops(stop: Any) -> None:
+    asked = ask_of(parameters={"stop": stop})
+    settings = library.Request.of(model("messages", "http://127.0.0.1:1"), asked, None).settings
+    assert settings["stop_sequences"] == ([stop] if isinstance(stop, str) else stop)
+    assert "stop" not in settings
+
+
+@pytest.mark.parametrize(("vendor", "name"), [("responses", "stop"), ("chat", "stop_sequences")])
+def test_parameters_that_there_are_not(vendor: str, name: str) -> None:
+    asked = ask_of(parameters={name: ["END"]})
+    with pytest.raises(FailTurnError, match=f"parameters.{name}"):
+        library.Request.of(model(vendor, "http://127.0.0.1:1"), asked, None)
+
+
+def test_a_timeout_without_a_word_is_estimated() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        call = library.call(model("chat", url), ask_of(), 0, 0.05)
+
+        async def play() -> None:
+            async for _ in call.pieces():
+                pass
+
+        asyncio.run(play())
+    assert isinstance(call.outcome, ModelFailure)
+    assert call.outcome.error.code == "MODEL_TIMEOUT"
+    assert call.usage.estimated
+
+
+def test_what_has_come_is_taken_when_the_time_is_over() -> None:
+    async def said() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+
+    async def play() -> list[int]:
+        took, clock = [], asyncio.get_running_loop().time
+        over = clock() + 0.1
+        async for piece in _awaiting.streamed(said(), 0.05):
+            took.append(piece)
+            while clock() <= over:  # noqa: ASYNC110 - the program shows it slowly
+                await asyncio.sleep(0)
+        return took
+
+    assert asyncio.run(play()) == [1, 2]
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', ' ```\n{"a": 1}```\n'])
+def test_a_value_in_a_fence_is_a_value(text: str) -> None:
+    form = Form.of({"type": "object", "required": ["a"]})
+    assert form.read(text) == ({"a": 1}, "")
+    assert form.read(f"Here: {text}")[1].startswith("it is no JSON")
 
 
 PROGRAM = """

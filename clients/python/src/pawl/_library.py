@@ -53,19 +53,20 @@ from pawl._values import Fault, Json, Message, Part, Usage
 from pawl._wire import WATCH, EndpointError, Watch, too_large, watched
 
 LIBRARY = "pydantic-ai"
+_TIMEOUT = "MODEL_TIMEOUT"
 _log = logging.getLogger("pawl")
 
-_PARAMETERS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "max_tokens",
-    "frequency_penalty",
-    "presence_penalty",
-    "seed",
-    "stop_sequences",
-)
-"""Parameters of packs, which are settings of the library by the same names."""
+_PARAMETERS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": "max_tokens",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "seed": "seed",
+    "stop": "stop_sequences",
+}
+"""Parameters of packs, and their names among the settings of the library."""
 
 
 def model_of(model: Any) -> Model[Any]:
@@ -129,7 +130,9 @@ class Call:
     @property
     def usage(self) -> Usage:
         """What it consumed, as far as that was reported."""
-        return self._used or Usage(estimated=self.outcome is None)
+        timeout = isinstance(self.outcome, ModelFailure) and self.outcome.error.code == _TIMEOUT
+        begun = self.watch.begun and self.watch.failure is None
+        return self._used or Usage(estimated=self.outcome is None or timeout or begun)
 
     async def pieces(self) -> AsyncGenerator[Piece, None]:
         """What the model says. Raises nothing for what the endpoint does."""
@@ -344,15 +347,18 @@ def _safe(name: str) -> str:
 def _settings(model: Model[Any], ask: Ask, seconds: float | None) -> ModelSettings:
     """The settings of the call. Raises FailTurnError for a parameter that there is not."""
     lacks: frozenset[str] = getattr(model, "unsupported_settings", frozenset())
-    for name in ask.parameters:
-        if name not in _PARAMETERS or name in lacks:
-            takes = sorted(set(_PARAMETERS) - set(lacks))
+    given: dict[str, Any] = {}
+    for name, value in ask.parameters.items():
+        own_name = _PARAMETERS.get(name)
+        if own_name is None or own_name in lacks:
+            takes = sorted(name for name, setting in _PARAMETERS.items() if setting not in lacks)
             raise FailTurnError(
                 "PARAMETER_UNSUPPORTED",
                 f"parameters.{name}: {model.model_id} has no such parameter, only {takes}",
                 retryable=False,
             )
-    settings: dict[str, Any] = {"openai_store": False, **ask.parameters, **ask.extra}
+        given[own_name] = [value] if name == "stop" and isinstance(value, str) else value
+    settings: dict[str, Any] = {"openai_store": False, **given, **ask.extra}
     if ask.most and _older(model):
         body = settings.get("extra_body")
         settings["extra_body"] = {"max_tokens": ask.most, **(body if body else {})}
@@ -373,17 +379,26 @@ _newer: set[str] = set()
 """Addresses that refused max_tokens, and named the newer word."""
 
 
+def _bared(model: Any) -> Any:
+    """The model inside those that wrap it."""
+    while (inner := getattr(model, "wrapped", None)) is not None:
+        model = inner
+    return model
+
+
 def _host(model: Any) -> str:
-    return str(getattr(model, "base_url", ""))
+    return str(getattr(_bared(model), "base_url", ""))
 
 
 def _older(model: Any) -> bool:
     """Whether the endpoint is one of chat completions that is not OpenAI's own, and may know
     max_tokens alone: who knows that one passes over the newer word, and has no bound."""
+    model = _bared(model)
     chat = any(cls.__name__ == "OpenAIChatModel" for cls in type(model).__mro__)
     host = _host(model)
     own = (urlsplit(host).hostname or "").endswith("api.openai.com")
-    return chat and model.system == "openai" and not own and host not in _newer
+    says = "openai_chat_supports_max_completion_tokens" in model.profile if chat else False
+    return chat and not own and not says and host not in _newer
 
 
 def _messages(
@@ -632,7 +647,7 @@ def failure_of(error: Exception, begun: bool) -> ModelFailure:
         words = words_of(getattr(error, "body", None)) or str(error)
         return of_http(status, words, getattr(error, "headers", None))
     if isinstance(error, exceptions.ModelTimeoutError):
-        return unusable("MODEL_TIMEOUT", str(error))
+        return unusable(_TIMEOUT, str(error))
     if isinstance(error, exceptions.ModelConnectionError) and not begun:
         return unusable("MODEL_UNREACHABLE", str(error))
     if isinstance(error, exceptions.ModelAPIError) and isinstance(error.body, dict):

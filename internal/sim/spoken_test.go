@@ -97,7 +97,7 @@ func toldAnswer(a *machine.ModelAnswer) *pawlv1.ModelAnswer {
 		out.Parts = append(out.Parts, &pawlv1.Part{Content: &pawlv1.Part_Text{Text: part.Text}})
 	}
 	for _, call := range a.Calls {
-		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: call.ID, Name: call.Name, Arguments: call.Arguments})
+		out.Calls = append(out.Calls, &pawlv1.ModelCall{Id: call.ID, Name: call.Name, Arguments: call.Arguments, BrokenArguments: call.Broken})
 	}
 	return out
 }

@@ -17,9 +17,8 @@ type Serving struct {
 	// Tools executes steps by their tools; "*" takes those that have no function of their
 	// own. Steps of other tools go to other workers. Default: none.
 	Tools map[string]ToolFunc
-	// OnError is told what went wrong in a function of the run, or with its answer; it is called
-	// from several goroutines. A mistake of the program is the error of the serving instead.
-	// Default: nobody is told.
+	// OnError gets each error of a function of the run, and of its answer. Several goroutines call
+	// it. A mistake of the program is the error of the serving instead. Default: errors are dropped.
 	OnError func(error)
 }
 
@@ -62,7 +61,7 @@ func (r *served) end(why ending) {
 	}
 }
 
-// told reports what went wrong in a function of the run, or with its answer.
+// told passes an error of a function of the run, or of its answer, to OnError.
 func (r *served) told(err error) {
 	if r != nil && r.OnError != nil {
 		r.OnError(err)

@@ -129,7 +129,7 @@ func TestServeEnds(t *testing.T) {
 }
 
 // TestServeMistakes: a mistake of the program is the error of the serving, at once, and uses up no
-// attempt; other failures are told and tried again.
+// attempt; other failures go to OnError, and the turn is tried again.
 func TestServeMistakes(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)

@@ -77,7 +77,7 @@ const paused = "pause_turn"
 func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
 	case answer.GetFinishReason() == paused:
-		return nil // it goes on where it is, once it is told what it said
+		return nil // the provider goes on with it, when the next request repeats it
 	case x.chat:
 		return x.answered(answer, &pawl.Completion{Said: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
 	case x.leave == "":

@@ -50,7 +50,7 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// maxMisfit bounds what a model is told of what does not fit, bytes.
+// maxMisfit bounds the words to a model about a value that does not fit, bytes.
 const maxMisfit = 2 << 10
 
 // part is what a model gave as the output; an error says what does not fit.
@@ -93,7 +93,7 @@ func (o *output) within(schema object) {
 	}
 }
 
-// answered takes a text as the output; nil: the model is told what does not fit.
+// answered takes a text as the output; nil: the next request says what does not fit.
 func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
 	if x.output == nil {
 		done.Output = answer.GetParts()

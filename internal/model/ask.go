@@ -42,7 +42,7 @@ type Request struct {
 	// Round is the round of the turn that is asked for, from 1: it is in the ids that are made for calls
 	// without one.
 	Round int32
-	// Thought is called with what the model thinks, as it comes in; nil: nobody wants to know.
+	// Thought is called with what the model thinks, as it comes in; nil: it is dropped.
 	Thought func(string)
 	// Heard is called with what the provider tells of its limits, before the call is over; nil:
 	// nobody wants to know.

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxTold bounds what of an endpoint's error is told, bytes.
+// maxTold bounds an endpoint's own words in a failure, bytes.
 const maxTold = 1 << 10
 
 // refused is what an HTTP status says.
@@ -41,7 +41,7 @@ func final(status int) bool {
 	return status < 500 && status != http.StatusRequestTimeout && status != http.StatusConflict && status != http.StatusTooEarly && status != http.StatusTooManyRequests
 }
 
-// told is what is told of what an endpoint says. The key goes first: cut in two it would not
+// told is an endpoint's own words as a failure has them. The key goes first: cut in two it would not
 // be known any more.
 func (e *Endpoint) told(said string) string { return clip(e.hideParts(e.hide(said)), maxTold) }
 

@@ -309,7 +309,7 @@ func messagesTools(req *Request) (out []any) {
 }
 
 // addMessage adds a message; neighbours of one role become one, as the endpoint wants it. One that
-// was recorded is told as it is.
+// was recorded goes as it is.
 func addMessage(wire []object, m *pawlv1.Message, wired names) ([]object, error) {
 	role, content, err := messagesContent(m, wired)
 	if err != nil || len(content) == 0 {

@@ -45,7 +45,7 @@ func wiredName(name string) string {
 	return fmt.Sprintf("%.64s", notWireName.ReplaceAllString(name, "_"))
 }
 
-// told is a name as the endpoint is told it.
+// told is a name as the request has it.
 func (n names) told(name string) string {
 	if out := n.out[name]; out != "" {
 		return out

@@ -19,7 +19,7 @@ type said struct {
 type saidCall struct{ id, name, arguments string }
 
 // normal is what is recorded of an answer (ADR 0087); false: it says nothing, and is no answer.
-// round is the turn's round, known the ids of the calls that the model is told of. It is pure.
+// round is the turn's round, known the ids of the calls in the conversation. It is pure.
 func normal(s said, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
 	taken := make(map[string]bool, len(known)+len(s.calls))
 	for id := range known {

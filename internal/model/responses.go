@@ -264,7 +264,7 @@ func responsesTools(req *Request) (out []any) {
 	return out
 }
 
-// responsesItems is a message as items of the input. One that was recorded is told as it is.
+// responsesItems is a message as items of the input. One that was recorded goes as it is.
 func responsesItems(m *pawlv1.Message, wired names) (items []any, err error) {
 	switch m.GetRole() {
 	case "tool":

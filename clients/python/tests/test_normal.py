@@ -41,7 +41,7 @@ def test_the_table(case: dict[str, Any]) -> None:
         for c in answer.calls
     ]
     assert calls == want["calls"]
-    # What is told again is the library's own message, which is as normal.
+    # Later requests repeat the library's own message, which is normal as well.
     again = normal(told.message, given["round"], given["known_ids"])
     assert again is not None
     assert again.message == told.message

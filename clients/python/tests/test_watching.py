@@ -1,4 +1,4 @@
-"""Those who watch a run are told the same, whoever drives it and whenever they come."""
+"""Every reader of a run gets the same events, during the run and after it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_run_that_is_iterated_over(shared: Sidecar) -> None:
         assert (result.status, result.output[0].text) == (RunStatus.COMPLETED, "Bye.")
         places = [event.cursor for event in events]
         assert len(set(places)) == len(places)
-        # Readers that come later are told the same, with the text in one piece.
+        # Later readers get the same, with the text in one piece.
         run = client.attach(result.run.run_id)
         stored = await seen(run.events())
         assert [brief(event) for event in stored if event.kind != "text"] == [
@@ -376,7 +376,7 @@ async def speaks(turn: AsyncTurn) -> Reply:
 
 INPUT = pawl.Awaiting.INPUT
 SEEN: list[tuple[str, str]] = []
-"""What the last turn was told."""
+"""The conversation as the last turn saw it."""
 
 
 async def answered(
@@ -421,7 +421,7 @@ async def test_the_history_is_what_the_next_turn_sees(shared: Sidecar) -> None:
         ]
         results = [(r.call_id, r.tool, r.ok, r.result) for r in told[2].results]
         assert results == [("c1", "add", True, 3), ("c2", "", False, None)]
-    # The turn is told each result as a message of its own.
+    # The turn sees each result as a message of its own.
     once = [message for message in SEEN if message[0] != "tool"]
     assert once == [(m.role, m.text) for m in told[:-1] if m.role != "tool"]
 

@@ -10,7 +10,7 @@ export type Said = Omit<TurnInfo["messages"][number], "envelope">;
 /** Values by name, as a pack has them. */
 export type Values = { readonly [name: string]: Json };
 
-/** What a model is told of a function that it can call. */
+/** A function that a model can call, as the request has it. */
 export interface Offer {
   readonly name: string;
   readonly description: string;

@@ -32,7 +32,7 @@ export type OnOutput = (event: RunEvent) => void | Promise<void>;
 export type Driven<P extends PackTypes> = Promise<RunResult<P>> &
   AsyncIterable<RunEvent, void, undefined>;
 
-/** What drives a run, and can be told to give it up. */
+/** Drives a run, and gives it up on request. */
 export interface Drive<P extends PackTypes> {
   readonly connection: Connection;
   readonly runId: string;

@@ -21,8 +21,8 @@ const KINDS = Object.values(RecordKind).filter(
 );
 
 /**
- * Reads the events of one run. It holds what it was sent and nobody has taken yet: one item of the
- * stream, whose sender waits for those who are slow.
+ * Reads the events of one run. It holds one item of the stream; the sender waits while the program
+ * works on it.
  */
 export class EventReader implements StreamReader<readonly RunEvent[]> {
   /** Nothing is wanted behind this record. */
@@ -130,8 +130,7 @@ class Conversation {
 }
 
 /**
- * What the model was told of a call that no step made: {"error": {"code", "message"}}, or a
- * result.
+ * The answer to a call that no step made: {"error": {"code", "message"}}, or a result.
  */
 function told({ parts, callId }: MessageEvent): CallResult {
   const json = parts.find(({ content }) => content.case === "json")?.content.value;

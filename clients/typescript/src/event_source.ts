@@ -45,9 +45,9 @@ interface Piece {
 /** What was shown of the newest turn. */
 class Shown {
   attempt = 0;
-  /** What stands whatever becomes of the round that is under way. */
+  /** The text of rounds that are over. */
   kept: Piece[] = [];
-  /** What is of that round. */
+  /** The text of the round that is under way. */
   partial: Piece[] = [];
   /** A reader before this one had shown text: in all, and in this round. */
   some = false;
@@ -111,7 +111,7 @@ class Shown {
 export class EventSource {
   readonly #runId: string;
   #afterSeq: number;
-  /** Events of the next record that were told. */
+  /** How many events of the next record were given. */
   #skip: number;
   #shown: Shown;
   #heard: { readonly turnSeq: number; readonly delivery: number; readonly offset: number };
@@ -206,7 +206,7 @@ export class EventSource {
     return { ...told, ...place, turnSeq, attempt } as RunEvent;
   }
 
-  /** Behind all that was told. */
+  /** The position behind all events so far. */
   get #cursor(): string {
     return `${this.#afterSeq}.0${this.#mark()}`;
   }

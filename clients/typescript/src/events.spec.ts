@@ -1,4 +1,4 @@
-/** What those who watch a run are told, whoever drives it and whenever they come. */
+/** Every reader of a run gets the same events, during the run and after it. */
 
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, test, vi } from "vitest";

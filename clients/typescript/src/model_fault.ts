@@ -211,5 +211,5 @@ export function discreet(outcome: ModelOutcome, keys: Iterable<string>): ModelOu
 /** Characters of a key; what is shorter stands for none, and is a part of many words. */
 const LEAST_KEY = 8;
 
-/** Bounds what of an endpoint's words is told. */
+/** The most characters of an endpoint's own words in a failure. */
 const MOST_MESSAGE = 4096;

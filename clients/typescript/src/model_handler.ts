@@ -78,8 +78,8 @@ export interface ModelOptions<O = unknown> {
    * The answer as a value: a schema of zod or of another library with Standard JSON Schema, a
    * JSON Schema, or one of them for each prompt by its id. The turn's output is the value as
    * JSON. In states with a way out the function that leaves them has it as `output`, which is
-   * required; elsewhere the provider is asked for JSON that fits. The model is told what does
-   * not fit, and asked again. Default: text.
+   * required; elsewhere the provider is asked for JSON that fits. A value that does
+   * not fit is answered with the reason, and asked for again. Default: text.
    */
   readonly output?: O;
   /** Hears of messages that are not read here. Default: standard error. */

@@ -53,7 +53,7 @@ export interface ModelAnswer {
   /** The provider's id of the response. */
   readonly responseId?: string;
   /**
-   * The message as the executor's library has it, told to the model again as it is:
+   * The message as the executor's library has it, repeated in later requests as it is:
    * `{library, version, message}`.
    */
   readonly provider?: Json;
@@ -92,7 +92,7 @@ export interface ProviderLimits {
   readonly tokensResetMs?: number;
 }
 
-/** What is told of the call of a model. */
+/** The outcome of a call of a model. */
 export interface ModelTold {
   readonly step: number;
   readonly attempt: number;

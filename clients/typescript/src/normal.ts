@@ -1,5 +1,5 @@
 /**
- * An answer as it is recorded and told again: the rules of ADR 0087, which executors in other
+ * An answer as it is recorded and repeated in later requests: the rules of ADR 0087, which executors in other
  * languages keep as well (testdata/model/normal.json).
  */
 

@@ -18,16 +18,16 @@ interface Typed<T> {
 export type ValueOf<O> =
   O extends Typed<infer T> ? T : O extends { readonly [prompt: string]: Typed<infer T> } ? T : Json;
 
-/** What the model is told of a value, and how one is read. */
+/** The schema of a value, and how one is read. */
 export interface Form {
   readonly schema: Json;
-  /** The value of JSON text, or what the model is told is wrong with it. */
+  /** The value of JSON text, or the reason why it is none, for the model. */
   text(text: string): Promise<Read>;
   /** The same of a value. */
   value(given: Json): Promise<Read>;
 }
 
-/** What a value is, or what the model is told is wrong with it. */
+/** A value, or the reason why it does not fit, for the model. */
 export type Read = { readonly value: Json } | { readonly fault: string };
 
 /** The form of each prompt. Throws a RangeError for what is no schema. */

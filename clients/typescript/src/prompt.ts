@@ -26,8 +26,8 @@ export interface CallOptions {
 }
 
 /**
- * How a conversation is told to a model. `strange` hears of each message of a library that is
- * not read here, which is made anew from what people see of it.
+ * Makes the prompt of a conversation. A message of another library is made anew from its part for
+ * people; `strange` is called with the name of that library.
  */
 export class Prompter {
   readonly #model: LanguageModel;
@@ -48,7 +48,7 @@ export class Prompter {
     return this.#names.ours(name);
   }
 
-  /** Throws failTurn for what no provider can be told. */
+  /** Throws failTurn for what no provider takes. */
   options(ask: Ask): CallOptions {
     const { prompt, settings } = { prompt: this.#prompt(ask), settings: ask.settings };
     const tools = ask.tools.map(({ name, description, parameters }) => {
@@ -68,7 +68,7 @@ export class Prompter {
     };
   }
 
-  /** What models are told of their own messages is in the record, not with the provider. */
+  /** Messages of models come from the record, so the provider is to store none. */
   #providerOptions({ providerOptions }: Values): Values | undefined {
     const given = providerOptions as Values | undefined;
     const [name = "", form] = this.#model.provider.split(".");

@@ -1,4 +1,4 @@
-/** What happens in a run, as those who watch it are told. */
+/** The events of a run: what a program that watches it gets. */
 
 import type {
   RunStatus,
@@ -179,7 +179,7 @@ export interface EndEvent extends EventPlace {
   readonly artifacts: { readonly [name: string]: ArtifactData };
 }
 
-/** What those who watch a run are told, by `kind`. */
+/** One event of a run; `kind` says which. */
 export type RunEvent =
   | TextEvent
   | ReasoningEvent

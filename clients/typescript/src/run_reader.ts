@@ -177,9 +177,9 @@ export class RunReader<P extends PackTypes = AnyPack> {
    *
    * `after` is the `cursor` of the last event that was worked off: nothing comes twice or is left
    * out. It ends with the run; with `follow: false` at the last record there is now. A lost
-   * connection is taken up again, as for `transitions`. Who is slow holds up nobody: what is not
-   * taken yet stays with the sidecar, the last 256 KiB of text of the open turn at least; where
-   * more is missed, a ResetEvent says so. Reasons: RUN_NOT_FOUND, BAD_CURSOR.
+   * connection is taken up again, as for `transitions`. A slow reader holds nothing up: what it has
+   * not read stays with the sidecar, the last 256 KiB of text of the open turn at least. A reader
+   * that missed more gets a ResetEvent. Reasons: RUN_NOT_FOUND, BAD_CURSOR.
    */
   async *events(options: EventsOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
     const reader = new EventReader(this.target, options);

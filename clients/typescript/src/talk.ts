@@ -181,7 +181,7 @@ export class Talk {
     };
   }
 
-  /** Ids of the calls that the model is told of. */
+  /** Ids of the calls in the conversation. */
   callIds(): string[] {
     return this.#history.flatMap((said) => callsOf(said).map(({ id }) => id));
   }
@@ -203,7 +203,7 @@ export class Talk {
     this.#known = this.#history.length;
     const [first] = calls;
     if (!first && finishReason === PAUSED) {
-      return []; // It goes on where it is, once it is told what it said.
+      return []; // The provider goes on with it, when the next request repeats it.
     }
     if (!first) {
       await this.#endOfText(textOf(parts));

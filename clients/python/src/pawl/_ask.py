@@ -10,7 +10,7 @@ from pawl._json_text import dump_json
 from pawl._values import Json, Message, Part
 
 PAUSED = "pause_turn"
-"""How an answer ends that its provider wants to go on with, once it is told what it said."""
+"""The finish of an answer that its provider goes on with, when the next request repeats it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Ask:
     extra: Mapping[str, Any]
     round: int = 1
     most: int = 0
-    """Tokens that the answer may have, of which the provider is told; 0: its own default."""
+    """The most tokens of the answer, as the request says it; 0: the provider's own default."""
 
 
 def calls_of(message: Message) -> list[dict[str, str]]:

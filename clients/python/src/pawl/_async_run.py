@@ -511,9 +511,9 @@ class AsyncRun(Generic[EventT, ArtifactsT, VariablesT]):
 
         `after` is the `cursor` of the last event that was worked off: nothing comes twice or is
         left out. It ends with the run; without `follow` at the last record there is now. A lost
-        connection is taken up again, as by `transitions`. Who is slow holds up nobody: what is
-        not taken yet stays with the sidecar, the last 256 KiB of text of the open turn at least;
-        where more is missed, a ResetEvent says so.
+        connection is taken up again, as by `transitions`. A slow reader holds nothing up: what it
+        has not read stays with the sidecar, the last 256 KiB of text of the open turn at least. A
+        reader that missed more gets a ResetEvent.
 
         Raises NotFoundError, UnavailableError, StreamGapError, RequestError (BAD_CURSOR).
         """

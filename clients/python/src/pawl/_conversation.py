@@ -85,8 +85,7 @@ def _message(event: MessageEvent) -> HistoryMessage:
 
 
 def _told(event: MessageEvent) -> CallResult:
-    """What the model was told of a call that no step made: {"error": {"code", "message"}}, or a
-    result."""
+    """The answer to a call that no step made: {"error": {"code", "message"}}, or a result."""
     values: list[Any] = [part.json.value for part in event.parts if part.json is not None]
     value = values[0] if values else "".join(part.text or "" for part in event.parts)
     error = value.get("error") if isinstance(value, dict) else None

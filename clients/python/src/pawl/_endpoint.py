@@ -41,7 +41,7 @@ _STATUSES = {
 }
 """The HTTP status that an error has before a stream begins, by its type or code."""
 _MOST_WORDS = 4096
-"""Characters of an endpoint's own words that are told."""
+"""The most characters of an endpoint's own words in a failure."""
 _MOST_CODE = 50
 _LEAST_KEY = 8
 """Characters of a key; what is shorter stands for none, and is a part of many words."""
@@ -148,7 +148,7 @@ def _words_of_text(text: str) -> str:
 
 
 _PAGE = 256
-"""Characters of a page that are told."""
+"""The most characters of a page in a failure."""
 
 
 def discreet(keys: set[str], failure: ModelFailure) -> ModelFailure:
@@ -198,7 +198,7 @@ def limits_of(headers: Mapping[str, str]) -> ProviderLimits | None:
 
 
 def _left(headers: Mapping[str, str], name: str, what: str) -> tuple[int | None, timedelta | None]:
-    """What is left of one limit, until when; nothing where nobody can read it."""
+    """What is left of one limit, until when; None for words that are no number."""
     left, reset = (
         headers.get(name.format("remaining", what)),
         headers.get(name.format("reset", what)),

@@ -23,8 +23,8 @@ _KINDS = [
 
 @dataclass(slots=True, kw_only=True)
 class EventReader(Reader["tuple[Event, ...]"]):
-    """A reader of the events of one run. It holds what it was sent and nobody has taken yet: one
-    item of the stream, whose sender waits for those who are slow."""
+    """A reader of the events of one run. It holds one item of the stream; the sender waits while
+    the program works on it."""
 
     path = TRANSITIONS
     response = run_pb2.StreamTransitionsResponse
@@ -83,7 +83,7 @@ class EventReader(Reader["tuple[Event, ...]"]):
         return self.until is not None and (self._caught_up or self.position.after_seq >= self.until)
 
     def finish(self, until: int) -> None:
-        """Ends it behind a record, from whatever thread."""
+        """Ends it behind a record. Any thread may call it."""
         self.until = until
         if self.over() and self._call is not None:
             self._call.cancel()

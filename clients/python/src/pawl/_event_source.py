@@ -22,9 +22,10 @@ KEPT = 256 * 1024
 
 @dataclass(slots=True)
 class _Open:
-    """What was shown of the newest turn. `kept` stands whatever becomes of the round that is under
-    way; `partial` is of that round. `step` of a piece is the MODEL step that answered it, 0: none
-    did. `some` and `more`: a reader before this one had shown text, in all and in this round."""
+    """What was shown of the newest turn. `kept` is the text of rounds that are over; `partial` is
+    the text of the round that is under way. `step` of a piece is the MODEL step that answered it,
+    0: none did. `some` and `more`: a reader before this one had shown text, in all and in this
+    round."""
 
     turn_seq: int = 0
     attempt: int = 0
@@ -134,7 +135,7 @@ class EventSource:
 
     @property
     def cursor(self) -> str:
-        """Behind all that was told."""
+        """The position behind all events so far."""
         return f"{self.after_seq}.0{self._mark()}"
 
     def _mark(self) -> str:

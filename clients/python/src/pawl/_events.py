@@ -1,4 +1,4 @@
-"""What happens in a run, as those who watch it are told."""
+"""The events of a run: what a program that watches it gets."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ Event: TypeAlias = (
     | MessageEvent
     | EndEvent
 )
-"""What those who watch a run are told, by `kind`."""
+"""One event of a run; `kind` says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

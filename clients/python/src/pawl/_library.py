@@ -258,7 +258,8 @@ class Call:
 
 def _last_counts(stream: StreamedResponse) -> None:
     """Endpoints that count in each chunk count what there is so far: the last count is that of
-    the answer. The library adds them up, unless it is told so, and then asks for them as well."""
+    the answer. By default the library adds them up; the
+    setting that stops it also asks the endpoint for such counts."""
     settings = getattr(stream, "_model_settings", None)
     if hasattr(stream, "_model_settings"):
         told = {**(settings or {}), "openai_continuous_usage_stats": True}
@@ -295,7 +296,7 @@ class Request:
     settings: ModelSettings
     parameters: ModelRequestParameters
     names: dict[str, str]
-    """The pack's names of tools, by those that the endpoint is told."""
+    """The pack's names of tools, by their names in the request."""
 
     @staticmethod
     def of(model: Model[Any], ask: Ask, seconds: float | None, *, native: bool = True) -> Request:
@@ -453,7 +454,7 @@ def _result_text(part: Part) -> str:
 
 
 def _told_of(part: Part) -> str:
-    """What a model is told of bytes that a tool returned."""
+    """The text that stands for bytes that a tool returned."""
     size = f"{len(part.data)} bytes" if part.data is not None else str(part.uri)
     return f"({media_of(part) or 'application/octet-stream'}, {size})"
 
@@ -539,7 +540,7 @@ class _Result(ToolReturnPart):
 
 
 class _Exact(ToolCallPart):
-    """A call that is told again with the arguments as they were written."""
+    """A call of an earlier answer, with its arguments as they were written."""
 
     def args_as_json_str(self) -> str:
         return self.args if isinstance(self.args, str) else super().args_as_json_str()

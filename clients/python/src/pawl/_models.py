@@ -81,7 +81,7 @@ class ModelCall:
 class ModelAnswer:
     """What a model answered.
 
-    `provider` is the message as the executor's library has it, told to the model again as it is:
+    `provider` is the message as the executor's library has it, repeated in later requests as it is:
     {"library", "version", "message"}. `provider_name` says who answered, for example "openai".
     """
 

@@ -1,7 +1,7 @@
 """What an answer of a model is before it is recorded, so that every endpoint takes it back.
 
 One pure function, and the same rules in every language: testdata/model/normal.json is the
-table of them. An answer is normalised once; what is recorded is what is told again.
+table of them. An answer is normalised once, recorded, and repeated in later requests as recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Normal:
 
 def normal(message: ModelResponse, round: int, known: Iterable[str]) -> Normal | None:
     """The message as every endpoint takes it back; None: it says nothing. `known` are the
-    ids of calls that the model has been told before."""
+    ids of calls of earlier answers."""
     parts = [_whole(part) for part in message.parts]
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
     ids = _ids([part.tool_call_id for part in calls], round, set(known))

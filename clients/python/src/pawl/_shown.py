@@ -22,7 +22,7 @@ class Piece:
 
 class Shown:
     """The text of one turn in order, what the model thinks and what it says. All of it is kept
-    until the turn is over: a sidecar that was restarted has forgotten it, and is told again
+    until the turn is over: a sidecar that was restarted has forgotten it, and gets it again
     from the offset that it names."""
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Shown:
         self._text += text.encode(errors="replace")
 
     def retract(self, size: int) -> None:
-        """Takes the last bytes back: what is left is told anew."""
+        """Takes the last bytes back: what is left is sent anew."""
         del self._text[max(len(self._text) - size, 0) :]
         self._kinds = [kind for kind in self._kinds if kind[0] < len(self._text)]
         self._told, self._void = 0, True
 
     def next(self) -> Piece | None:
-        """The next piece to be told; None: all is."""
+        """The next piece to send; None: all are sent."""
         start = self._told
         if start >= len(self._text) and not self._void:
             return None

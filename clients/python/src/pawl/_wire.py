@@ -31,7 +31,7 @@ class Watch:
         self.keys: set[str] = set()
         """Secrets that were sent."""
         self.failure: ModelFailure | None = None
-        """What the endpoint told in place of an answer."""
+        """The failure that the endpoint sent in place of an answer."""
         self.limits: ProviderLimits | None = None
         self.begun = False
         """The endpoint began to answer."""
@@ -42,7 +42,7 @@ class Watch:
 
 
 class EndpointError(Exception):
-    """The endpoint told something that is no answer: `Watch.failure`."""
+    """The endpoint sent something that is no answer: `Watch.failure`."""
 
 
 WATCH: ContextVar[Watch | None] = ContextVar("pawl_watch", default=None)
@@ -255,8 +255,8 @@ def _form(url: Any) -> Form | None:
 
 
 def _counted(holder: Any, *names: str) -> bool:
-    """Has every count of a usage told: one that is not told is 0, of which the library would
-    make no usage at all. Whether that changed it."""
+    """Sets counts of a usage that are missing to 0; the library would drop the whole usage. True:
+    it changed something."""
     usage = holder.get("usage") if isinstance(holder, dict) else None
     if not isinstance(usage, dict):
         return False
@@ -288,7 +288,7 @@ class _Chat:
         return changed or any(found)
 
     def _mend(self, call: dict[str, Any]) -> bool:
-        """Gives a call its place: another id is another call, whatever its index says."""
+        """Gives a call its place: another id is another call, even with the same index."""
         given, function = call.get("index"), call.get("function") or {}
         texts = isinstance(function.get("arguments"), (str, type(None)))
         if not texts:

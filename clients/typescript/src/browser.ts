@@ -58,7 +58,26 @@ export {
 export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ArtifactData, Plain } from "./plain.js";
 export type { CallOptions } from "./retry.js";
-export type * from "./run_events.js";
+export type {
+  ArtifactEvent,
+  CallResult,
+  EndEvent,
+  EventPlace,
+  HistoryMessage,
+  MessageEvent,
+  ReasoningEvent,
+  ResetEvent,
+  RoundBeganEvent,
+  RoundEndedEvent,
+  RunEvent,
+  TextEvent,
+  ToolCallEvent,
+  ToolResultEvent,
+  TransitionEvent,
+  TurnBeganEvent,
+  TurnEndedEvent,
+  WaitEvent,
+} from "./run_events.js";
 export {
   type DecideOptions,
   type IdOptions,

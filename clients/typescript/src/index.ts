@@ -65,7 +65,26 @@ export type { Reply, Usage } from "./reply.js";
 export type { Fault, OutputPiece, TurnRef } from "./request.js";
 export type { CallOptions } from "./retry.js";
 export { Run } from "./run.js";
-export type * from "./run_events.js";
+export type {
+  ArtifactEvent,
+  CallResult,
+  EndEvent,
+  EventPlace,
+  HistoryMessage,
+  MessageEvent,
+  ReasoningEvent,
+  ResetEvent,
+  RoundBeganEvent,
+  RoundEndedEvent,
+  RunEvent,
+  TextEvent,
+  ToolCallEvent,
+  ToolResultEvent,
+  TransitionEvent,
+  TurnBeganEvent,
+  TurnEndedEvent,
+  WaitEvent,
+} from "./run_events.js";
 export type { DecideOptions, IdOptions, WriteOptions } from "./run_handle.js";
 export type { RunInfo } from "./run_reader.js";
 export type { RunResult } from "./run_result.js";

@@ -4,7 +4,7 @@ Usage: generate_python.py OUT
 
 The constraints of buf.validate are taken out of the descriptors first: the server
 checks them, and the generated modules would otherwise import a package `buf` that
-no client needs (docs/adr/0010-python-stubs.md). All other options stay.
+no client needs (docs/dev/adr/0010-python-stubs.md). All other options stay.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Usage: generate_sync.py OUT
 
 Of each src/pawl/_async_X.py it writes OUT/_X.py: `unasync` takes `async` and `await`
 away, names lose their Async, and the few words that differ are replaced by a table
-(docs/adr/0036-one-client-in-python.md).
+(docs/dev/adr/0036-one-client-in-python.md).
 """
 
 from __future__ import annotations

@@ -241,13 +241,13 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// The advice for each row of docs/api.md is the page's.
+// The advice for each row of docs/reference/errors.md is the page's.
 func TestAdviceIsThatOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/api.md")
+	page, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "### What to do with an error\n")
+	_, section, _ := strings.Cut(string(page), "## What to do with an error\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| ([A-Za-z_]+) \| ([^|]+) \| (repeat|reconnect|give up) \|`).FindAllStringSubmatch(section, -1)
 	if len(rows) < 11 {

@@ -13,7 +13,7 @@ import (
 )
 
 // Error is what the sidecar, or the gRPC library, reported about a call. The codes and reasons
-// are those of docs/api.md.
+// are those of docs/reference/errors.md.
 type Error struct {
 	Code codes.Code
 	// Reason is the sidecar's own word, such as "RUN_TERMINAL"; "" where the sidecar said nothing.
@@ -85,7 +85,7 @@ var (
 	waits     = []string{"waits"}
 )
 
-// advices is the table "What to do with an error" of docs/api.md; the first row that fits
+// advices is the table "What to do with an error" of docs/reference/errors.md; the first row that fits
 // holds. A test compares the two; the clients in Python and TypeScript have the same one.
 var advices = []struct {
 	code    string

@@ -23,7 +23,7 @@ import (
 const accepted = "--accept-loss-on-failover"
 
 // TestBadInput: what is wrong with a database or a cluster is refused or told by name, in one line
-// without the password, by real processes on real servers. docs/many.md lists it.
+// without the password, by real processes on real servers. docs/operations/postgresql-cluster.md lists it.
 func TestBadInput(t *testing.T) {
 	pg.Require(t)
 	for name, test := range map[string]func(*testing.T){

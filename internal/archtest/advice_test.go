@@ -25,7 +25,7 @@ var (
 	refusal    = regexp.MustCompile(`Code:\s*machine\.Code(\w+),\s*Reason:\s*"([A-Z_]+)"`)
 )
 
-// TestAdviceIsWhole: the table of docs/api.md that says what to do with an error ends with a row for
+// TestAdviceIsWhole: the table of docs/reference/errors.md that says what to do with an error ends with a row for
 // everything, names no reason that is not documented under its code, and has a row for each code
 // that stands for a broken connection.
 func TestAdviceIsWhole(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAdviceIsWhole(t *testing.T) {
 	}
 }
 
-// TestReasonsHaveTheirCodes: a reason that docs/api.md has is given with the code under which it
+// TestReasonsHaveTheirCodes: a reason that docs/reference/errors.md has is given with the code under which it
 // stands there, and each code of the machine is a code of that table.
 func TestReasonsHaveTheirCodes(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestReasonsHaveTheirCodes(t *testing.T) {
 	for code, to := range fault.Codes {
 		byName[codeName(code)] = to
 		if !codesOf[upper(to)] {
-			t.Errorf("docs/api.md has no errors of the code %s", upper(to))
+			t.Errorf("docs/reference/errors.md has no errors of the code %s", upper(to))
 		}
 	}
 	count := 0
@@ -74,7 +74,7 @@ func TestReasonsHaveTheirCodes(t *testing.T) {
 			count++
 			code, reason := upper(byName[found[1]]), found[2]
 			if in := documented[reason]; in != nil && !slices.Contains(in, code) {
-				t.Errorf("%s gives %s with %s, docs/api.md has it under %q", file, reason, code, in)
+				t.Errorf("%s gives %s with %s, docs/reference/errors.md has it under %q", file, reason, code, in)
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func codeName(code machine.Code) string { return fault.Codes[code].String() }
 // advice reads the table off the page.
 func advice(t *testing.T) []adviceRow {
 	t.Helper()
-	_, section, ok := strings.Cut(apiPage(t), "### What to do with an error\n")
+	_, section, ok := strings.Cut(apiPage(t), "## What to do with an error\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []adviceRow
 	for _, found := range adviceLine.FindAllStringSubmatch(section, -1) {
@@ -111,8 +111,8 @@ func advice(t *testing.T) []adviceRow {
 // documentedReasons maps each reason of the table of errors to its codes.
 func documentedReasons(t *testing.T) map[string][]string {
 	t.Helper()
-	_, section, _ := strings.Cut(apiPage(t), "\n## Errors\n")
-	section, _, _ = strings.Cut(section, "### What to do with an error\n")
+	_, section, _ := strings.Cut(apiPage(t), "\n## Reasons\n")
+	section, _, _ = strings.Cut(section, "## What to do with an error\n")
 	reasons, codes := map[string][]string{}, []string(nil)
 	for _, found := range errorLine.FindAllStringSubmatch(section, -1) {
 		if found[1] != "" {
@@ -130,7 +130,7 @@ func documentedReasons(t *testing.T) map[string][]string {
 
 func apiPage(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/api.md")
+	raw, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 // maxTourWords are ten minutes of reading at 200 words a minute.
 const maxTourWords = 2000
 
-// TestTourIsTrue: every `file.go: Name` that docs/tour.md or AGENTS.md points at is declared in that
+// TestTourIsTrue: every `file.go: Name` that docs/dev/architecture.md or AGENTS.md points at is declared in that
 // file, every other `path/file.go` exists, and the tour can be read in ten minutes.
 func TestTourIsTrue(t *testing.T) {
 	t.Parallel()
-	tour := pointsTrue(t, "../../docs/tour.md", 20)
+	tour := pointsTrue(t, "../../docs/dev/architecture.md", 20)
 	if words := len(strings.Fields(tour)); words > maxTourWords {
-		t.Errorf("docs/tour.md has %d words, %d are ten minutes", words, maxTourWords)
+		t.Errorf("docs/dev/architecture.md has %d words, %d are ten minutes", words, maxTourWords)
 	}
 	pointsTrue(t, "../../AGENTS.md", 1)
 }

@@ -35,7 +35,7 @@ func (r *Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "sync     %s\n", r.Sync)
 	fmt.Fprintf(b, "sizes    %s\n", r.Sizes)
 	if r.Quick {
-		b.WriteString("quick    smaller sizes and fewer rounds than the figures in docs/bench.md\n")
+		b.WriteString("quick    smaller sizes and fewer rounds than the figures in docs/dev/benchmarks.md\n")
 	}
 	b.WriteByte('\n')
 }

@@ -19,7 +19,7 @@ var (
 func TestLimitsAreTheDocuments(t *testing.T) {
 	t.Parallel()
 	told := map[string]bool{}
-	for _, page := range []string{"api.md", "operations.md"} {
+	for _, page := range []string{"reference/limits.md", "reference/configuration.md"} {
 		raw, err := os.ReadFile("../../docs/" + page)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 )
 
 // TestWhatTheLibraryAnswersAlone: gRPC has no hook for a message of more than twice the limit, nor
-// for a compression that it does not have. docs/api.md says that these have no details.
+// for a compression that it does not have. docs/reference/errors.md says that these have no details.
 func TestWhatTheLibraryAnswersAlone(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10

@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the table of scopes into docs/api.md")
+var rewrite = flag.Bool("rewrite", false, "write the table of scopes into docs/reference/scopes.md")
 
 var (
 	rpcComment  = regexp.MustCompile(`((?:  //[^\n]*\n)+)  rpc (\w+)\(`)
@@ -127,24 +127,24 @@ func TestEveryOperationHasARow(t *testing.T) {
 	}
 }
 
-// TestScopesPage holds the table in docs/api.md against the one in code.
+// TestScopesPage holds the table in docs/reference/scopes.md against the one in code.
 func TestScopesPage(t *testing.T) {
 	t.Parallel()
-	const page, head, foot = "../../docs/api.md", "| operation | one of these scopes |\n|---|---|\n", "\n\n"
+	const page, head, foot = "../../docs/reference/scopes.md", "| operation | one of these scopes |\n|---|---|\n", "\n\n"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(raw), head)
 	if !ok {
-		t.Fatalf("docs/api.md has no table %q", head)
+		t.Fatalf("docs/reference/scopes.md has no table %q", head)
 	}
 	got, after, _ := strings.Cut(rest, foot)
 	if want := strings.TrimSuffix(scopesTable(), "\n"); got != want {
 		if *rewrite {
 			err = os.WriteFile(page, []byte(before+head+want+foot+after), 0o600)
 		}
-		t.Errorf("docs/api.md has another table of scopes (-rewrite writes it): %v\n%s", err, want)
+		t.Errorf("docs/reference/scopes.md has another table of scopes (-rewrite writes it): %v\n%s", err, want)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// pageRow is a row of docs/diagnostics.md.
+// pageRow is a row of docs/reference/diagnostics.md.
 type pageRow struct {
 	code, severity, cause, mend string
 	// shown is what shows the finding: changes of the page's pack, or one document.
@@ -27,7 +27,7 @@ var (
 // diagnosticsPage reads the rows of the page and the pack that they change.
 func diagnosticsPage(t *testing.T) (rows []pageRow, doc string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../docs/diagnostics.md")
+	raw, err := os.ReadFile("../../docs/reference/diagnostics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func diagnosticsPage(t *testing.T) (rows []pageRow, doc string) {
 	return rows, doc
 }
 
-// TestDiagnosticsPage: docs/diagnostics.md has every code once, with the severities that it can
+// TestDiagnosticsPage: docs/reference/diagnostics.md has every code once, with the severities that it can
 // have, and no other; what it shows is found.
 func TestDiagnosticsPage(t *testing.T) {
 	t.Parallel()
@@ -75,7 +75,7 @@ func TestDiagnosticsPage(t *testing.T) {
 	}
 	for code := range want {
 		if !found[code] {
-			t.Errorf("docs/diagnostics.md has no row for %s", code)
+			t.Errorf("docs/reference/diagnostics.md has no row for %s", code)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/feature"
 )
 
-// TestFeatureTableInDocs: the table of docs/semantics.md is the one that the
+// TestFeatureTableInDocs: the table of docs/reference/semantics.md is the one that the
 // code has; -rewrite renews it.
 func TestFeatureTableInDocs(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../../docs/semantics.md", "<!-- features:begin", "<!-- features:end -->"
+	const path, begin, end = "../../docs/reference/semantics.md", "<!-- features:begin", "<!-- features:end -->"
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

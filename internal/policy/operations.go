@@ -36,7 +36,7 @@ const (
 const everyScope = AllScopes &^ Admin
 
 // Operations is the one table of who may ask for what. The proto comments and
-// docs/api.md repeat it; tests hold them against it.
+// docs/reference/scopes.md repeat it; tests hold them against it.
 var Operations = []Operation{
 	{Name: "/pawl.v1.PackService/ValidatePack", Scopes: PacksWrite | RunsRead},
 	{Name: "/pawl.v1.PackService/RegisterPack", Scopes: PacksWrite, Changes: true},

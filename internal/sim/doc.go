@@ -1,7 +1,7 @@
 // Package sim simulates the whole process under a seed: two sidecars as package app builds
 // them, with real engine, rooms, store, gRPC edge, A2A and workers, over a fake clock, a disk
 // that can crash and a scheduler whose every choice is drawn from the seed. It has tests
-// alone, which internal/sim/build compiles (tag sim); docs/simulation.md says how to run them.
+// alone, which internal/sim/build compiles (tag sim); docs/dev/testing.md says how to run them.
 //
 // Read in this order:
 //

@@ -151,7 +151,7 @@ func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 }
 
 // judgedAnew: the repeat of a request for steps has a call that is still to be made, and is refused as
-// that request is now, docs/semantics.md.
+// that request is now, docs/reference/semantics.md.
 func judgedAnew(first *runtime.Answer, err error) bool {
 	_, steps := first.Entry.Input.Command.(machine.RequestSteps)
 	refusal, ok := errors.AsType[*machine.Refusal](err)

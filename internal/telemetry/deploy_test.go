@@ -220,17 +220,17 @@ func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	_, metrics := exposed(t)
 	listed := map[string]bool{}
-	for _, name := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)").FindAllStringSubmatch(string(read(t, "../../docs/telemetry.md")), -1) {
+	for _, name := range regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)").FindAllStringSubmatch(string(read(t, "../../docs/reference/metrics.md")), -1) {
 		listed[name[1]] = true
 	}
 	for name := range metrics {
 		if strings.HasPrefix(name, "pawl_") && !listed[name] {
-			t.Errorf("docs/telemetry.md does not list %s", name)
+			t.Errorf("docs/reference/metrics.md does not list %s", name)
 		}
 		delete(listed, name)
 	}
 	for name := range listed {
-		t.Errorf("docs/telemetry.md lists %s, which there is not", name)
+		t.Errorf("docs/reference/metrics.md lists %s, which there is not", name)
 	}
 }
 

@@ -4,7 +4,7 @@ import { launch, open } from "./chromium";
 import { example, Sidecar } from "./sidecar";
 import { Driver, populate, text } from "./world";
 
-/** Runs and records of the large tests; the figures of docs/ui.md are with 100 000 and 20 000. */
+/** Runs and records of the large tests; the figures of docs/operations/web-page.md are with 100 000 and 20 000. */
 const RUNS = Number(process.env.PAWL_UI_RUNS ?? 1_500);
 const RECORDS = Number(process.env.PAWL_UI_RECORDS ?? 1_200);
 /** Calls that are under way at once while the large tests are set up. */

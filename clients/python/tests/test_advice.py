@@ -1,4 +1,4 @@
-"""What the client does with each error of the table of docs/api.md, sent by a server."""
+"""What the client does with each error of the table of docs/reference/errors.md, sent by a server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pawl._status import error_from_rpc
 from pawl.v1 import run_pb2, worker_pb2
 from workers import WAIT
 
-PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
 WORDS = {
     "any, or no `ErrorInfo`": "any",
     "no `ErrorInfo`": "none",
@@ -41,7 +41,7 @@ WORDS = {
 
 def documented() -> tuple[tuple[str, Any, str], ...]:
     """The rows of the page, in its words."""
-    section = PAGE.read_text().split("### What to do with an error\n")[1].split("\n## ")[0]
+    section = PAGE.read_text().split("## What to do with an error\n")[1].split("\n## ")[0]
     rows = re.findall(
         r"^\| ([A-Za-z_]+) \| ([^|]+) \| (repeat|reconnect|give up) \|", section, re.MULTILINE
     )

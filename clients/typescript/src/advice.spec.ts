@@ -1,4 +1,4 @@
-/** What the client does with each error of the table of docs/api.md, sent by a server. */
+/** What the client does with each error of the table of docs/reference/errors.md, sent by a server. */
 
 import { readFileSync } from "node:fs";
 import { createServer, type Http2Server, type Http2ServerResponse } from "node:http2";
@@ -16,8 +16,8 @@ import { PawlClient, PawlError } from "./index.js";
 
 /** The rows of the page, in its words. */
 function documented(): AdviceRow[] {
-  const page = readFileSync(join(import.meta.dirname, "../../../docs/api.md"), "utf8");
-  const section = page.split("### What to do with an error\n")[1]?.split("\n## ")[0] ?? "";
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/errors.md"), "utf8");
+  const section = page.split("## What to do with an error\n")[1]?.split("\n## ")[0] ?? "";
   const rows = section.matchAll(/^\| ([A-Za-z_]+) \| ([^|]+) \| (repeat|reconnect|give up) \|/gm);
   return [...rows].map(([, code = "", reasons = "", advice]) => {
     const named = [...reasons.matchAll(/`([A-Z_]+)`/g)].map(([, reason = ""]) => reason);

@@ -1,5 +1,5 @@
 /**
- * What to do with an error: the table of docs/api.md, "What to do with an error". A test compares
+ * What to do with an error: the table of docs/reference/errors.md, "What to do with an error". A test compares
  * the two, and the Python client has the same one.
  */
 

@@ -11,7 +11,7 @@ import (
 )
 
 // A tool that began must not begin again because the sidecar died. So the store
-// knows to whom a step goes before it is sent (docs/adr/0011-step-holders.md); it is
+// knows to whom a step goes before it is sent (docs/dev/adr/0011-step-holders.md); it is
 // the one fact about deliveries that is not memory only.
 
 // holders says who holds pending steps, as the store has it; a step that is not

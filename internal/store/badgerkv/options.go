@@ -24,7 +24,7 @@ type Options struct {
 // not copy it.
 const Apart = 16 << 10
 
-// badger gives the reasons in docs/adr/0004-badger-options.md.
+// badger gives the reasons in docs/dev/adr/0004-badger-options.md.
 func (o Options) badger() badger.Options {
 	return badger.DefaultOptions(o.Dir).
 		WithLogger(o.Log).

@@ -5,7 +5,7 @@
 // error that wraps [ErrCorrupt], never a panic or a guess.
 //
 // The bytes follow the schema storagepb/storage.proto: fields ascending, zero values
-// left out, no maps. messages.gen.go is generated from it (package gen, docs/adr/0032);
+// left out, no maps. messages.gen.go is generated from it (package gen, docs/dev/adr/0032);
 // tests hold the bytes against protobuf's own code and against a golden corpus.
 //
 // Every body is stored once. Where a record repeats what its input brought

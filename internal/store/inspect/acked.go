@@ -20,7 +20,7 @@ import (
 //
 // The rule is that it never claims what is not synced yet: it is written after a
 // group's sync and before the group's answers, so that an old or torn copy is
-// harmless. The reasons are in docs/adr/0017-damage.md.
+// harmless. The reasons are in docs/dev/adr/0017-damage.md.
 type Acked struct {
 	Epoch [16]byte
 	// Since is the group after which every group left its number in the database:

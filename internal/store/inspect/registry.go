@@ -153,7 +153,7 @@ func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
 func (r *registry) judgePlain(keyed, bare bool) error {
 	switch {
 	case keyed && (r.state == registryPlain || r.state == registryAbsent && !bare):
-		return &KeyError{Reason: KeyUnexpected, Detail: "the directory is not encrypted, and an encryption key was given: start without one, or move its content to a new, encrypted directory (docs/operations.md, Encryption)"}
+		return &KeyError{Reason: KeyUnexpected, Detail: "the directory is not encrypted, and an encryption key was given: start without one, or move its content to a new, encrypted directory (docs/operations/encryption-and-erasure.md)"}
 	case r.state == registryLocked && (keyed || r.size > registryBytes):
 		return lockedError(keyed)
 	}

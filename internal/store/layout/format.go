@@ -1,6 +1,6 @@
 package layout
 
-// Formats of the whole store, see FORMAT.md and docs/adr/0030-format-2.md. A program keeps a store in
+// Formats of the whole store, see FORMAT.md and docs/dev/adr/0030-format-2.md. A program keeps a store in
 // any of them: as long as it is in an older one it writes nothing that the programs of that one do
 // not read, or would decide otherwise about.
 const (

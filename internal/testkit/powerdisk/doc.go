@@ -8,7 +8,7 @@
 // the old one, the new one or in between; of names that were made, renamed or removed since
 // the directory's last fsync the first few stay, in their order. What was synced stays, and
 // with a file the name that it has, though not those of the directories above it: POSIX
-// promises less, those file systems keep it (docs/adr/0039-faults.md).
+// promises less, those file systems keep it (docs/dev/adr/0039-faults.md).
 //
 // It can also be a bad disk: slow, read-only, full, or one that answers syncs without
 // doing them. Used by tests of the whole process.

@@ -1,4 +1,4 @@
-"""What to do with an error: the table of docs/api.md, "What to do with an error".
+"""What to do with an error: the table of docs/reference/errors.md, "What to do with an error".
 
 A test compares the two, and the TypeScript client has the same one.
 """

@@ -1,7 +1,7 @@
 """What the library drops or breaks of an endpoint's answer, mended before it reads it.
 
 Hooks on the HTTP client of a provider's package: they see each request and response of a call
-that Pawl makes, and nothing of other calls. docs/adr/0089 has the table of what is mended.
+that Pawl makes, and nothing of other calls. docs/dev/adr/0089 has the table of what is mended.
 """
 
 from __future__ import annotations

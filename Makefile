@@ -159,13 +159,19 @@ soak: ## Load a sidecar that is restarted each minute for SOAK, and prove that i
 	PAWL_SOAK=$(SOAK) $(GO) test ./e2e -run TestSoak -count=1 -timeout 0 -v
 
 .PHONY: lint
-lint: $(TOOLS) ## Lint Go and proto files, and compare the wire contract with its baseline
+lint: $(TOOLS) ## Lint Go and proto files, pages and comments, and compare the wire contract with its baseline
 	$(BUF) format --diff --exit-code proto
 	$(BUF) lint
 	$(BUF) breaking proto --against proto/baseline.binpb
 	$(GO) test ./internal/archtest -run TestBaseline
 	$(TOOLBIN)/golangci-lint run ./...
 	$(TOOLBIN)/golangci-lint run --build-tags sim ./internal/sim/...
+	$(MAKE) prose
+
+.PHONY: prose
+prose: $(TOOLS) ## Check links, spelling and words of pages, and of comments and log messages of changed lines
+	cd tools && $(GO) test ./prose && $(GO) build -o $(TOOLBIN)/prose ./prose
+	$(TOOLBIN)/prose
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME
